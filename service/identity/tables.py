@@ -1,0 +1,76 @@
+"""Organizations, the principals in them, group membership, and API keys."""
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    Table,
+    Text,
+    Uuid,
+    func,
+    text,
+)
+
+from service.database import metadata
+
+organizations = Table(
+    "organizations",
+    metadata,
+    Column("organization_id", Uuid, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("domain", Text, nullable=False),
+    Column("service_accounts_enabled", Boolean, nullable=False, server_default=text("false")),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+)
+
+# One table for everything a grant can name, so that grants, memberships and look-ups need one join.
+# The principal of kind `everyone` has its organization's own id and stands for its active users.
+principals = Table(
+    "principals",
+    metadata,
+    Column("principal_id", Uuid, primary_key=True),
+    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("email", Text),
+    Column("external_id", Text),
+    Column("is_admin", Boolean, nullable=False, server_default=text("false")),
+    Column("active", Boolean, nullable=False, server_default=text("true")),
+    Column("password_hash", Text),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    CheckConstraint("kind IN ('user', 'group', 'serviceAccount', 'everyone')", name="kind"),
+    CheckConstraint("(kind IN ('user', 'serviceAccount')) = (email IS NOT NULL)", name="email"),
+    Index("uq_principals_email", "organization_id", text("lower(email)"), unique=True),
+    Index("uq_principals_external_id", "organization_id", "external_id", unique=True),
+    Index("ix_principals_kind", "organization_id", "kind", "principal_id"),
+)
+
+group_members = Table(
+    "group_members",
+    metadata,
+    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("group_id", ForeignKey("principals.principal_id", ondelete="CASCADE"), primary_key=True),
+    Column("member_id", ForeignKey("principals.principal_id", ondelete="CASCADE"), primary_key=True),
+    Index("ix_group_members_member", "member_id", "group_id"),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("api_key_id", Uuid, primary_key=True),
+    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("owner_id", ForeignKey("principals.principal_id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("hint", Text, nullable=False),
+    Column("secret_hash", LargeBinary, nullable=False, unique=True),
+    Column("may_act_for_users", Boolean, nullable=False, server_default=text("false")),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("expires_at", DateTime(timezone=True)),
+    Column("revoked_at", DateTime(timezone=True)),
+    Column("last_used_at", DateTime(timezone=True)),
+    Index("ix_api_keys_organization", "organization_id", "api_key_id"),
+)

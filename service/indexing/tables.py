@@ -1,0 +1,144 @@
+"""Spaces (the catalog, each collection) and what is indexed in them.
+
+One pair of chunk and code-page tables exists per embedding dimension; `index_tables` makes it.
+"""
+
+from dataclasses import dataclass
+
+from pgvector.sqlalchemy import BIT, HALFVEC, SPARSEVEC
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    Uuid,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from service.database import metadata
+
+TERM_DIMENSIONS = 2**29
+CHUNKS_PER_PAGE = 8
+
+spaces = Table(
+    "spaces",
+    metadata,
+    Column("space_id", Integer, Identity(always=True), primary_key=True),
+    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("model", Text, nullable=False),
+    Column("dimensions", Integer, nullable=False),
+    Column("language", Text, nullable=False, server_default=text("'english'")),
+    Column("is_catalog", Boolean, nullable=False, server_default=text("false")),
+    Index(
+        "uq_spaces_catalog",
+        "organization_id",
+        unique=True,
+        postgresql_where=text("is_catalog"),
+    ),
+)
+
+# What should be in a space (`version`: the one wanted) and what is (`indexed_version`, NULL until first indexed).
+# Work is whatever differs: a worker claims it until `claimed_until`, so a crash loses nothing.
+space_documents = Table(
+    "space_documents",
+    metadata,
+    Column("document_id", ForeignKey("documents.document_id"), primary_key=True),
+    Column("space_id", ForeignKey("spaces.space_id"), primary_key=True),
+    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("indexed_version", Integer),
+    Column("chunk_count", Integer, nullable=False, server_default=text("0")),
+    Column("caller_chunks", Boolean, nullable=False, server_default=text("false")),
+    Column("custom_metadata", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("claimed_until", DateTime(timezone=True)),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("error", Text),
+    Column("added_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Index("ix_space_documents_space", "space_id", "document_id"),
+    Index(
+        "ix_space_documents_pending",
+        "organization_id",
+        "claimed_until",
+        postgresql_where=text("indexed_version IS DISTINCT FROM version"),
+    ),
+)
+
+# Document frequencies per hashed term, and the number of chunks under TOTAL_TERM; appended as deltas, folded by a job,
+# so that uploads never queue on a common word's row.
+term_statistics = Table(
+    "term_statistics",
+    metadata,
+    Column("space_id", ForeignKey("spaces.space_id"), primary_key=True),
+    Column("term", Integer, primary_key=True),
+    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("frequency", BigInteger, nullable=False),
+)
+
+term_deltas = Table(
+    "term_deltas",
+    metadata,
+    Column("delta_id", BigInteger, Identity(always=True), primary_key=True),
+    Column("space_id", ForeignKey("spaces.space_id"), nullable=False),
+    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("term", Integer, nullable=False),
+    Column("delta", Integer, nullable=False),
+    Index("ix_term_deltas_term", "space_id", "term", postgresql_include=["delta"]),
+)
+
+
+@dataclass(frozen=True)
+class IndexTables:
+    """The chunk and code-page tables of one embedding dimension."""
+
+    chunks: Table
+    code_pages: Table
+
+
+def index_tables(dimensions: int) -> IndexTables:
+    """Declare the pair of index tables for vectors of `dimensions` numbers."""
+    chunks = Table(
+        f"chunks_{dimensions}",
+        metadata,
+        Column("document_id", ForeignKey("documents.document_id"), primary_key=True),
+        Column("space_id", ForeignKey("spaces.space_id"), primary_key=True),
+        Column("chunk_no", Integer, primary_key=True),
+        Column("chunk_id", Uuid, nullable=False),
+        Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+        Column("access_class", BigInteger, nullable=False),
+        Column("text", Text, nullable=False),
+        Column("text_hash", LargeBinary, nullable=False),
+        Column("terms", SPARSEVEC(TERM_DIMENSIONS), nullable=False),
+        Column("embedding", HALFVEC(dimensions), nullable=False),
+        Index(f"ix_chunks_{dimensions}_class", "organization_id", "space_id", "access_class"),
+    )
+    codes = [Column(f"c{number}", BIT(dimensions)) for number in range(1, CHUNKS_PER_PAGE + 1)]
+    code_pages = Table(
+        f"code_pages_{dimensions}",
+        metadata,
+        Column("document_id", ForeignKey("documents.document_id"), primary_key=True),
+        Column("space_id", ForeignKey("spaces.space_id"), primary_key=True),
+        Column("page_no", Integer, primary_key=True),
+        Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+        Column("access_class", BigInteger, nullable=False),
+        *codes,
+        Index(
+            f"ix_code_pages_{dimensions}_class",
+            "organization_id",
+            "space_id",
+            "access_class",
+            postgresql_include=["document_id", *(code.name for code in codes)],
+        ),
+    )
+    return IndexTables(chunks=chunks, code_pages=code_pages)
+
+
+INDEX_TABLES = {384: index_tables(384)}

@@ -1,0 +1,19 @@
+"""The search log: who searched where, how many results; the query's words lie in audit.free_texts."""
+
+from sqlalchemy import Column, DateTime, ForeignKey, Index, Integer, Table, Text, Uuid, func
+
+from service.database import metadata
+
+searches = Table(
+    "searches",
+    metadata,
+    Column("search_id", Uuid, primary_key=True),
+    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("principal_id", Uuid, nullable=False),
+    Column("collection_id", Uuid),
+    Column("mode", Text, nullable=False),
+    Column("result_count", Integer, nullable=False),
+    Column("request_id", Text),
+    Index("ix_searches_at", "organization_id", "at", "search_id"),
+)
