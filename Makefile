@@ -1,0 +1,54 @@
+# `make up` starts everything, `make test` checks everything; both set up what they need first.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+SETUP := .venv/.ready
+
+.PHONY: setup up test test-long check format bench lock clean
+
+setup: $(SETUP)
+
+# uv comes from the lock too, by its hash, and installs the rest of it.
+$(SETUP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Carrel needs Python 3.11 or newer; say which with: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Setting up .venv from requirements.lock (once) …"
+	@test -x $(BIN)/uv || { \
+		awk '/^[^ #]/ { wanted = /^uv==/ } wanted' requirements.lock > .venv/uv.lock && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.lock; }
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $(SETUP)
+
+up: setup .env
+	@$(BIN)/honcho start
+
+.env: $(SETUP)
+	@$(BIN)/python -m sample.environment .env
+
+test: setup
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" $(ARGS)
+
+test-long: setup
+	@$(BIN)/python -m pytest -m long --timeout 7200 $(ARGS)
+
+check: setup
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+
+format: setup
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: setup
+	@for name in embedding client ingest flows search quality start; do $(BIN)/python -m bench.$$name || exit 1; done
+
+# Hashes without addresses: any index or mirror can serve what this names.
+lock:
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --all-extras --group dev \
+		pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf .venv .env
