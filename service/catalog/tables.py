@@ -20,6 +20,7 @@ from service.database import metadata
 
 # `document_id` is UUIDv5(organization, external_id), so an upsert is by primary key and needs no other
 # unique constraint. A deleted document's row stays (without a resource): its versions are never numbered again.
+# Lists walk by creation, which never changes, so that an update during a walk moves nothing.
 documents = Table(
     "documents",
     metadata,
@@ -36,7 +37,7 @@ documents = Table(
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("deleted_at", DateTime(timezone=True)),
-    Index("ix_documents_updated", "organization_id", "updated_at", "document_id"),
+    Index("ix_documents_created", "organization_id", "created_at", "document_id"),
 )
 
 document_versions = Table(

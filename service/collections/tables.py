@@ -1,6 +1,17 @@
 """Document collections; what is in one is kept by the index (service.indexing.tables.space_documents)."""
 
-from sqlalchemy import CheckConstraint, Column, DateTime, ForeignKey, Table, Text, UniqueConstraint, Uuid, func
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    func,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from service.database import metadata
@@ -18,4 +29,16 @@ collections = Table(
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     CheckConstraint("distance_metric IN ('EUCLIDEAN', 'COSINE', 'DOTPRODUCT')", name="distance_metric"),
     UniqueConstraint("organization_id", "name"),
+)
+
+# Chunks a caller made, from the moment they are accepted until they are indexed: a crash in between loses none.
+# `batch_id` tells one sending from the next, so that an overtaken one is never written over a newer one.
+caller_chunks = Table(
+    "caller_chunks",
+    metadata,
+    Column("document_id", ForeignKey("documents.document_id"), primary_key=True),
+    Column("space_id", ForeignKey("spaces.space_id"), primary_key=True),
+    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("batch_id", Uuid, nullable=False),
+    Column("chunks", LargeBinary, nullable=False),
 )

@@ -47,7 +47,8 @@ spaces = Table(
 )
 
 # What should be in a space (`version`: the one wanted) and what is (`indexed_version`, NULL until first indexed).
-# Work is whatever differs: a worker claims it until `claimed_until`, so a crash loses nothing.
+# Work is whatever differs: a worker claims it until `claimed_until`, so a crash loses nothing, and tells how far it
+# is: `chunks_embedded` of `chunks_expected` (only while it works; afterwards `chunk_count` counts).
 space_documents = Table(
     "space_documents",
     metadata,
@@ -57,6 +58,8 @@ space_documents = Table(
     Column("version", Integer, nullable=False),
     Column("indexed_version", Integer),
     Column("chunk_count", Integer, nullable=False, server_default=text("0")),
+    Column("chunks_expected", Integer, nullable=False, server_default=text("0")),
+    Column("chunks_embedded", Integer, nullable=False, server_default=text("0")),
     Column("caller_chunks", Boolean, nullable=False, server_default=text("false")),
     Column("custom_metadata", JSONB, nullable=False, server_default=text("'{}'")),
     Column("claimed_until", DateTime(timezone=True)),
