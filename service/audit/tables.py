@@ -5,6 +5,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from service.database import metadata
 
+# `actor_id` owns the credential that was used; `acting_for_id` is the user it named, if any.
 audit_entries = Table(
     "audit_entries",
     metadata,
@@ -12,6 +13,7 @@ audit_entries = Table(
     Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
     Column("at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("actor_id", Uuid),
+    Column("acting_for_id", Uuid),
     Column("credential_id", Uuid),
     Column("action", Text, nullable=False),
     Column("target_type", Text),
@@ -19,7 +21,7 @@ audit_entries = Table(
     Column("details", JSONB, nullable=False, server_default=text("'{}'")),
     Column("request_id", Text),
     Index("ix_audit_entries_at", "organization_id", "at", "audit_log_id"),
-    Index("ix_audit_entries_target", "organization_id", "target_id", "at"),
+    Index("ix_audit_entries_target", "organization_id", "target_id", "at", "audit_log_id"),
 )
 
 # Queries and comments, by the audit entry or search they belong to.

@@ -17,6 +17,7 @@ from sqlalchemy import (
 
 from service.database import metadata
 
+# `page_key` signs the page tokens of its callers: kept here, it is the same for every replica.
 organizations = Table(
     "organizations",
     metadata,
@@ -24,11 +25,13 @@ organizations = Table(
     Column("name", Text, nullable=False),
     Column("domain", Text, nullable=False),
     Column("service_accounts_enabled", Boolean, nullable=False, server_default=text("false")),
+    Column("page_key", LargeBinary, nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )
 
 # One table for everything a grant can name, so that grants, memberships and look-ups need one join.
 # The principal of kind `everyone` has its organization's own id and stands for its active users.
+# Addresses are kept in lower case: lower() is not leakproof, so under row-level security an index on it is not used.
 principals = Table(
     "principals",
     metadata,
@@ -44,18 +47,29 @@ principals = Table(
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     CheckConstraint("kind IN ('user', 'group', 'serviceAccount', 'everyone')", name="kind"),
     CheckConstraint("(kind IN ('user', 'serviceAccount')) = (email IS NOT NULL)", name="email"),
-    Index("uq_principals_email", "organization_id", text("lower(email)"), unique=True),
+    CheckConstraint("email = lower(email)", name="email_lower"),
+    Index("uq_principals_email", "organization_id", "email", unique=True),
     Index("uq_principals_external_id", "organization_id", "external_id", unique=True),
     Index("ix_principals_kind", "organization_id", "kind", "principal_id"),
 )
 
+# `member_is_group` repeats the member's kind (which never changes), so that walking down nested groups
+# does not read the people in them.
 group_members = Table(
     "group_members",
     metadata,
-    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("organization_id", ForeignKey("organizations.organization_id"), primary_key=True),
     Column("group_id", ForeignKey("principals.principal_id", ondelete="CASCADE"), primary_key=True),
     Column("member_id", ForeignKey("principals.principal_id", ondelete="CASCADE"), primary_key=True),
-    Index("ix_group_members_member", "member_id", "group_id"),
+    Column("member_is_group", Boolean, nullable=False),
+    Index("ix_group_members_member", "organization_id", "member_id", "group_id"),
+    Index(
+        "ix_group_members_nested",
+        "organization_id",
+        "group_id",
+        "member_id",
+        postgresql_where=text("member_is_group"),
+    ),
 )
 
 api_keys = Table(

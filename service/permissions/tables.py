@@ -34,7 +34,7 @@ class_readers = Table(
     Column("access_class", ForeignKey("access_classes.access_class"), primary_key=True),
     Column("role", Text, primary_key=True),
     CheckConstraint("role IN ('OWNER', 'EDITOR', 'VIEWER')", name="role"),
-    Index("ix_class_readers_class", "access_class", "principal_id"),
+    Index("ix_class_readers_class", "organization_id", "access_class", "principal_id"),
 )
 
 # Everything a grant can be set on: documents, collections, agents. `object_id` is the document's or
@@ -48,5 +48,6 @@ resources = Table(
     Column("resource_id", Text, nullable=False),
     Column("access_class", ForeignKey("access_classes.access_class"), nullable=False),
     UniqueConstraint("organization_id", "resource_type", "resource_id"),
-    Index("ix_resources_class", "organization_id", "access_class", "resource_type", "resource_id"),
+    Index("ix_resources_class", "organization_id", "access_class", "object_id"),
+    Index("ix_resources_object", "organization_id", "object_id"),
 )
