@@ -7,7 +7,7 @@ from pathlib import Path
 
 TEMPLATE = """\
 # Made by `make up`. The admin and the key below are created on the first start, on an empty database.
-CARREL_BOOTSTRAP_ADMIN_EMAIL=admin@lighthouse.example
+CARREL_BOOTSTRAP_ADMIN_EMAIL=admin@northlight.example
 CARREL_BOOTSTRAP_ADMIN_PASSWORD={password}
 CARREL_BOOTSTRAP_API_KEY={api_key}
 """
