@@ -1,0 +1,316 @@
+"""What every wire model is made of: base classes, bounded strings, times, principals, resources, errors.
+
+Requests refuse members they don't know; responses ignore them, so that an older client reads a newer service. Members
+are camelCase on the wire and snake_case in Python (seed, "Resources and their fields"; wire contract, "Conventions").
+"""
+
+import re
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+)
+from pydantic.alias_generators import to_camel
+
+_RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+
+
+class RequestModel(BaseModel):
+    """A request body, or an object inside one: unknown members are refused by name."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        hide_input_in_errors=True,
+    )
+
+    def to_json(self) -> bytes:
+        """Return the body as it goes over the wire: UTF-8, camelCase, members that are None left out."""
+        return self.__pydantic_serializer__.to_json(self, by_alias=True, exclude_none=True)
+
+
+class ResponseModel(BaseModel):
+    """A response body, or an object inside one: unknown members are ignored."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+    )
+
+
+class PagedResponse(ResponseModel):
+    """One page; `next_page_token` is absent on the last one."""
+
+    next_page_token: str | None = None
+
+
+def _refuse_nul(text: str) -> str:
+    if "\0" in text:
+        msg = "must not contain NUL characters"
+        raise ValueError(msg)
+    return text
+
+
+# PostgreSQL has no NUL in text, so no string of a request may hold one.
+NO_NUL = AfterValidator(_refuse_nul)
+
+
+def _refuse_odd_address(text: str) -> str:
+    local, _, domain = text.rpartition("@")
+    if not local or not domain or "@" in local or any(char.isspace() or not char.isprintable() for char in text):
+        msg = "must be one email address, such as ada@example.com"
+        raise ValueError(msg)
+    return text
+
+
+def _refuse_odd_url(text: str) -> str:
+    scheme, colon, rest = text.partition(":")
+    known = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme) and scheme.lower() not in {
+        "javascript",
+        "data",
+        "vbscript",
+    }
+    if not colon or not rest or not known or any(char.isspace() or not char.isprintable() for char in text):
+        msg = "must be an absolute address, such as https://example.com/page"
+        raise ValueError(msg)
+    return text
+
+
+Label = Annotated[str, Field(min_length=1, max_length=200), NO_NUL]
+"""A short name: of a collection, a field, a group, a key."""
+
+DocumentName = Annotated[str, Field(min_length=1, max_length=1000), NO_NUL]
+Identifier = Annotated[str, Field(min_length=1, max_length=1024), NO_NUL]
+"""An identifier chosen by the caller or by a source system."""
+
+Description = Annotated[str, Field(max_length=10_000), NO_NUL]
+SearchQuery = Annotated[str, Field(min_length=1, max_length=8192), NO_NUL]
+MetadataValue = Annotated[str, Field(max_length=10_000), NO_NUL]
+ChunkText = Annotated[str, Field(min_length=1, max_length=50_000), NO_NUL]
+Fingerprint = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]
+PageToken = Annotated[str, Field(min_length=1, max_length=4096), NO_NUL]
+EmailAddress = Annotated[str, Field(min_length=3, max_length=320), NO_NUL, AfterValidator(_refuse_odd_address)]
+Url = Annotated[str, Field(min_length=3, max_length=4096), NO_NUL, AfterValidator(_refuse_odd_url)]
+CustomMetadata = Annotated[dict[Label, MetadataValue], Field(max_length=200)]
+"""A document's values of a collection's schema; always strings, whatever the field's type."""
+
+
+def _revealed(secret: SecretStr) -> str:
+    return secret.get_secret_value()
+
+
+def _refuse_nul_secret(secret: SecretStr) -> SecretStr:
+    _refuse_nul(secret.get_secret_value())
+    return secret
+
+
+Password = Annotated[
+    SecretStr,
+    Field(min_length=8, max_length=1024),
+    AfterValidator(_refuse_nul_secret),
+    PlainSerializer(_revealed, return_type=str, when_used="json"),
+]
+"""Hidden from `repr` and logs; written out only in the request's JSON."""
+
+
+def _rfc_3339(value: object) -> object:
+    if isinstance(value, datetime) or (isinstance(value, str) and _RFC_3339.fullmatch(value)):
+        return value
+    msg = "must be an RFC 3339 time, such as 2026-01-31T09:30:00Z"
+    raise ValueError(msg)
+
+
+def _in_utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError as exc:
+        msg = "must lie between the years 1 and 9999 in UTC"
+        raise ValueError(msg) from exc
+
+
+def format_instant(value: datetime) -> str:
+    """Return an aware time as RFC 3339 in UTC with `Z`."""
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+_AS_RFC_3339 = PlainSerializer(format_instant, return_type=str, when_used="json")
+
+Instant = Annotated[AwareDatetime, _AS_RFC_3339]
+"""A time in a response: aware, and RFC 3339 in UTC with `Z` in JSON."""
+
+RequestInstant = Annotated[AwareDatetime, BeforeValidator(_rfc_3339), AfterValidator(_in_utc), _AS_RFC_3339]
+"""A time in a request: RFC 3339 with its offset (never a bare number or date), turned into UTC."""
+
+
+class ActingRequest(RequestModel):
+    """A request that an organization API key may make for a user of the organization.
+
+    Whoever serves one must act as `user_email` when it is given (403 when the key may not act for users, 400 for a
+    service-account token or an unknown user), never as the key's owner.
+    """
+
+    user_email: EmailAddress | None = None
+
+
+class PagedRequest(RequestModel):
+    """A list is asked for page by page; a token is only good for the query it came from."""
+
+    page_size: Annotated[int, Field(strict=True, ge=1, le=1000)] = 10
+    page_token: PageToken | None = None
+
+
+class ResourceType(StrEnum):
+    """Kind of a resource in its source system."""
+
+    GOOGLE_DRIVE_ITEM = "GOOGLE_DRIVE_ITEM"
+    MICROSOFT_DRIVE_ITEM = "MICROSOFT_DRIVE_ITEM"
+    BOX_FILE = "BOX_FILE"
+    BOX_FOLDER = "BOX_FOLDER"
+    CONFLUENCE_PAGE = "CONFLUENCE_PAGE"
+    CONFLUENCE_SPACE = "CONFLUENCE_SPACE"
+    JIRA_TICKET = "JIRA_TICKET"
+    JIRA_PROJECT = "JIRA_PROJECT"
+    NOTION_PAGE = "NOTION_PAGE"
+    NOTION_DATABASE = "NOTION_DATABASE"
+    SALESFORCE_TASK = "SALESFORCE_TASK"
+    SLACK_CHANNEL = "SLACK_CHANNEL"
+    ZENDESK_TICKET = "ZENDESK_TICKET"
+    ZENDESK_ARTICLE = "ZENDESK_ARTICLE"
+    UPLOADED_DOCUMENT = "UPLOADED_DOCUMENT"
+    DOCSTORE_SYNC = "DOCSTORE_SYNC"
+    DOCUMENT_COLLECTION = "DOCUMENT_COLLECTION"
+    AGENT = "AGENT"
+    UNKNOWN = "UNKNOWN"
+
+
+class Role(StrEnum):
+    """What a principal may do with a resource: an OWNER all, an EDITOR change it, a VIEWER read it."""
+
+    OWNER = "OWNER"
+    EDITOR = "EDITOR"
+    VIEWER = "VIEWER"
+
+
+class GrantRole(StrEnum):
+    """The roles that can be granted; an owner is whoever made the resource."""
+
+    EDITOR = "EDITOR"
+    VIEWER = "VIEWER"
+
+
+class Action(StrEnum):
+    """What permission look-ups can ask about."""
+
+    READ = "READ"
+
+
+def _known_type(value: object) -> object:
+    return value if value in ResourceType else ResourceType.UNKNOWN
+
+
+class ResourceReference(RequestModel):
+    """A resource named in a request by its identity in its source system (seed, "Resource identifier")."""
+
+    resource_id: Identifier
+    resource_type: ResourceType
+
+
+class ResourceIdentifier(ResponseModel):
+    """A resource named in a response; a type this client doesn't know reads as UNKNOWN."""
+
+    resource_id: str
+    resource_type: Annotated[ResourceType, BeforeValidator(_known_type)]
+
+
+class UserPrincipal(ResponseModel):
+    """A user, or a service account with its own address (seed, "Principal")."""
+
+    type: Literal["user"] = "user"
+    email: str
+    id: str
+    name: str
+
+
+class GroupPrincipal(ResponseModel):
+    """A group (seed, "Principal")."""
+
+    type: Literal["group"] = "group"
+    id: str
+    name: str
+
+
+Principal = Annotated[UserPrincipal | GroupPrincipal, Field(discriminator="type")]
+"""A principal as it is reported."""
+
+
+class UserReference(RequestModel):
+    """A user named in a request."""
+
+    type: Literal["user"] = "user"
+    email: EmailAddress
+
+
+class GroupReference(RequestModel):
+    """A group named in a request."""
+
+    type: Literal["group"] = "group"
+    id: UUID
+
+
+class ServiceAccountReference(RequestModel):
+    """A service account named in a request."""
+
+    type: Literal["serviceAccount"] = "serviceAccount"
+    id: UUID
+
+
+PrincipalReference = Annotated[UserReference | GroupReference | ServiceAccountReference, Field(discriminator="type")]
+"""A principal as admin requests name it."""
+
+
+class ErrorDetail(ResponseModel):
+    """What is wrong with one member of the request; `field` is its path, such as `searchOptions.maxResults`."""
+
+    field: str
+    message: str
+
+
+class ErrorBody(ResponseModel):
+    """Why a request was refused; `message` says what to do about it, `code` is stable."""
+
+    message: str
+    code: str = "error"
+    request_id: str | None = None
+    details: list[ErrorDetail] | None = None
+
+
+class ErrorResponse(ResponseModel):
+    """The body of every error outside OAuth (seed, "Errors")."""
+
+    error: ErrorBody
+
+
+def refuse_reserved_type(resource_type: ResourceType) -> ResourceType:
+    """Refuse the types that name the service's own objects, which no uploaded document may pose as."""
+    if resource_type in {ResourceType.DOCUMENT_COLLECTION, ResourceType.AGENT, ResourceType.DOCSTORE_SYNC}:
+        msg = "must be the type of a document in its source system"
+        raise ValueError(msg)
+    return resource_type
