@@ -1,6 +1,22 @@
-"""PostgreSQL: the metadata every domain's tables are declared on."""
+"""PostgreSQL: the metadata every domain's tables are declared on, and the transactions the service works in.
 
-from sqlalchemy import MetaData
+The service is `carrel_service`, a role without superuser, BYPASSRLS or ownership: row-level security shows it one
+organization's rows at a time, the one its transaction names.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy import MetaData, func, select, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+SERVICE_ROLE = "carrel_service"
+ORGANIZATION_SETTING = "carrel.organization_id"
+POOL_WAIT_SECONDS = 10
+CONNECT_SECONDS = 5
 
 metadata = MetaData(
     naming_convention={
@@ -11,3 +27,62 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+def driver_url(url: str) -> URL:
+    """Read a `postgresql://` or `postgres://` address as one for psycopg; ValueError when it is neither."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in {"postgresql", "postgres", "postgresql+psycopg"}:
+        raise ValueError("CARREL_DATABASE_URL must start with postgresql://")
+    return make_url(f"postgresql+psycopg://{rest}")
+
+
+async def enter_organization(connection: AsyncConnection, organization_id: UUID) -> None:
+    """From here to the transaction's end, row-level security shows this organization's rows (and only those)."""
+    await connection.execute(select(func.set_config(ORGANIZATION_SETTING, str(organization_id), True)))
+
+
+class Database:
+    """The pool of connections, and the one way to a transaction."""
+
+    def __init__(self, url: URL, *, pool_size: int = 10, statement_seconds: float = 30.0) -> None:
+        # The address's user may be any member of the service's role: each connection gives up the rest at its start.
+        options = f"-c role={SERVICE_ROLE} -c statement_timeout={int(statement_seconds * 1000)}"
+        self._engine: AsyncEngine = create_async_engine(
+            url,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=POOL_WAIT_SECONDS,
+            pool_pre_ping=True,
+            hide_parameters=True,
+            connect_args={"options": options, "connect_timeout": CONNECT_SECONDS, "application_name": "carrel"},
+        )
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        organization_id: UUID | None,
+        *,
+        isolation: Literal["READ COMMITTED", "REPEATABLE READ"] = "READ COMMITTED",
+        read_only: bool = False,
+    ) -> AsyncGenerator[AsyncConnection]:
+        """Open a transaction that sees one organization; it commits at the end of the block, or rolls back on an error.
+
+        With `organization_id` None only organizations and API keys can be read: that is how a credential is looked up
+        before its organization is known (`enter_organization` follows).
+        """
+        async with self._engine.connect() as plain:
+            connection = await plain.execution_options(isolation_level=isolation, postgresql_readonly=read_only)
+            async with connection.begin():
+                if organization_id is not None:
+                    await enter_organization(connection, organization_id)
+                yield connection
+
+    async def ping(self) -> None:
+        """Ask the database for one row; raises the driver's error when it is away."""
+        async with self._engine.connect() as connection:
+            await connection.execute(text("SELECT 1"))
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._engine.dispose()

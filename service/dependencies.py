@@ -1,0 +1,51 @@
+"""What an endpoint asks for by annotation.
+
+Authentication has a short transaction of its own, so that an endpoint which streams or embeds holds none;
+`ConnectionDep` is the request's transaction, open to the caller's organization alone and committed before the answer.
+"""
+
+from collections.abc import AsyncGenerator
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.callers import Caller, authenticate
+from service.errors import Forbidden
+from service.runtime import Runtime
+
+
+async def current_runtime(request: Request) -> Runtime:
+    """Return the runtime the application was created with."""
+    return cast("Runtime", request.app.state.runtime)
+
+
+RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
+
+
+async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
+    """Authenticate the request; 401 when it can't be."""
+    async with runtime.database.transaction(None) as connection:
+        return await authenticate(connection, request.headers.get("authorization"))
+
+
+CallerDep = Annotated[Caller, Depends(current_caller)]
+
+
+async def current_admin(caller: CallerDep) -> Caller:
+    """Return the caller when an admin; 403 otherwise."""
+    if not caller.is_admin:
+        raise Forbidden("Only an admin may do this. Use an API key whose owner is an admin.", code="admin_only")
+    return caller
+
+
+AdminDep = Annotated[Caller, Depends(current_admin)]
+
+
+async def request_connection(runtime: RuntimeDep, caller: CallerDep) -> AsyncGenerator[AsyncConnection]:
+    """Open the request's transaction in the caller's organization."""
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        yield connection
+
+
+ConnectionDep = Annotated[AsyncConnection, Depends(request_connection, scope="function")]

@@ -1,0 +1,76 @@
+"""Structured logs, one JSON object a line on standard error, each with the request's id; never a secret."""
+
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from contextvars import ContextVar
+from typing import Any
+from uuid import uuid4
+
+import structlog
+
+SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
+# What a credential of ours, a bearer header or a password in a URL looks like.
+SECRET_SHAPES = re.compile(
+    r"svc_(?:key|sa|at|rt|cs)_[A-Za-z0-9._~+/=-]+|(?i:bearer\s+)[^\s\"',]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+)
+REDACTED = "[redacted]"
+
+_request_id: ContextVar[str] = ContextVar("carrel_request_id", default="")
+
+logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger("carrel")
+
+
+def request_id() -> str:
+    """Return the id of the request being answered; empty outside one."""
+    return _request_id.get()
+
+
+def begin_request(offered: str | None) -> str:
+    """Take the caller's request id when it is a sane one, else make one; everything logged from here carries it."""
+    chosen = offered if offered and SANE_REQUEST_ID.fullmatch(offered) else uuid4().hex
+    _request_id.set(chosen)
+    return chosen
+
+
+def redact(text: str) -> str:
+    """Replace everything in `text` that has the shape of a credential."""
+    return SECRET_SHAPES.sub(REDACTED, text)
+
+
+def configure(level: str = "INFO") -> None:
+    """Send our logs and the libraries' through one pipeline that redacts and renders JSON."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _add_request_id,
+        structlog.processors.format_exc_info,
+        _redact_values,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    renderer = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, structlog.processors.JSONRenderer()]
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=renderer))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+
+
+def _add_request_id(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    if current := request_id():
+        event.setdefault("request_id", current)
+    return event
+
+
+def _redact_values(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = redact(value)
+    return event

@@ -1,0 +1,136 @@
+"""Routers whose JSON bodies are read carefully and judged only after the caller is known.
+
+FastAPI reads and decodes a body before it resolves dependencies, so on a plain route a malformed body would be answered
+before the missing credential. Here an unreadable body is only noted; the 400, 413 or 415 comes in its place in the
+order of checks: 401, then what the caller may call (403), then the body.
+"""
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+
+from service.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
+
+UNREADABLE = "carrel.unreadable_body"
+# Never valid where a model is wanted, so that an unreadable body always fails its validation.
+NOT_A_BODY = object()
+
+
+class CheckedRoute(APIRoute):
+    """A route that leaves out absent members of its response, and judges its body after the caller."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        options["response_model_exclude_none"] = True
+        super().__init__(path, endpoint, **options)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Hand endpoints that declare a body a request that reads it with care."""
+        handler = super().get_route_handler()
+        if self.body_field is None:
+            return handler
+
+        async def checked(request: Request) -> Response:
+            return await handler(CheckedRequest(request.scope, request.receive))
+
+        return checked
+
+
+class Router(APIRouter):
+    """What every domain declares its endpoints on."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(route_class=CheckedRoute, **options)
+
+
+class CheckedRequest(Request):
+    """A request whose body is bounded, strict JSON in UTF-8; what is wrong with it is kept in the scope, not raised."""
+
+    async def body(self) -> bytes:
+        """Read the body up to the limit; what doesn't count as one becomes a placeholder that can't validate."""
+        if not hasattr(self, "_body"):
+            try:
+                self._body = await self._read()
+            except ServiceError as error:
+                self._body = self._unreadable(error)
+        return self._body
+
+    async def json(self) -> Any:
+        """Decode the body; the placeholder when it can't be."""
+        content = await self.body()
+        if UNREADABLE in self.scope:
+            return NOT_A_BODY
+        try:
+            return decode(content)
+        except ServiceError as error:
+            self._unreadable(error)
+            return NOT_A_BODY
+
+    def _unreadable(self, error: ServiceError) -> bytes:
+        self.scope[UNREADABLE] = error
+        return b"unreadable"
+
+    async def _read(self) -> bytes:
+        limit = cast("int", self.app.state.runtime.settings.max_json_bytes)
+        if _declared_length(self) > limit:
+            raise _too_large(limit)
+        content = bytearray()
+        async for piece in self.stream():
+            content += piece
+            if len(content) > limit:
+                raise _too_large(limit)
+        if content and not _is_json(self.headers.get("content-type", "")):
+            raise UnsupportedMedia("This endpoint takes JSON: send it with Content-Type: application/json.")
+        if not content:
+            raise BadRequest("The request has no body. Send a JSON object.")
+        return bytes(content)
+
+
+def decode(content: bytes) -> Any:
+    """Decode strict JSON: UTF-8, no NaN or Infinity, no NUL and no half of a surrogate pair in any string.
+
+    Raises:
+        BadRequest: saying what is wrong, never repeating the contents.
+    """
+    try:
+        decoded = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
+        if b"\\u" in content:
+            _refuse_unstorable(decoded)
+    except UnicodeDecodeError as exc:
+        raise BadRequest("The body is not UTF-8.") from exc
+    except json.JSONDecodeError as exc:
+        raise BadRequest(f"The body is not JSON: {exc.msg} at character {exc.pos}.") from exc
+    except (ValueError, RecursionError) as exc:
+        raise BadRequest("The body is JSON that can't be taken: a number too long, or nested too deep.") from exc
+    return decoded
+
+
+def _refuse_constant(_name: str) -> None:
+    raise BadRequest("NaN and Infinity are not JSON.")
+
+
+def _refuse_unstorable(decoded: Any) -> None:
+    text = json.dumps(decoded, ensure_ascii=False)
+    # A NUL is written as an escape again, and so is a backslash before a harmless "u0000".
+    if "\\u0000" in text.replace("\\\\", ""):
+        raise BadRequest("A string contains a NUL character; remove it.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise BadRequest("A string contains half of a surrogate pair; it is not Unicode text.") from exc
+
+
+def _is_json(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+
+
+def _declared_length(request: Request) -> int:
+    declared = request.headers.get("content-length", "")
+    return int(declared) if declared.isascii() and declared.isdigit() else 0
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The body is larger than {limit} bytes. Send less at a time.")
