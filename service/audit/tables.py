@@ -10,7 +10,7 @@ audit_entries = Table(
     "audit_entries",
     metadata,
     Column("audit_log_id", Uuid, primary_key=True),
-    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("actor_id", Uuid),
     Column("acting_for_id", Uuid),
@@ -29,6 +29,6 @@ free_texts = Table(
     "free_texts",
     metadata,
     Column("subject_id", Uuid, primary_key=True),
-    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("text", Text, nullable=False),
 )

@@ -1,0 +1,90 @@
+"""SQL of the audit log: entries are added and read, never changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, insert, or_, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit.tables import audit_entries, free_texts
+from service.identity.tables import principals
+from service.sql import AnyRow
+
+
+@dataclass(frozen=True)
+class EntryFilter:
+    """What a look at the log is narrowed to; `actor` is an address or an id, times are inclusive and exclusive."""
+
+    actor: str | None = None
+    action: str | None = None
+    target_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+async def insert_entries(
+    connection: AsyncConnection, organization_id: UUID, *, entries: Sequence[Mapping[str, object]]
+) -> None:
+    """Append entries, in one round trip."""
+    if entries:
+        await connection.execute(
+            insert(audit_entries), [{**entry, "organization_id": organization_id} for entry in entries]
+        )
+
+
+async def insert_text(connection: AsyncConnection, organization_id: UUID, *, subject_id: UUID, text: str) -> None:
+    """Keep the free text of an entry or a search."""
+    row = {"subject_id": subject_id, "organization_id": organization_id, "text": text}
+    await connection.execute(insert(free_texts).values(row))
+
+
+async def list_entries(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    wanted: EntryFilter,
+    before: tuple[datetime, UUID] | None,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """Entries newest first, before the position of the last one seen; each with its actor's and subject's address."""
+    actors, subjects = principals.alias("actors"), principals.alias("subjects")
+    statement = (
+        select(
+            audit_entries,
+            actors.c.email.label("actor_email"),
+            actors.c.name.label("actor_name"),
+            actors.c.kind.label("actor_kind"),
+            subjects.c.email.label("acting_for_email"),
+            subjects.c.name.label("acting_for_name"),
+            free_texts.c.text,
+        )
+        .outerjoin(actors, actors.c.principal_id == audit_entries.c.actor_id)
+        .outerjoin(subjects, subjects.c.principal_id == audit_entries.c.acting_for_id)
+        .outerjoin(free_texts, free_texts.c.subject_id == audit_entries.c.audit_log_id)
+        .where(audit_entries.c.organization_id == organization_id, *_conditions(organization_id, wanted))
+        .order_by(audit_entries.c.at.desc(), audit_entries.c.audit_log_id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(tuple_(audit_entries.c.at, audit_entries.c.audit_log_id) < before)
+    return (await connection.execute(statement)).all()
+
+
+def _conditions(organization_id: UUID, wanted: EntryFilter) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if wanted.actor is not None:
+        named = select(principals.c.principal_id).where(
+            principals.c.organization_id == organization_id, principals.c.email == wanted.actor
+        )
+        conditions.append(or_(audit_entries.c.actor_id.in_(named), audit_entries.c.acting_for_id.in_(named)))
+    if wanted.action is not None:
+        conditions.append(audit_entries.c.action == wanted.action)
+    if wanted.target_id is not None:
+        conditions.append(audit_entries.c.target_id == wanted.target_id)
+    if wanted.since is not None:
+        conditions.append(audit_entries.c.at >= wanted.since)
+    if wanted.until is not None:
+        conditions.append(audit_entries.c.at < wanted.until)
+    return conditions

@@ -1,0 +1,71 @@
+"""The audit log: who did what to what, for whom, and when. Entries are only ever added.
+
+`details` hold ids and settings, never what people wrote: that goes to `text`, which lies apart and can be erased.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit import queries
+from service.callers import Caller
+from service.identifiers import uuid7
+from service.logs import request_id
+
+
+@dataclass(frozen=True)
+class Change:
+    """One entry to add; `details` are JSON values."""
+
+    action: str
+    target_type: str | None = None
+    target_id: object = None
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+async def record(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    action: str,
+    target_type: str | None = None,
+    target_id: object = None,
+    details: Mapping[str, Any] | None = None,
+    text: str | None = None,
+) -> UUID:
+    """Add an entry in the caller's transaction, so that it exists exactly when the change does; its auditLogId."""
+    change = Change(action=action, target_type=target_type, target_id=target_id, details=details or {})
+    entry = _entry(change, caller)
+    await queries.insert_entries(connection, caller.organization_id, entries=[entry])
+    if text:
+        await queries.insert_text(connection, caller.organization_id, subject_id=entry["audit_log_id"], text=text)
+    return entry["audit_log_id"]
+
+
+async def record_all(connection: AsyncConnection, caller: Caller, *, changes: Sequence[Change]) -> None:
+    """Add an entry for each change, in one round trip."""
+    entries = [_entry(change, caller) for change in changes]
+    await queries.insert_entries(connection, caller.organization_id, entries=entries)
+
+
+async def record_unattended(connection: AsyncConnection, organization_id: UUID, *, change: Change) -> None:
+    """Add an entry for what the service did of itself, which no caller asked for."""
+    await queries.insert_entries(connection, organization_id, entries=[_entry(change, None)])
+
+
+def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:
+    acted_for = caller is not None and caller.acting_through is not None
+    return {
+        "audit_log_id": uuid7(),
+        "actor_id": (caller.acting_through or caller.principal_id) if caller else None,
+        "acting_for_id": caller.principal_id if caller and acted_for else None,
+        "credential_id": caller.credential_id if caller else None,
+        "action": change.action,
+        "target_type": change.target_type,
+        "target_id": None if change.target_id is None else str(change.target_id),
+        "details": dict(change.details),
+        "request_id": request_id() or None,
+    }

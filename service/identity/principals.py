@@ -1,0 +1,98 @@
+"""From the names a request gives principals to their ids, every unknown one reported with its place in the request."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import GroupReference, PrincipalReference, UserReference
+from service.errors import BadRequest, FieldError
+from service.identity import queries
+
+MOST_DETAILS = 20
+
+
+@dataclass(frozen=True)
+class Named:
+    """A principal that a request named."""
+
+    principal_id: UUID
+    is_group: bool
+
+
+def normal_email(email: str) -> str:
+    """The one form an address is kept and compared in."""
+    return email.strip().lower()
+
+
+async def resolve(
+    connection: AsyncConnection, organization_id: UUID, *, references: Sequence[tuple[str, PrincipalReference]]
+) -> list[Named]:
+    """The principals of references, each given with its field, in the order given. BadRequest names the unknown."""
+    emails = {normal_email(one.email) for _, one in references if isinstance(one, UserReference)}
+    ids = {one.id for _, one in references if not isinstance(one, UserReference)}
+    rows = await queries.find_principals(connection, organization_id, emails=emails, ids=ids)
+    people = {row.email: row.principal_id for row in rows if row.email is not None}
+    others = {(row.kind, row.principal_id) for row in rows}
+    named: list[Named] = []
+    unknown: list[FieldError] = []
+    for field, one in references:
+        if isinstance(one, UserReference):
+            found = people.get(normal_email(one.email))
+        else:
+            kind = "group" if isinstance(one, GroupReference) else "serviceAccount"
+            found = one.id if (kind, one.id) in others else None
+        if found is None:
+            unknown.append(FieldError(field, f"{_name(one)} is unknown in this organization"))
+        else:
+            named.append(Named(principal_id=found, is_group=isinstance(one, GroupReference)))
+    _refuse(unknown)
+    return named
+
+
+async def find_people(
+    connection: AsyncConnection, organization_id: UUID, *, emails: Iterable[str], field: str
+) -> frozenset[UUID]:
+    """The users and service accounts of these addresses. BadRequest names the unknown."""
+    wanted = {normal_email(email) for email in emails}
+    rows = await queries.find_principals(connection, organization_id, emails=wanted, ids=())
+    found = {row.email: row.principal_id for row in rows}
+    _refuse([FieldError(field, f"{email} is unknown in this organization") for email in sorted(wanted - found.keys())])
+    return frozenset(found.values())
+
+
+async def find_group_ids(
+    connection: AsyncConnection, organization_id: UUID, *, group_ids: Iterable[str | UUID], field: str
+) -> frozenset[UUID]:
+    """These groups' ids, each checked to be a group's. BadRequest names the others."""
+    wanted = {str(group_id): _uuid(group_id) for group_id in group_ids}
+    ids = {group_id for group_id in wanted.values() if group_id is not None}
+    rows = await queries.find_principals(connection, organization_id, emails=(), ids=ids)
+    groups = {row.principal_id for row in rows if row.kind == "group"}
+    missing = sorted(text for text, group_id in wanted.items() if group_id not in groups)
+    _refuse([FieldError(field, f"group {text} is unknown in this organization") for text in missing])
+    return frozenset(groups)
+
+
+def _refuse(unknown: Collection[FieldError]) -> None:
+    if unknown:
+        details = list(unknown)[:MOST_DETAILS]
+        names = "; ".join(detail.message for detail in details)
+        more = f" (and {len(unknown) - len(details)} more)" if len(unknown) > len(details) else ""
+        raise BadRequest(
+            f"Create them first, or leave them out: {names}{more}.", code="unknown_principal", details=details
+        )
+
+
+def _name(one: PrincipalReference) -> str:
+    if isinstance(one, UserReference):
+        return one.email
+    return f"{'group' if isinstance(one, GroupReference) else 'service account'} {one.id}"
+
+
+def _uuid(text: str | UUID) -> UUID | None:
+    try:
+        return text if isinstance(text, UUID) else UUID(text.strip())
+    except ValueError:
+        return None

@@ -1,0 +1,131 @@
+"""Rules of access: default deny, one access class for equal access, and an owner who stays."""
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import ResourceType, Role
+from service.callers import Caller
+from service.errors import Conflict, NotFound
+from service.identity.principals import find_group_ids, find_people
+from service.permissions import queries
+from service.permissions.access import RANKED, Access
+
+__all__ = [
+    "Access",
+    "Role",
+    "access_class_for",
+    "access_classes_for",
+    "access_of",
+    "register_resource",
+    "resolve_readers",
+    "role_of",
+    "set_access",
+    "unregister_resource",
+]
+
+WITHOUT_INDEX = frozenset({ResourceType.DOCUMENT_COLLECTION, ResourceType.AGENT, ResourceType.DOCSTORE_SYNC})
+"""Resources whose contents are not indexed under their own access class."""
+
+
+async def access_class_for(connection: AsyncConnection, organization_id: UUID, access: Access) -> int:
+    """The class of exactly this access, made when there is none yet; two transactions asking at once get the same."""
+    digest = access.digest()
+    return (await access_classes_for(connection, organization_id, {digest: access}))[digest]
+
+
+async def access_classes_for(
+    connection: AsyncConnection, organization_id: UUID, accesses: Mapping[bytes, Access]
+) -> dict[bytes, int]:
+    """The classes of many accesses, each under its digest."""
+    found = await queries.find_classes(connection, organization_id, digests=accesses.keys())
+    missing = {digest: access for digest, access in accesses.items() if digest not in found}
+    if not missing:
+        return found
+    added = await queries.insert_classes(connection, organization_id, accesses=missing)
+    # What another transaction added meanwhile is committed by now, so it is seen.
+    lost = missing.keys() - added.keys()
+    raced = await queries.find_classes(connection, organization_id, digests=lost) if lost else {}
+    return {**found, **added, **raced}
+
+
+async def register_resource(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    object_id: UUID,
+    resource_type: ResourceType | str,
+    resource_id: str,
+    access: Access,
+) -> None:
+    """Make an object something grants can be set on; Conflict `resource_taken` when its identity is another's."""
+    row = {
+        "object_id": object_id,
+        "resource_type": str(resource_type),
+        "resource_id": resource_id,
+        "access_class": await access_class_for(connection, organization_id, access),
+    }
+    if not await queries.insert_resource(connection, organization_id, row=row):
+        raise Conflict(
+            "Another resource has this resourceType and resourceId. Update that one, or use other ones.",
+            code="resource_taken",
+        )
+
+
+async def unregister_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> None:
+    """Take an object out of every look-up; its grants are gone with it."""
+    await queries.delete_resource(connection, organization_id, object_id=object_id)
+
+
+async def set_access(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID, access: Access) -> None:
+    """Replace who may do what with a resource, effective at commit, in its index too. NotFound when there is none."""
+    current = await queries.lock_resource(connection, organization_id, object_id)
+    if current is None:
+        raise unknown_resource()
+    access_class = await access_class_for(connection, organization_id, access)
+    if access_class != current:
+        await move(connection, organization_id, classes={object_id: access_class})
+
+
+async def move(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
+    """Move locked resources, and what is indexed of them, to other access classes."""
+    from service.indexing.queries import move_access_class  # noqa: PLC0415
+
+    await queries.move_resources(connection, organization_id, classes=classes)
+    for document_id, access_class in sorted(classes.items()):
+        await move_access_class(connection, organization_id, document_id=document_id, access_class=access_class)
+
+
+async def access_of(connection: AsyncConnection, organization_id: UUID, object_id: UUID) -> Access:
+    """The direct grants on a resource. NotFound when there is none."""
+    resource = await queries.get_resource(connection, organization_id, object_id=object_id)
+    if resource is None:
+        raise unknown_resource()
+    readers = await queries.list_class_readers(connection, organization_id, access_class=resource.access_class)
+    holders = {role: frozenset(row.principal_id for row in readers if row.role == role) for role in RANKED}
+    return Access(
+        owner_id=next(iter(holders[Role.OWNER]), None),
+        viewers=holders[Role.VIEWER],
+        editors=holders[Role.EDITOR],
+    )
+
+
+async def role_of(connection: AsyncConnection, caller: Caller, object_id: UUID) -> Role | None:
+    """The best role the caller has on a resource; None when it may not even know that it exists."""
+    roles = await queries.list_roles(connection, caller, object_id=object_id)
+    return next((role for role in RANKED if role in roles), None)
+
+
+async def resolve_readers(
+    connection: AsyncConnection, organization_id: UUID, *, emails: Iterable[str], group_ids: Iterable[str | UUID]
+) -> frozenset[UUID]:
+    """The principals of these addresses and group ids. BadRequest naming the ones this organization doesn't have."""
+    people = await find_people(connection, organization_id, emails=emails, field="allowedUsersEmailAddresses")
+    groups = await find_group_ids(connection, organization_id, group_ids=group_ids, field="allowedGroupIds")
+    return people | groups
+
+
+def unknown_resource() -> NotFound:
+    """The one answer for a resource that is unknown or not the caller's to know about."""
+    return NotFound("There is no such resource. Check its resourceId and resourceType.", code="resource_not_found")

@@ -1,0 +1,77 @@
+"""Credentials' values: how they are made, told apart from typing errors, and kept (as SHA-256 only).
+
+A value is its prefix, 32 random base-62 characters (190 bits) and 6 characters of CRC-32 over both.
+"""
+
+import hashlib
+import secrets
+import string
+import zlib
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import SecretStr
+
+Prefix = Literal["svc_key_", "svc_sa_", "svc_at_"]
+
+API_KEY: Prefix = "svc_key_"
+SERVICE_ACCOUNT_TOKEN: Prefix = "svc_sa_"  # noqa: S105 (the prefix of a token, not a token)
+ACCESS_TOKEN: Prefix = "svc_at_"  # noqa: S105 (likewise)
+PREFIXES: tuple[Prefix, ...] = (API_KEY, SERVICE_ACCOUNT_TOKEN, ACCESS_TOKEN)
+
+_ALPHABET = string.digits + string.ascii_letters
+_RANDOM_LENGTH = 32
+_CHECKSUM_LENGTH = 6
+_GIVEN_LENGTH = 32
+_HINT_LENGTH = 4
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A credential at its creation: `value` is shown once, `hash` and `hint` are what is kept."""
+
+    value: SecretStr
+    hash: bytes
+    hint: str
+
+
+def mint(prefix: Prefix) -> Secret:
+    """Make a new credential of this kind."""
+    body = prefix + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
+    return _secret(body + _checksum(body))
+
+
+def taken_as_given(value: SecretStr) -> Secret:
+    """The credential for an API key an operator chose; ValueError unless the prefix and 32 further characters."""
+    given = value.get_secret_value()
+    body = given.removeprefix(API_KEY)
+    if body == given or len(body) < _GIVEN_LENGTH or not body.isascii() or not body.isprintable() or " " in body:
+        raise ValueError(
+            f"An API key given in the settings is {API_KEY!r} followed by at least {_GIVEN_LENGTH} "
+            "ASCII characters without spaces."
+        )
+    return _secret(given)
+
+
+def checksum_matches(value: str) -> bool:
+    """Whether `value` could have come from `mint`; a mistyped or shortened one (almost) never does."""
+    body, checksum = value[:-_CHECKSUM_LENGTH], value[-_CHECKSUM_LENGTH:]
+    return secrets.compare_digest(_checksum(body).encode(), checksum.encode())
+
+
+def hash_secret(value: str) -> bytes:
+    """What is kept of a credential. One SHA-256 is enough: the value is random, so it cannot be guessed."""
+    return hashlib.sha256(value.encode()).digest()
+
+
+def _secret(value: str) -> Secret:
+    return Secret(value=SecretStr(value), hash=hash_secret(value), hint=value[-_HINT_LENGTH:])
+
+
+def _checksum(body: str) -> str:
+    number = zlib.crc32(body.encode())
+    digits = ""
+    for _ in range(_CHECKSUM_LENGTH):
+        number, digit = divmod(number, len(_ALPHABET))
+        digits = _ALPHABET[digit] + digits
+    return digits
