@@ -1,7 +1,7 @@
 """admin/*: the organization, its users, groups, grants, API keys and audit log; extensions, for admins only."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -22,6 +22,7 @@ from carrel.wire.common import (
     ResourceIdentifier,
     ResourceReference,
     ResponseModel,
+    Tabular,
 )
 
 StrictFlag = Annotated[bool, Field(strict=True)]
@@ -83,9 +84,10 @@ class User(ResponseModel):
     active: bool
 
 
-class AdminUsersUpsertResponse(ResponseModel):
+class AdminUsersUpsertResponse(Tabular):
     """The users, in the order given."""
 
+    rows_in: ClassVar[str] = "users"
     users: list[User]
 
 
@@ -98,6 +100,7 @@ class AdminUsersListRequest(PagedRequest):
 class AdminUsersListResponse(PagedResponse):
     """One page of users."""
 
+    rows_in: ClassVar[str] = "users"
     users: list[User]
 
 
@@ -125,9 +128,10 @@ class Group(ResponseModel):
     member_count: int
 
 
-class AdminGroupsUpsertResponse(ResponseModel):
+class AdminGroupsUpsertResponse(Tabular):
     """The groups, in the order given."""
 
+    rows_in: ClassVar[str] = "groups"
     groups: list[Group]
 
 
@@ -140,6 +144,7 @@ class AdminGroupsListRequest(PagedRequest):
 class AdminGroupsListResponse(PagedResponse):
     """One page of groups."""
 
+    rows_in: ClassVar[str] = "groups"
     groups: list[Group]
 
 
@@ -253,6 +258,8 @@ class AdminGrantsListRequest(PagedRequest):
 class AdminGrantsListResponse(PagedResponse, ResourceGrants):
     """One page of the grants on a resource."""
 
+    rows_in: ClassVar[str] = "grants"
+
 
 class CredentialStatus(StrEnum):
     """Whether a credential works."""
@@ -298,6 +305,7 @@ class AdminApiKeysListRequest(PagedRequest):
 class AdminApiKeysListResponse(PagedResponse):
     """One page of API keys."""
 
+    rows_in: ClassVar[str] = "api_keys"
     api_keys: list[ApiKey]
 
 
@@ -343,4 +351,5 @@ class AuditEntry(ResponseModel):
 class AdminAuditLogQueryResponse(PagedResponse):
     """One page of entries."""
 
+    rows_in: ClassVar[str] = "entries"
     entries: list[AuditEntry]

@@ -2,7 +2,7 @@
 
 import json
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -23,6 +23,7 @@ from carrel.wire.common import (
     ResourceIdentifier,
     ResourceType,
     ResponseModel,
+    Tabular,
     Url,
     refuse_reserved_type,
 )
@@ -173,9 +174,10 @@ class UploadPlan(ResponseModel):
     action: PlanAction
 
 
-class PlanUploadResponse(ResponseModel):
+class PlanUploadResponse(Tabular):
     """The plan, in the order asked."""
 
+    rows_in: ClassVar[str] = "documents"
     documents: list[UploadPlan]
 
 
@@ -255,6 +257,7 @@ class ListDocumentsRequest(ActingRequest, PagedRequest):
 class ListDocumentsResponse(PagedResponse):
     """One page of documents."""
 
+    rows_in: ClassVar[str] = "documents"
     documents: list[Document]
 
 

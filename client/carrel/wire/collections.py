@@ -1,7 +1,7 @@
 """documentCollections/* (docstore syncs aside): collections, the documents in them, and their chunks."""
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 from uuid import UUID
 
 from pydantic import Field, model_validator
@@ -188,6 +188,7 @@ class ListDocumentCollectionsRequest(ActingRequest, PagedRequest):
 class ListDocumentCollectionsResponse(PagedResponse):
     """One page of collections."""
 
+    rows_in: ClassVar[str] = "document_collections"
     document_collections: list[DocumentCollection]
 
 
@@ -215,6 +216,7 @@ class ListDocumentsInCollectionRequest(ActingRequest, PagedRequest):
 class ListDocumentsInCollectionResponse(PagedResponse):
     """One page of a collection's documents."""
 
+    rows_in: ClassVar[str] = "documents"
     documents: list[DocumentInCollection]
 
 
@@ -236,5 +238,6 @@ class GetDocumentChunksRequest(ActingRequest, PagedRequest):
 class GetDocumentChunksResponse(PagedResponse):
     """One page of chunks in reading order, all of the version `document_version`."""
 
+    rows_in: ClassVar[str] = "chunks"
     document_version: int
     chunks: list[DocumentChunk]

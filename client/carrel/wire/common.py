@@ -5,9 +5,10 @@ are camelCase on the wire and snake_case in Python (seed, "Resources and their f
 """
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast, get_args
 from uuid import UUID
 
 from pydantic import (
@@ -21,6 +22,11 @@ from pydantic import (
     SecretStr,
 )
 from pydantic.alias_generators import to_camel
+
+from carrel.wire.frames import frame_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
@@ -56,7 +62,26 @@ class ResponseModel(BaseModel):
     )
 
 
-class PagedResponse(ResponseModel):
+class Tabular(ResponseModel):
+    """A response whose member `rows_in` is a list of like objects, which reads well as a table."""
+
+    rows_in: ClassVar[str]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the rows as a pandas DataFrame, in their order; see `carrel.wire.frames.frame_of`."""
+        return frame_of(self.table_rows(), self.row_type())
+
+    def table_rows(self) -> Sequence[BaseModel]:
+        """Return what becomes the lines of the table."""
+        return cast("Sequence[BaseModel]", getattr(self, self.rows_in))
+
+    @classmethod
+    def row_type(cls) -> object:
+        """Return the type of a line: a model, or a union of models."""
+        return get_args(cls.model_fields[cls.rows_in].annotation)[0]
+
+
+class PagedResponse(Tabular):
     """One page; `next_page_token` is absent on the last one."""
 
     next_page_token: str | None = None
@@ -222,8 +247,11 @@ class Action(StrEnum):
     READ = "READ"
 
 
+_RESOURCE_TYPES = frozenset(member.value for member in ResourceType)
+
+
 def _known_type(value: object) -> object:
-    return value if value in ResourceType else ResourceType.UNKNOWN
+    return value if isinstance(value, str) and value in _RESOURCE_TYPES else ResourceType.UNKNOWN
 
 
 class ResourceReference(RequestModel):

@@ -1,5 +1,7 @@
 """permissions/list*: who may act on a resource, and what the caller may act on."""
 
+from typing import ClassVar
+
 from carrel.wire.common import (
     ActingRequest,
     Action,
@@ -22,6 +24,7 @@ class ListAuthorizedPrincipalsForResourceRequest(PagedRequest):
 class ListAuthorizedPrincipalsForResourceResponse(PagedResponse):
     """One page of principals."""
 
+    rows_in: ClassVar[str] = "principals"
     principals: list[Principal]
 
 
@@ -35,4 +38,5 @@ class ListAuthorizedResourcesRequest(ActingRequest, PagedRequest):
 class ListAuthorizedResourcesResponse(PagedResponse):
     """One page of resources."""
 
+    rows_in: ClassVar[str] = "resources"
     resources: list[ResourceIdentifier]

@@ -1,7 +1,7 @@
 """search/*: over the catalog, within a collection, and the feedback on what was found."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 from uuid import UUID
 
 from pydantic import Field
@@ -17,6 +17,7 @@ from carrel.wire.common import (
     ResourceType,
     ResponseModel,
     SearchQuery,
+    Tabular,
 )
 
 
@@ -103,9 +104,10 @@ class CatalogSearchResult(ResponseModel):
     updated_at: Instant
 
 
-class SearchDocumentCatalogResponse(ResponseModel):
+class SearchDocumentCatalogResponse(Tabular):
     """What was found, best first."""
 
+    rows_in: ClassVar[str] = "results"
     search_id: UUID
     results: list[CatalogSearchResult]
 
@@ -156,13 +158,47 @@ class CollectionSearchResult(ResponseModel):
     merged_contents: str | None = None
 
 
-class SearchDocumentCollectionResponse(ResponseModel):
+class FoundChunkRow(FoundChunk):
+    """A chunk found, with the document it belongs to: a line of a collection search's table."""
+
+    document_id: UUID
+    document_name: str
+    document_external_id: str
+    document_url: str | None
+    document_metadata: dict[str, str]
+
+
+def _row_of(result: CollectionSearchResult, chunk: FoundChunk) -> FoundChunkRow:
+    return FoundChunkRow(
+        chunk_id=chunk.chunk_id,
+        chunk_index=chunk.chunk_index,
+        text=chunk.text,
+        score=chunk.score,
+        document_id=result.document_id,
+        document_name=result.document_name,
+        document_external_id=result.document_external_id,
+        document_url=result.document_url,
+        document_metadata=result.document_metadata,
+    )
+
+
+class SearchDocumentCollectionResponse(Tabular):
     """What was found, the document with the best chunk first."""
 
+    rows_in: ClassVar[str] = "results"
     search_id: UUID
     results: list[CollectionSearchResult]
     search_terms_used: list[str]
     structured_filters_applied: list[AppliedFilter]
+
+    def table_rows(self) -> list[FoundChunkRow]:
+        """Return one row per chunk, each with its document."""
+        return [_row_of(result, chunk) for result in self.results for chunk in result.chunks]
+
+    @classmethod
+    def row_type(cls) -> type[FoundChunkRow]:
+        """Return the model of a line."""
+        return FoundChunkRow
 
 
 class SearchFeedback(StrEnum):

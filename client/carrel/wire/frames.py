@@ -1,0 +1,64 @@
+"""Rows of a response as a pandas DataFrame; pandas is imported only when one is asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast, get_args, get_origin
+from uuid import UUID
+
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def frame_of(rows: Sequence[BaseModel], row_type: object) -> "pd.DataFrame":
+    """Return one line per row, in order; columns are the members in snake_case, those of nested objects with a dot.
+
+    Ids and enum values are strings, times are aware timestamps, lists stay lists. `row_type` gives an empty frame its
+    columns. Raises ImportError, saying what to install, without pandas.
+    """
+    try:
+        import pandas as pd  # noqa: PLC0415 - optional, and slow to import
+    except ImportError as exc:
+        msg = "to_frame() needs pandas: pip install 'carrel[frames]'"
+        raise ImportError(msg) from exc
+    if not rows:
+        return pd.DataFrame(columns=list(_columns(row_type)))
+    return pd.DataFrame([dict(_flattened(row, prefix="")) for row in rows])
+
+
+def _flattened(row: BaseModel, *, prefix: str) -> Iterator[tuple[str, object]]:
+    for name in type(row).model_fields:
+        value: object = getattr(row, name)
+        if isinstance(value, BaseModel):
+            yield from _flattened(value, prefix=f"{prefix}{name}.")
+        elif isinstance(value, Mapping):
+            for key, item in cast("Mapping[str, object]", value).items():
+                yield f"{prefix}{name}.{key}", item
+        else:
+            yield prefix + name, _plain(value)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, list):
+        return [_plain(item) for item in cast("list[object]", value)]
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return str(value) if isinstance(value, UUID | str) else value
+
+
+def _columns(row_type: object) -> dict[str, None]:
+    """Return the columns of a frame without rows, in order; a map's keys can't be known, so it stays one column."""
+    columns: dict[str, None] = {}
+    for model in _models(row_type):
+        for name, field in model.model_fields.items():
+            nested = {} if get_origin(field.annotation) is list else _columns(field.annotation)
+            columns |= dict.fromkeys(f"{name}.{inner}" for inner in nested) if nested else {name: None}
+    return columns
+
+
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+        return
+    for argument in get_args(annotation):
+        yield from _models(argument)
