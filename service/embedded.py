@@ -1,0 +1,241 @@
+"""The embedded PostgreSQL: the binaries of a wheel under a supervisor of our own.
+
+The wheel's own server object trusts process ids and lets every local user in. Here one folder is one cluster, reached
+through a socket that only the service's operating-system user may open, believed to run only when it answers, and
+stopped explicitly.
+"""
+
+import fcntl
+import os
+import pwd
+import secrets
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+from psycopg import sql
+from sqlalchemy.engine import URL
+
+from service.database import SERVICE_ROLE
+from service.embedded_host import DatabaseServerError, cluster_folder, reachable_binaries, server_account
+from service.logs import logger
+
+SUPERUSER = "postgres"
+DATABASE = "carrel"
+LONGEST_SOCKET_FOLDER = 90  # bytes; the socket's whole path may have 107
+START_SECONDS = 120  # recovery after a crash included
+STOP_SECONDS = 60
+ATTEMPTS = 3  # the first start after a kill -9 may still find the old server's processes ending
+LARGEST_LOG = 16 * 1024 * 1024
+GIBIBYTE = 1024**3
+
+
+def server_parameters(memory_bytes: int) -> dict[str, str]:
+    """Return the settings the index was measured with: a quarter of the memory (at most 2 GiB) for shared buffers.
+
+    The log holds neither statements nor row values, because both may hold contents and secrets.
+    """
+    shared = max(min(memory_bytes // 4, 2 * GIBIBYTE), GIBIBYTE // 8)
+    return {
+        "shared_buffers": f"{shared // 1024}kB",
+        "effective_cache_size": f"{memory_bytes // 2048}kB",
+        "maintenance_work_mem": "256MB",
+        "work_mem": "64MB",
+        "random_page_cost": "1.1",
+        "jit": "off",
+        "max_parallel_workers_per_gather": "0",
+        "max_parallel_maintenance_workers": "0",
+        "max_connections": "200",
+        "max_wal_size": "4GB",
+        "autovacuum_naptime": "15s",
+        "log_min_error_statement": "panic",
+        "log_error_verbosity": "terse",
+    }
+
+
+class FolderLock:
+    """One service a data folder: held until released, or until the process ends however it ends."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / "service.lock"
+        self._file = self._path.open("a+")
+        try:
+            # A record lock belongs to this process alone; worker processes that outlive it can't keep it.
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            self._file.seek(0)
+            holder = self._file.read().strip() or "unknown"
+            self._file.close()
+            raise DatabaseServerError(
+                f"Another Carrel service (process {holder}) is using {data_dir}. Stop it, or set CARREL_DATA_DIR."
+            ) from exc
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def release(self) -> None:
+        """Let another service have the folder."""
+        self._file.close()
+
+
+class EmbeddedPostgres:
+    """One cluster: made on first use, started or found running, stopped on request. Its methods block."""
+
+    def __init__(self, data_dir: Path, *, parameters: Mapping[str, str] | None = None) -> None:
+        self._account = server_account()
+        self._binaries = reachable_binaries(self._account)
+        self._folder = cluster_folder(data_dir, self._account)
+        self._parameters = parameters or server_parameters(psutil.virtual_memory().total)
+
+    def start(self) -> None:
+        """Make sure that the server answers, starting it (and making the cluster) when it doesn't.
+
+        Raises:
+            DatabaseServerError: with the end of the server's log.
+        """
+        self._initialize()
+        for attempt in range(1, ATTEMPTS + 1):
+            if self._answers():
+                break
+            self._forget_dead_server()
+            if self._launch() and self._answers():
+                break
+            if attempt == ATTEMPTS:
+                raise DatabaseServerError(f"The embedded PostgreSQL does not start. Its log ends:\n{self._log_end()}")
+            time.sleep(attempt)
+        self._prepare()
+
+    def stop(self) -> None:
+        """Stop the server: clients are disconnected, everything committed is on disk."""
+        for mode in ("fast", "immediate"):
+            try:
+                self._run("pg_ctl", "-D", str(self._folder), "-m", mode, "-w", "-t", str(STOP_SECONDS), "stop")
+            except subprocess.CalledProcessError:
+                if self.process() is None:
+                    return
+            else:
+                return
+        logger.error("embedded_postgres_does_not_stop", folder=str(self._folder))
+
+    def process(self) -> psutil.Process | None:
+        """Return the server's main process; None when it is not running."""
+        lines = self._pid_file()
+        try:
+            process = psutil.Process(int(lines[0]))
+            return process if process.name() == "postgres" else None
+        except (IndexError, ValueError, psutil.Error):
+            return None
+
+    def url(self, *, user: str = SERVICE_ROLE, database: str = DATABASE) -> URL:
+        """Return the address of a database as a user; authentication is by operating-system user, without a secret."""
+        return URL.create("postgresql+psycopg", username=user, database=database, query={"host": self._socket_folder()})
+
+    def _initialize(self) -> None:
+        if (self._folder / "PG_VERSION").exists():
+            return
+        # Made aside and renamed, so that a half-made cluster is never taken for one.
+        partial = self._folder.with_name(f"{self._folder.name}.{secrets.token_hex(4)}")
+        partial.mkdir(mode=0o700, parents=True)
+        os.chown(partial, self._account.pw_uid, self._account.pw_gid)
+        encoding = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+        self._run("initdb", "-D", str(partial), "-U", SUPERUSER, "--auth=peer", "--no-instructions", *encoding)
+        partial.rename(self._folder)
+
+    def _launch(self) -> bool:
+        self._write_access_rules()
+        log = self._folder / "log"
+        if log.exists() and log.stat().st_size > LARGEST_LOG:
+            log.unlink()
+        parameters = {
+            **self._parameters,
+            "listen_addresses": "",
+            "unix_socket_directories": self._new_socket_folder(),
+            "unix_socket_permissions": "0700",
+        }
+        options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in parameters.items())
+        wait = ("-w", "-t", str(START_SECONDS))
+        try:
+            self._run("pg_ctl", "-D", str(self._folder), "-l", str(log), *wait, "-o", options, "start")
+        except subprocess.CalledProcessError:
+            return False
+        return True
+
+    def _write_access_rules(self) -> None:
+        """Let in the service's own operating-system user and the server's, whoever those are today."""
+        users = sorted({pwd.getpwuid(os.geteuid()).pw_name, self._account.pw_name})
+        identities = [f"carrel {user} {role}" for user in users for role in (SUPERUSER, SERVICE_ROLE)]
+        (self._folder / "pg_ident.conf").write_text("\n".join(identities) + "\n")
+        (self._folder / "pg_hba.conf").write_text("local all all peer map=carrel\n")
+
+    def _answers(self) -> bool:
+        """Ask the server, waiting while it recovers."""
+        deadline = time.monotonic() + START_SECONDS
+        while self.process() is not None and time.monotonic() < deadline:
+            try:
+                with self._connect(SUPERUSER):
+                    return True
+            except psycopg.OperationalError:
+                time.sleep(0.1)
+        return False
+
+    def _forget_dead_server(self) -> None:
+        """Remove the process file when its process is gone, or is by now somebody else's."""
+        if self.process() is None:
+            (self._folder / "postmaster.pid").unlink(missing_ok=True)
+
+    def _prepare(self) -> None:
+        """Make the service's role and database when they are not there yet."""
+        role, database = sql.Identifier(SERVICE_ROLE), sql.Identifier(DATABASE)
+        with self._connect(SUPERUSER) as connection:
+            if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [SERVICE_ROLE]).rowcount:
+                connection.execute(sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOBYPASSRLS").format(role))
+            if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).rowcount:
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
+
+    def _connect(self, database: str) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            host=self._socket_folder(), user=SUPERUSER, dbname=database, autocommit=True, connect_timeout=5
+        )
+
+    def _socket_folder(self) -> str:
+        lines = self._pid_file()
+        return lines[4] if len(lines) > 4 and lines[4] else str(self._folder)
+
+    def _new_socket_folder(self) -> str:
+        if len(os.fsencode(self._folder)) <= LONGEST_SOCKET_FOLDER:
+            return str(self._folder)
+        folder = tempfile.mkdtemp(prefix="carrel-socket-")
+        os.chown(folder, self._account.pw_uid, self._account.pw_gid)
+        return folder
+
+    def _pid_file(self) -> list[str]:
+        try:
+            return [line.strip() for line in (self._folder / "postmaster.pid").read_text().splitlines()]
+        except OSError:
+            return []
+
+    def _log_end(self) -> str:
+        log = self._folder / "log"
+        return "\n".join(log.read_text(errors="replace").splitlines()[-20:]) if log.exists() else "(no log)"
+
+    def _run(self, command: str, *arguments: str) -> None:
+        account = self._account
+        switch: dict[str, Any] = {}
+        if account.pw_uid != os.geteuid():
+            switch = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
+        # A file, because a pipe would be inherited by the server and never end.
+        with tempfile.TemporaryFile("w+") as output:
+            line = [str(self._binaries / command), *arguments]
+            try:
+                subprocess.run(line, check=True, cwd="/", env=environment, stdout=output, stderr=output, **switch)  # noqa: S603
+            except subprocess.CalledProcessError:
+                output.seek(0)
+                logger.warning("postgres_command_failed", command=command, output=output.read()[-2000:])
+                raise
