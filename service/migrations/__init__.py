@@ -1,0 +1,50 @@
+"""Bringing a database to the schema of this version of the service.
+
+Migrations run as the database's owner; the service itself connects as `carrel_service`, which owns nothing. On an
+outside PostgreSQL the address's user is that owner: it needs to own the database and, once, the right to make a role
+and the extension `vector` (or both made beforehand). The service logs in as the same user and gives up everything but
+the restricted role on each connection (`role=carrel_service`).
+"""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.pool import NullPool
+
+HEAD = "0001"
+FOLDER = Path(__file__).parent
+# One process migrates; replicas that start at the same time wait for it here.
+ADVISORY_LOCK = 0x_CA55_E1
+
+
+def upgrade(url: URL) -> None:
+    """Migrate the database at `url` to `HEAD`; does nothing, quickly, when it is there. Blocks."""
+    engine = create_engine(url, poolclass=NullPool)
+    with engine.connect() as connection:
+        if current_revision(connection) == HEAD:
+            return
+        connection.rollback()
+        connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
+        connection.commit()
+        _run(connection)
+
+
+def current_revision(connection: Connection) -> str | None:
+    """Return the revision of the database; None when it has never been migrated."""
+    try:
+        return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    except ProgrammingError:
+        return None
+
+
+def _run(connection: Connection) -> None:
+    # Imported here, because a start on a migrated database doesn't need it.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,45 @@
+"""The service's restricted role, and the row-level security of what it may touch.
+
+A transaction names its organization in the setting `carrel.organization_id`; without one it sees no row. The setting is
+read in a sub-select, so that it is evaluated once a statement and not once a row.
+"""
+
+from collections.abc import Sequence
+
+from alembic import op
+
+from service.database import ORGANIZATION_SETTING, SERVICE_ROLE
+
+CURRENT_ORGANIZATION = f"(SELECT NULLIF(current_setting('{ORGANIZATION_SETTING}', true), '')::uuid)"
+
+
+def create_role() -> None:
+    """Make the service's role when the cluster has none yet, and let the migrating user become it."""
+    op.execute(
+        f"""
+        DO $$ BEGIN
+            IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{SERVICE_ROLE}') THEN
+                CREATE ROLE {SERVICE_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS;
+            END IF;
+            IF NOT pg_has_role(current_user, '{SERVICE_ROLE}', 'MEMBER') THEN
+                GRANT {SERVICE_ROLE} TO CURRENT_USER;
+            END IF;
+            EXECUTE format('GRANT USAGE ON SCHEMA %I TO {SERVICE_ROLE}', current_schema());
+        END $$
+        """
+    )
+    op.execute(f"GRANT SELECT ON alembic_version TO {SERVICE_ROLE}")
+
+
+def protect(table: str, *, privileges: Sequence[str] = ("SELECT", "INSERT", "UPDATE", "DELETE")) -> None:
+    """Show the service one organization's rows of `table` at a time, and let it do there what `privileges` names."""
+    op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+    op.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
+    condition = f"organization_id = {CURRENT_ORGANIZATION}"
+    op.execute(f"CREATE POLICY organization ON {table} USING ({condition}) WITH CHECK ({condition})")
+    op.execute(f"GRANT {', '.join(privileges)} ON {table} TO {SERVICE_ROLE}")
+
+
+def show_before_authentication(table: str) -> None:
+    """Also show every row of `table` to a transaction that has no organization yet: a credential is looked up there."""
+    op.execute(f"CREATE POLICY before_authentication ON {table} FOR SELECT USING ({CURRENT_ORGANIZATION} IS NULL)")

@@ -1,0 +1,23 @@
+"""Every table of the service, imported so that `service.database.metadata` is complete."""
+
+from service.audit import tables as audit
+from service.catalog import tables as catalog
+from service.collections import tables as collections
+from service.database import metadata
+from service.idempotency import tables as idempotency
+from service.identity import tables as identity
+from service.indexing import tables as indexing
+from service.permissions import tables as permissions
+from service.search import tables as search
+
+__all__ = [
+    "audit",
+    "catalog",
+    "collections",
+    "idempotency",
+    "identity",
+    "indexing",
+    "metadata",
+    "permissions",
+    "search",
+]
