@@ -1,0 +1,111 @@
+"""From lines on pages to headings and paragraphs: by size, by distance, and without running heads."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from service.extraction.building import BlockBuilder
+
+_DIGITS = re.compile(r"\d+")
+_BULLET = re.compile(r"(?:[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s")  # noqa: RUF001 - bullets as PDFs have them
+# PDFium writes one of these where a word was divided at the end of a line.
+_DIVISIONS = ("\ufffe", "\x02", "\u00ad")
+_SENTENCE_ENDS = (".", "!", "?", ":", ";", "…")
+_HEADING_RATIO = 1.15
+_HEADING_CHARACTERS = 200
+_EDGE_LINES = 2
+_FEWEST_PAGES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a page: bottom and top in points from the lower edge, both 0 where they aren't known."""
+
+    text: str
+    bottom: float = 0.0
+    top: float = 0.0
+
+    @property
+    def size(self) -> float:
+        """The height of its characters, to half a point."""
+        return round((self.top - self.bottom) * 2) / 2
+
+
+def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
+    """Add the blocks of all pages, numbered from 1."""
+    running = _running_lines(pages)
+    levels = _heading_levels(pages)
+    for number, page in enumerate(pages, start=1):
+        lines = [line for place, line in enumerate(page) if not (_at_edge(place, page) and _mask(line.text) in running)]
+        for level, text in _paragraphs(lines, levels):
+            if level:
+                builder.heading(text, level, page=number)
+            else:
+                builder.paragraph(text, page=number)
+
+
+def _running_lines(pages: Sequence[Sequence[Line]]) -> frozenset[str]:
+    """Return what stands at the head or foot of most pages, its digits masked: page numbers, chapter names."""
+    if len(pages) < _FEWEST_PAGES:
+        return frozenset()
+    seen: Counter[str] = Counter()
+    for page in pages:
+        seen.update({_mask(line.text) for place, line in enumerate(page) if _at_edge(place, page)})
+    return frozenset(text for text, count in seen.items() if count * 2 > len(pages))
+
+
+def _at_edge(place: int, page: Sequence[Line]) -> bool:
+    return place < _EDGE_LINES or place >= len(page) - _EDGE_LINES
+
+
+def _mask(text: str) -> str:
+    return _DIGITS.sub("#", text)
+
+
+def _heading_levels(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
+    """Return the level of each size that stands out from the size of most text, the largest first."""
+    weights: Counter[float] = Counter()
+    for page in pages:
+        for line in page:
+            weights[line.size] += len(line.text)
+    body = max(weights, key=lambda size: weights[size], default=0.0)
+    larger = sorted((size for size in weights if body and size >= body * _HEADING_RATIO), reverse=True)
+    return {size: min(level, 6) for level, size in enumerate(larger, start=1)}
+
+
+def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[tuple[int, str]]:
+    """Yield (heading level or 0, text) for each run of lines that belong together."""
+    run: list[Line] = []
+    for line in lines:
+        if run and _begins_another(run, line):
+            yield _finished(run, levels)
+            run = []
+        run.append(line)
+    if run:
+        yield _finished(run, levels)
+
+
+def _finished(run: Sequence[Line], levels: dict[float, int]) -> tuple[int, str]:
+    text = joined([line.text for line in run])
+    level = levels.get(run[0].size, 0) if len(text) <= _HEADING_CHARACTERS else 0
+    return level, text
+
+
+def _begins_another(run: Sequence[Line], line: Line) -> bool:
+    last = run[-1]
+    if line.size != last.size or _BULLET.match(line.text):
+        return True
+    gap = last.bottom - line.top
+    if gap > line.size * 0.6:
+        return True
+    ends = last.text.endswith(_SENTENCE_ENDS)
+    went_up = line.bottom > last.top
+    longest = max(len(each.text) for each in run[-20:])
+    return ends and (went_up or len(last.text) < longest * 0.75)
+
+
+def joined(lines: Sequence[str]) -> str:
+    """Return lines as one, words divided at their ends made whole."""
+    spaced = [line[:-1] if line.endswith(_DIVISIONS) else line + " " for line in lines]
+    return "".join(spaced).strip()
