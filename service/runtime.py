@@ -3,17 +3,32 @@
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
+from sqlalchemy.engine import URL
 
+from service import migrations
 from service.database import Database, driver_url
+from service.embedded import SUPERUSER, EmbeddedPostgres, FolderLock
+from service.embedded_host import DatabaseServerError
 from service.logs import logger
+from service.parts import (
+    Embedders,
+    Extractor,
+    FileStore,
+    bootstrap,
+    open_embedders,
+    open_extractor,
+    open_files,
+    start_sweeping,
+)
 from service.settings import Settings
 
+SUPERVISE_SECONDS = 1.0
 SECRET_KEY_FILE = "secret.key"  # noqa: S105 - the file's name
 
 
@@ -49,23 +64,80 @@ class Runtime:
 
     settings: Settings
     database: Database
-    files: Any
-    extractor: Any
-    embedders: Any
+    files: FileStore
+    extractor: Extractor
+    embedders: Embedders
     background: Background = field(default_factory=Background)
 
 
 @asynccontextmanager
-async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
-    """Bring the service up to where it can answer, and take it down again in the opposite order."""
+async def open_runtime(
+    settings: Settings, *, extractor: Extractor | None = None, embedders: Embedders | None = None
+) -> AsyncGenerator[Runtime]:
+    """Bring the service up to where it can answer, and take it down again in the opposite order.
+
+    An extractor and embedders that are given are shared with others: they are used, and left open.
+
+    Raises:
+        DatabaseServerError: another service uses the data folder, or the embedded PostgreSQL can't start.
+    """
     async with AsyncExitStack() as stack:
-        settings = settings.model_copy(update={"secret_key": settings.secret_key or kept_secret_key(settings.data_dir)})
-        assert settings.database_url is not None  # noqa: S101 - the embedded server comes next
-        database = Database(driver_url(settings.database_url.get_secret_value()), pool_size=settings.database_pool_size)
-        stack.push_async_callback(database.close)
-        runtime = Runtime(settings=settings, database=database, files=None, extractor=None, embedders=None)
+        await asyncio.to_thread(settings.data_dir.mkdir, mode=0o711, parents=True, exist_ok=True)
+        key = settings.secret_key or await asyncio.to_thread(kept_secret_key, settings.data_dir)
+        settings = settings.model_copy(update={"secret_key": key})
+        database = await _open_database(stack, settings)
+        async with database.transaction(None) as connection:
+            await bootstrap(connection, settings)
+        runtime = Runtime(
+            settings=settings,
+            database=database,
+            files=open_files(settings),
+            extractor=extractor or await open_extractor(stack, settings),
+            embedders=embedders or await open_embedders(stack, settings),
+        )
         stack.push_async_callback(runtime.background.close)
+        start_sweeping(runtime)
         yield runtime
+
+
+async def _open_database(stack: AsyncExitStack, settings: Settings) -> Database:
+    """Start or find PostgreSQL, migrate it as its owner, and connect as the service's restricted role."""
+    if settings.database_url is None:
+        owner, service = await _start_embedded(stack, settings.data_dir)
+    else:
+        owner = service = driver_url(settings.database_url.get_secret_value())
+    await asyncio.to_thread(migrations.upgrade, owner)
+    database = Database(service, pool_size=settings.database_pool_size, statement_seconds=settings.request_seconds)
+    stack.push_async_callback(database.close)
+    return database
+
+
+async def _start_embedded(stack: AsyncExitStack, data_dir: Path) -> tuple[URL, URL]:
+    stack.callback(FolderLock(data_dir).release)
+    server = await asyncio.to_thread(EmbeddedPostgres, data_dir)
+    await asyncio.to_thread(server.start)
+    stack.push_async_callback(asyncio.to_thread, server.stop)
+    watch = asyncio.create_task(_keep_running(server))
+    stack.push_async_callback(_cancel, watch)
+    return server.url(user=SUPERUSER), server.url()
+
+
+async def _keep_running(server: EmbeddedPostgres) -> None:
+    """Start the embedded server again when it has died; requests get a 503 meanwhile."""
+    while True:
+        await asyncio.sleep(SUPERVISE_SECONDS)
+        if server.process() is None:
+            logger.error("embedded_postgres_died")
+            try:
+                await asyncio.to_thread(server.start)
+            except DatabaseServerError:
+                logger.exception("embedded_postgres_does_not_start")
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def kept_secret_key(data_dir: Path) -> SecretStr:

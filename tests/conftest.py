@@ -1,0 +1,61 @@
+"""The harness every test directory may use: the real service on a real PostgreSQL, quick to start.
+
+Slow things (PostgreSQL, migrations, the model, the extraction processes) are made once a session; a test gets a clone
+of the bootstrapped database and a server of its own.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.harness.databases import TestDatabases
+from tests.harness.loops import LoopThread
+from tests.harness.services import RunningService, ServiceHarness, SharedParts, bootstrap_template
+
+
+@pytest.fixture(scope="session")
+def harness_loop() -> Iterator[LoopThread]:
+    """The event loop all services of the session run on, beside the tests' own."""
+    loop = LoopThread()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture(scope="session")
+def databases() -> Iterator[TestDatabases]:
+    """The session's PostgreSQL, with an empty but migrated template."""
+    databases = TestDatabases()
+    yield databases
+    databases.close()
+
+
+@pytest.fixture(scope="session")
+def service_harness(databases: TestDatabases, harness_loop: LoopThread) -> Iterator[ServiceHarness]:
+    """What starts services; their template has the bootstrapped organization in it."""
+    parts = SharedParts(databases.folder, harness_loop)
+    bootstrap_template(databases, harness_loop)
+    harness = ServiceHarness(databases, parts=parts, loop=harness_loop)
+    yield harness
+    harness.close()
+    parts.close()
+
+
+@pytest.fixture
+def make_service(service_harness: ServiceHarness) -> Iterator[Callable[..., RunningService]]:
+    """Start services with other settings: `make_service(max_upload_bytes=10)`; all stop after the test."""
+    started: list[tuple[RunningService, AsyncExitStack]] = []
+
+    def make(**overrides: object) -> RunningService:
+        started.append(service_harness.start(**overrides))
+        return started[-1][0]
+
+    yield make
+    for service, stack in started:
+        service_harness.stop(service, stack)
+
+
+@pytest.fixture
+def service(make_service: Callable[..., RunningService]) -> RunningService:
+    """The service, running, with its bootstrap admin and nothing else."""
+    return make_service()

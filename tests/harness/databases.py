@@ -1,0 +1,96 @@
+"""One throwaway PostgreSQL a test session, migrated and bootstrapped once; every test gets a clone."""
+
+import os
+import shutil
+import tempfile
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+from sqlalchemy.engine import URL
+
+from service import migrations
+from service.embedded import DATABASE, SUPERUSER, EmbeddedPostgres
+
+PREFIX = "carrel-tests-"
+# Nothing here has to outlive a crash, so nothing waits for the disk.
+PARAMETERS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "128MB",
+    "io_method": "sync",
+    "jit": "off",
+    "max_parallel_workers_per_gather": "0",
+    "max_connections": "200",
+    "autovacuum_naptime": "1min",
+    "random_page_cost": "1.1",
+}
+
+
+class TestDatabases:
+    """The session's PostgreSQL."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        remove_left_behind()
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.folder.chmod(0o711)
+        (self.folder / "owner").write_text(str(os.getpid()))
+        self._server = EmbeddedPostgres(self.folder, parameters=PARAMETERS)
+        self._server.start()
+        self._numbers = count(1)
+        migrations.upgrade(self.owner_url(DATABASE))
+
+    def owner_url(self, database: str) -> URL:
+        """Return the address by which a database's owner connects: no row-level security applies."""
+        return self._server.url(user=SUPERUSER, database=database)
+
+    def service_url(self, database: str) -> URL:
+        """Return the address by which the service connects."""
+        return self._server.url(database=database)
+
+    def clone(self) -> str:
+        """Make a database like the migrated, bootstrapped one; returns its name."""
+        name = f"test_{next(self._numbers)}"
+        self._administer(f"CREATE DATABASE {name} TEMPLATE {DATABASE}")
+        return name
+
+    def empty(self) -> str:
+        """Make a database without anything in it; returns its name."""
+        name = f"test_{next(self._numbers)}"
+        self._administer(f"CREATE DATABASE {name}")
+        return name
+
+    def drop(self, name: str) -> None:
+        """Remove a database, disconnecting whoever still uses it."""
+        self._administer(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def connect(self, database: str) -> psycopg.Connection[Any]:
+        """Connect as the owner, in autocommit mode."""
+        return connect(self.owner_url(database))
+
+    def close(self) -> None:
+        """Stop the server and remove its folder."""
+        self._server.stop()
+        shutil.rmtree(self.folder)
+
+    def _administer(self, statement: str) -> None:
+        with self.connect(SUPERUSER) as connection:
+            connection.execute(statement)
+
+
+def connect(url: URL) -> psycopg.Connection[Any]:
+    """Connect to a SQLAlchemy address with the plain driver, in autocommit mode."""
+    return psycopg.connect(url.set(drivername="postgresql").render_as_string(hide_password=False), autocommit=True)
+
+
+def remove_left_behind() -> None:
+    """Stop and remove what a killed test session left."""
+    for owner in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/owner"):
+        if not psutil.pid_exists(int(owner.read_text() or 0)):
+            EmbeddedPostgres(owner.parent, parameters=PARAMETERS).stop()
+            shutil.rmtree(owner.parent, ignore_errors=True)

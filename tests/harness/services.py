@@ -1,0 +1,160 @@
+"""The real service for a test: a real runtime on a cloned database, behind a real uvicorn on a free port."""
+
+import asyncio
+import socket
+import tempfile
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from pydantic import SecretStr
+
+from service.database import Database
+from service.embedded import DATABASE
+from service.main import create_app
+from service.parts import bootstrap, open_embedders, open_extractor
+from service.runtime import Runtime, open_runtime
+from service.settings import Settings
+from tests.harness.databases import TestDatabases
+from tests.harness.loops import LoopThread
+
+ADMIN_EMAIL = "admin@example.test"
+ADMIN_PASSWORD = "correct horse battery staple"
+API_KEY = "svc_key_" + "test0bootstrap1key2" * 3
+
+
+@dataclass(frozen=True)
+class RunningService:
+    """What a test asks questions of; `http` carries the bootstrap admin's API key, which may act for users."""
+
+    base_url: str
+    settings: Settings
+    runtime: Runtime
+    database: str
+    http: httpx.Client
+    api_key: str = API_KEY
+    admin_email: str = ADMIN_EMAIL
+    admin_password: str = ADMIN_PASSWORD
+    loop: LoopThread = field(repr=False, kw_only=True)
+
+    def call(
+        self, operation: str, body: object = None, *, api_key: str | None = None, **options: Any
+    ) -> httpx.Response:
+        """POST a v0 operation (`catalog/planUpload`) with a JSON body, as the admin or with another key."""
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        headers |= options.pop("headers", {})
+        return self.http.post(f"/api/v0/{operation}", json=body if body is not None else {}, headers=headers, **options)
+
+    def run(self, work: Any) -> Any:
+        """Run a coroutine that uses `runtime`, on the loop the service itself runs on."""
+        return self.loop.run(work)
+
+
+class QuickServer(uvicorn.Server):
+    """A uvicorn server that stops when told, instead of looking ten times a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+        self.stopping = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        """Serve until told to stop."""
+        await self.on_tick(0)
+        self.ready.set()
+        await self.stopping.wait()
+
+
+class SharedParts:
+    """The extraction processes and the embedding model of a session, made when first asked for."""
+
+    def __init__(self, folder: Path, loop: LoopThread) -> None:
+        self._loop = loop
+        self._stack = AsyncExitStack()
+        self._settings = settings_for_test(folder, None)
+        self.extractor = loop.run(open_extractor(self._stack, self._settings))
+        self.embedders = loop.run(open_embedders(self._stack, self._settings))
+
+    def close(self) -> None:
+        """Stop the processes."""
+        self._loop.run(self._stack.aclose())
+
+
+class ServiceHarness:
+    """Starts services for tests, sharing between them what is slow to make."""
+
+    def __init__(self, databases: TestDatabases, *, parts: SharedParts, loop: LoopThread) -> None:
+        self._databases = databases
+        self._shared = {"extractor": parts.extractor, "embedders": parts.embedders}
+        self._loop = loop
+        self._ending: list[Future[None]] = []
+
+    def start(self, **overrides: Any) -> tuple[RunningService, AsyncExitStack]:
+        """Start a service on a database of its own; `overrides` are settings by name."""
+        database = overrides.pop("database", None) or self._databases.clone()
+        folder = Path(tempfile.mkdtemp(prefix="data-", dir=self._databases.folder))
+        url = self._databases.owner_url(database).set(drivername="postgresql")
+        settings = settings_for_test(folder, SecretStr(url.render_as_string(hide_password=False)), **overrides)
+        return self._loop.run(self._start(settings, database))
+
+    def stop(self, service: RunningService, stack: AsyncExitStack) -> None:
+        """Stop a service without waiting for it; `close` waits for all of them, and raises what went wrong."""
+        service.http.close()
+        self._ending.append(self._loop.submit(self._stop(service, stack)))
+
+    def close(self) -> None:
+        """Wait until every service has stopped."""
+        for ending in self._ending:
+            ending.result(60)
+
+    async def _start(self, settings: Settings, database: str) -> tuple[RunningService, AsyncExitStack]:
+        stack = AsyncExitStack()
+        runtime = await stack.enter_async_context(open_runtime(settings, **self._shared))
+        server = QuickServer(uvicorn.Config(create_app(runtime), log_config=None, lifespan="off"))
+        listener = socket.create_server(("127.0.0.1", 0))
+        serving = asyncio.create_task(server.serve([listener]))
+        stack.push_async_callback(_end, server, serving)
+        await server.ready.wait()
+        base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        http = httpx.Client(base_url=base_url, headers={"Authorization": f"Bearer {API_KEY}"}, timeout=60)
+        service = RunningService(base_url, runtime.settings, runtime, database, http, loop=self._loop)
+        return service, stack
+
+    async def _stop(self, service: RunningService, stack: AsyncExitStack) -> None:
+        await stack.aclose()
+        await asyncio.to_thread(self._databases.drop, service.database)
+
+
+def bootstrap_template(databases: TestDatabases, loop: LoopThread) -> None:
+    """Put the bootstrap organization into the template, so that no test hashes its password again."""
+
+    async def fill() -> None:
+        database = Database(databases.service_url(DATABASE))
+        async with database.transaction(None) as connection:
+            await bootstrap(connection, settings_for_test(databases.folder, None))
+        await database.close()
+
+    loop.run(fill())
+
+
+async def _end(server: QuickServer, serving: "asyncio.Task[None]") -> None:
+    server.stopping.set()
+    await serving
+
+
+def settings_for_test(folder: Path, url: SecretStr | None, **overrides: Any) -> Settings:
+    """Return the settings of a service in a test: nothing of the environment, a folder and database of its own."""
+    values: dict[str, Any] = {
+        "data_dir": folder,
+        "database_url": url,
+        "database_pool_size": 5,
+        "bootstrap_admin_email": ADMIN_EMAIL,
+        "bootstrap_admin_password": SecretStr(ADMIN_PASSWORD),
+        "bootstrap_api_key": SecretStr(API_KEY),
+        "extraction_workers": 1,
+    }
+    return Settings(**(values | overrides))
