@@ -12,10 +12,12 @@ from sqlalchemy import (
     Column,
     DateTime,
     ForeignKey,
+    ForeignKeyConstraint,
     Identity,
     Index,
     Integer,
     LargeBinary,
+    PrimaryKeyConstraint,
     Table,
     Text,
     Uuid,
@@ -28,12 +30,13 @@ from service.database import metadata
 
 TERM_DIMENSIONS = 2**29
 CHUNKS_PER_PAGE = 8
+TOTAL_TERM = 0
 
 spaces = Table(
     "spaces",
     metadata,
     Column("space_id", Integer, Identity(always=True), primary_key=True),
-    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("model", Text, nullable=False),
     Column("dimensions", Integer, nullable=False),
     Column("language", Text, nullable=False, server_default=text("'english'")),
@@ -52,9 +55,9 @@ spaces = Table(
 space_documents = Table(
     "space_documents",
     metadata,
-    Column("document_id", ForeignKey("documents.document_id"), primary_key=True),
-    Column("space_id", ForeignKey("spaces.space_id"), primary_key=True),
-    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("document_id", Uuid, ForeignKey("documents.document_id"), primary_key=True),
+    Column("space_id", Integer, ForeignKey("spaces.space_id"), primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("version", Integer, nullable=False),
     Column("indexed_version", Integer),
     Column("chunk_count", Integer, nullable=False, server_default=text("0")),
@@ -80,21 +83,22 @@ space_documents = Table(
 term_statistics = Table(
     "term_statistics",
     metadata,
-    Column("space_id", ForeignKey("spaces.space_id"), primary_key=True),
+    Column("space_id", Integer, ForeignKey("spaces.space_id"), primary_key=True),
     Column("term", Integer, primary_key=True),
-    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("frequency", BigInteger, nullable=False),
 )
 
+# Without foreign keys, which would cost more than the rows; whoever writes them holds the document's row in its space.
 term_deltas = Table(
     "term_deltas",
     metadata,
-    Column("delta_id", BigInteger, Identity(always=True), primary_key=True),
-    Column("space_id", ForeignKey("spaces.space_id"), nullable=False),
-    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("organization_id", Uuid, nullable=False),
+    Column("space_id", Integer, nullable=False),
     Column("term", Integer, nullable=False),
+    Column("delta_id", BigInteger, Identity(always=True), nullable=False),
     Column("delta", Integer, nullable=False),
-    Index("ix_term_deltas_term", "space_id", "term", postgresql_include=["delta"]),
+    PrimaryKeyConstraint("organization_id", "space_id", "term", "delta_id", postgresql_include=["delta"]),
 )
 
 
@@ -107,32 +111,40 @@ class IndexTables:
 
 
 def index_tables(dimensions: int) -> IndexTables:
-    """Declare the pair of index tables for vectors of `dimensions` numbers."""
+    """Declare the pair of index tables for vectors of `dimensions` numbers.
+
+    Both stand on the document's row in its space, which can't go before they do (and their terms are subtracted). The
+    migration keeps embeddings and terms in the row (`STORAGE`), where the exact scores read them.
+    """
     chunks = Table(
         f"chunks_{dimensions}",
         metadata,
-        Column("document_id", ForeignKey("documents.document_id"), primary_key=True),
-        Column("space_id", ForeignKey("spaces.space_id"), primary_key=True),
-        Column("chunk_no", Integer, primary_key=True),
+        Column("document_id", Uuid, nullable=False),
         Column("chunk_id", Uuid, nullable=False),
-        Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+        Column("organization_id", Uuid, nullable=False),
         Column("access_class", BigInteger, nullable=False),
-        Column("text", Text, nullable=False),
-        Column("text_hash", LargeBinary, nullable=False),
+        Column("space_id", Integer, nullable=False),
+        Column("chunk_no", Integer, nullable=False),
         Column("terms", SPARSEVEC(TERM_DIMENSIONS), nullable=False),
         Column("embedding", HALFVEC(dimensions), nullable=False),
+        Column("text_hash", LargeBinary, nullable=False),
+        Column("text", Text, nullable=False),
+        PrimaryKeyConstraint("document_id", "space_id", "chunk_no"),
+        _of_document_in_space(f"chunks_{dimensions}"),
         Index(f"ix_chunks_{dimensions}_class", "organization_id", "space_id", "access_class"),
     )
     codes = [Column(f"c{number}", BIT(dimensions)) for number in range(1, CHUNKS_PER_PAGE + 1)]
     code_pages = Table(
         f"code_pages_{dimensions}",
         metadata,
-        Column("document_id", ForeignKey("documents.document_id"), primary_key=True),
-        Column("space_id", ForeignKey("spaces.space_id"), primary_key=True),
-        Column("page_no", Integer, primary_key=True),
-        Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+        Column("document_id", Uuid, nullable=False),
+        Column("organization_id", Uuid, nullable=False),
         Column("access_class", BigInteger, nullable=False),
+        Column("space_id", Integer, nullable=False),
+        Column("page_no", Integer, nullable=False),
         *codes,
+        PrimaryKeyConstraint("document_id", "space_id", "page_no"),
+        _of_document_in_space(f"code_pages_{dimensions}"),
         Index(
             f"ix_code_pages_{dimensions}_class",
             "organization_id",
@@ -142,6 +154,13 @@ def index_tables(dimensions: int) -> IndexTables:
         ),
     )
     return IndexTables(chunks=chunks, code_pages=code_pages)
+
+
+def _of_document_in_space(table: str) -> ForeignKeyConstraint:
+    columns = ["document_id", "space_id"]
+    return ForeignKeyConstraint(
+        columns, [f"space_documents.{column}" for column in columns], name=f"fk_{table}_space_document"
+    )
 
 
 INDEX_TABLES = {384: index_tables(384)}

@@ -8,7 +8,7 @@ searches = Table(
     "searches",
     metadata,
     Column("search_id", Uuid, primary_key=True),
-    Column("organization_id", ForeignKey("organizations.organization_id"), nullable=False),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("principal_id", Uuid, nullable=False),
     Column("collection_id", Uuid),

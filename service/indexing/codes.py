@@ -1,0 +1,30 @@
+"""Binary codes of embeddings, on pages of a few chunks: what the first pass of a search by meaning reads.
+
+A code is the signs of (embedding - the model's mean); its Hamming distance to the query's code stands for the angle.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.indexing.tables import CHUNKS_PER_PAGE
+
+
+def binary_codes(embeddings: NDArray[np.float32], mean: NDArray[np.float32]) -> list[str]:
+    """Return each row's code, as PostgreSQL writes a bit string of the model's dimensions."""
+    signs = np.where(embeddings > mean, np.uint8(ord("1")), np.uint8(ord("0")))
+    return [row.tobytes().decode("ascii") for row in signs]
+
+
+def pages_of(codes: Sequence[str]) -> list[list[str | None]]:
+    """Lay a document's codes, in the order of its chunks, on pages; the last one is filled up with None."""
+    pages = [
+        list[str | None](codes[start : start + CHUNKS_PER_PAGE]) for start in range(0, len(codes), CHUNKS_PER_PAGE)
+    ]
+    return [page + [None] * (CHUNKS_PER_PAGE - len(page)) for page in pages]
+
+
+def as_vector(embedding: NDArray[np.float32] | NDArray[np.float16]) -> str:
+    """Write a vector as pgvector reads it."""
+    return "[" + ",".join(map(repr, embedding.astype(np.float32).tolist())) + "]"

@@ -1,0 +1,24 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# snowballstemmer has no annotations; this module gives it one.
+"""Snowball's stemmers, by the language of a space."""
+
+from functools import cache
+from typing import Protocol, cast
+
+import snowballstemmer
+
+UNSTEMMED = "simple"
+
+
+class Stemmer(Protocol):
+    """What reduces a word to its stem; keeps state while it does, so one word at a time."""
+
+    def stemWord(self, word: str) -> str:  # noqa: N802 - the library's name
+        """Return the stem of a lower-case word."""
+        ...
+
+
+@cache
+def stemmer_for(language: str) -> Stemmer | None:
+    """Return the stemmer of a language; None for `simple`, whose words are kept as they are."""
+    return None if language == UNSTEMMED else cast("Stemmer", snowballstemmer.stemmer(language))

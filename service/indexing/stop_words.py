@@ -1,0 +1,23 @@
+"""English words that tell nothing: a few when indexing, more when asking."""
+
+from typing import Final
+
+_LUCENE: Final = """
+a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was
+will with
+"""
+
+_OF_QUESTIONS: Final = """
+about above after again against ain all am any aren because been before being below between both can could couldn d did
+didn do does doesn doing don down during each few find from further give had hadn has hasn have haven having he her here
+hers herself him himself his how i isn its itself just ll m ma may me might mightn more most must mustn my myself needn
+now o off once only other our ours ourselves out over own please re s same shall shan she should shouldn show so some t
+tell than theirs them themselves those through too under until up ve very wasn we were weren what when where which while
+who whom why won would wouldn y you your yours yourself yourselves
+"""
+
+INDEX_STOP_WORDS = frozenset(_LUCENE.split())
+"""Lucene's list: these are not in the index."""
+
+QUERY_STOP_WORDS = INDEX_STOP_WORDS | frozenset(_OF_QUESTIONS.split())
+"""Words that say nothing about what is asked for; indexed, so that a query of nothing else can still be answered."""
