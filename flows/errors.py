@@ -1,0 +1,38 @@
+"""What stops a run. What is wrong with one document never does: that is a row of the quarantine.
+
+FlowError
+├── SourceError          the folder, glob or manifest can't be read at all
+├── SourceBusyError      another run is working on the same source
+├── RefusedError         the service refuses the caller: nothing that is retried would go better
+└── ServiceDownError     the service stayed away for longer than the run was told to wait
+"""
+
+
+class FlowError(Exception):
+    """The root. The message says what happened and what to do next."""
+
+    code = "flow_error"
+
+
+class SourceError(FlowError):
+    """The source as a whole can't be read: it is missing, not of a known kind, or its header is wrong."""
+
+    code = "source_unreadable"
+
+
+class SourceBusyError(FlowError):
+    """Another run holds this source's ledger; two at once would do the same work twice."""
+
+    code = "source_busy"
+
+
+class RefusedError(FlowError):
+    """401, or 403 for the caller as a whole: the credential needs changing, not the documents."""
+
+    code = "refused"
+
+
+class ServiceDownError(FlowError):
+    """The service could not be reached for the whole of the allowed time. The ledger keeps what was done."""
+
+    code = "service_down"

@@ -1,0 +1,124 @@
+"""The third step of a run: send a batch of documents, several at a time; each one's outcome is kept at once.
+
+One bad document costs its own row in the quarantine and nothing else. What stops a batch is about all of it: the
+service refuses the caller, or stays away.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+from carrel.errors import APIConnectionError, APIError, CarrelError
+from flows.errors import FlowError
+from flows.operations.contents import ChangingFileError
+from flows.operations.ledger import Entry, Ledger, State
+from flows.operations.patience import Patience
+
+_log = logging.getLogger(__name__)
+# What these say stays true until the document changes, so that later runs need not send it again.
+_FOR_GOOD = frozenset({413, 415})
+_FOR_GOOD_PREFIX = "file_"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What the service acknowledged; `state` UPLOADED: not searchable yet."""
+
+    state: State
+    document_id: str
+    sent_bytes: int
+    fingerprint: str
+
+
+class IndexingFailedError(Exception):
+    """The service took the document and then could not index it."""
+
+    code = "indexing_failed"
+
+
+Send = Callable[[Entry], Awaitable[Sent]]
+
+
+async def apply_batch(
+    ledger: Ledger,
+    *,
+    partition: int,
+    partitions: int,
+    send: Send,
+    patience: Patience,
+    concurrency: int,
+) -> int:
+    """Send what is planned in one partition and return how many documents that was.
+
+    `send` must be safe to repeat. Raises RefusedError or ServiceDownError; what was done until then is kept.
+    """
+    entries = await asyncio.to_thread(ledger.pending, partition=partition, partitions=partitions)
+    queue = iter(entries)
+    await run_workers(
+        lambda: _work(queue, ledger=ledger, send=send, patience=patience), number=min(concurrency, len(entries))
+    )
+    return len(entries)
+
+
+async def run_workers(work: Callable[[], Awaitable[None]], *, number: int) -> None:
+    """Run `number` workers to their end; the first one's FlowError stops the others and is raised as it is."""
+
+    async def worker() -> None:
+        await work()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(number):
+                group.create_task(worker())
+    except BaseExceptionGroup as failures:
+        stops = failures.subgroup(FlowError)
+        raise (stops or failures).exceptions[0] from failures
+
+
+async def _work(queue: Iterator[Entry], *, ledger: Ledger, send: Send, patience: Patience) -> None:
+    for entry in queue:
+        await _one(entry, ledger=ledger, send=send, patience=patience)
+
+
+async def _one(entry: Entry, *, ledger: Ledger, send: Send, patience: Patience) -> None:
+    try:
+        sent = await patience.call(lambda: send(entry))
+    except FlowError:
+        raise
+    except Exception as exc:  # noqa: BLE001 - whatever is wrong with one document, the others go on
+        quarantine(ledger, entry, exc)
+        return
+    ledger.sent(
+        entry.document.external_id,
+        state=sent.state,
+        document_id=sent.document_id,
+        sent_bytes=sent.sent_bytes,
+        fingerprint=sent.fingerprint,
+    )
+
+
+def quarantine(ledger: Ledger, entry: Entry, exc: Exception) -> None:
+    """Keep why a document could not be sent."""
+    code, message, status = _reason(exc)
+    if code == "unexpected":
+        _log.warning("%s could not be sent", entry.document.external_id, exc_info=exc)
+    forbidden = status == 403
+    for_good = status in _FOR_GOOD or (status == 400 and code.startswith(_FOR_GOOD_PREFIX))
+    state = State.FORBIDDEN if forbidden else State.FAILED
+    ledger.failed(entry, state=state, code=code, message=message, for_good=for_good)
+
+
+def _reason(exc: Exception) -> tuple[str, str, int]:
+    """Return (code, message, HTTP status or 0)."""
+    if isinstance(exc, APIConnectionError):
+        return "connection_lost", f"The connection broke each time this document was sent: {exc}", 0
+    if isinstance(exc, APIError):
+        return exc.code, str(exc), exc.status
+    if isinstance(exc, ChangingFileError | IndexingFailedError):
+        return exc.code, str(exc), 0
+    if isinstance(exc, CarrelError):
+        return "invalid_request", str(exc), 0
+    if isinstance(exc, OSError):
+        return "file_unreadable", f"The file can't be read: {exc.strerror or exc}", 0
+    return "unexpected", f"{type(exc).__name__}: {exc}", 0

@@ -1,0 +1,105 @@
+"""Adding documents that the catalog has to a collection, with each one's metadata there."""
+
+import asyncio
+import hashlib
+import json
+from dataclasses import replace
+
+from carrel import AsyncCarrel
+from flows.errors import SourceError
+from flows.operations.documents import Defaults, SourceDocument
+from flows.operations.jobs import (
+    Job,
+    OnPlan,
+    Outcome,
+    RunBatches,
+    Stopwatch,
+    open_client,
+    partitions_of,
+    patience_of,
+    run_in_turn,
+)
+from flows.operations.ledger import Entry, Ledger
+from flows.operations.names import names_of
+from flows.operations.options import CollectionOptions
+from flows.operations.patience import Patience
+from flows.operations.plan import read_plan
+from flows.operations.scan import Prepare, scan
+from flows.operations.settle import settle
+from flows.operations.sources import source_identity
+from flows.operations.summary import summarize
+from flows.settings import FlowSettings
+
+
+def collection_ledger(source: str, collection: str, *, settings: FlowSettings) -> Ledger:
+    """Open the ledger of adding this source's documents to a collection (its id)."""
+    identity = f"collection {collection} {source_identity(source)}"
+    return Ledger.at(settings.ledgers, target=settings.base_url, source=identity)
+
+
+async def add_to_collection(
+    source: str,
+    *,
+    options: CollectionOptions,
+    settings: FlowSettings,
+    run_batches: RunBatches | None = None,
+    on_plan: OnPlan | None = None,
+) -> Outcome:
+    """Add every document that the source names, by its external id, to the collection; no file is read or sent.
+
+    Needs EDITOR on the collection and READ on the documents. Raises what flows.operations.bulk.upload does.
+    """
+    watch = Stopwatch()
+    async with open_client(settings) as client:
+        patience = patience_of(client, settings)
+        names = names_of(client, patience=patience)
+        try:
+            collection = await names.id_of("collection", options.collection)
+        except LookupError as exc:
+            raise SourceError(str(exc.args[0])) from exc
+        defaults = Defaults(metadata=options.metadata, hidden=options.hidden)
+        with collection_ledger(source, collection, settings=settings) as ledger:
+            await asyncio.to_thread(ledger.begin)
+            scanned = await scan(ledger, source, defaults=defaults, names=names, prepare=_membership(collection))
+            await _identify(client, ledger, patience=patience)
+            plan = await asyncio.to_thread(read_plan, ledger)
+            if on_plan is not None:
+                await on_plan(ledger, scanned, plan)
+            partitions = partitions_of(plan.sends, batch_size=settings.flows_batch_size)
+            job = Job(kind="collection", ledger=str(ledger.path), run_key=ledger.run_key, partitions=partitions)
+            if plan.sends:
+                await (run_batches(job) if run_batches else run_in_turn(job, settings=settings))
+            if options.wait_for_index:
+                await settle(client, ledger, patience=patience)
+            ledger.finish()
+            return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.path)
+
+
+def _membership(collection: str) -> Prepare:
+    """Return what makes ledger entries for additions to the collection: of each document only id and metadata count."""
+
+    def prepare(_: Ledger, documents: list[SourceDocument]) -> list[Entry]:
+        return [_entry(replace(document, access=None, collection=collection)) for document in documents]
+
+    return prepare
+
+
+def _entry(document: SourceDocument) -> Entry:
+    covered = json.dumps([document.collection, sorted(document.metadata.items())])
+    return Entry(document, 0, b"", hashlib.sha256(covered.encode()).hexdigest())
+
+
+async def _identify(client: AsyncCarrel, ledger: Ledger, *, patience: Patience) -> None:
+    """Find the documents' ids by walking the catalog once, as far as the caller may read it."""
+
+    async def walk() -> None:
+        found: dict[str, str] = {}
+        async for document in client.catalog.list_documents(page_size=1000):
+            found[document.document_external_id] = str(document.document_id)
+            if len(found) == 1000:
+                await asyncio.to_thread(ledger.identify, found)
+                found = {}
+        await asyncio.to_thread(ledger.identify, found)
+
+    await patience.call(walk)
+    await asyncio.to_thread(ledger.plan_identified)

@@ -1,0 +1,74 @@
+"""A file's contents at the moment it is sent, with the fingerprint of exactly those bytes.
+
+Between the scan and the sending a file may have changed. The fingerprint that goes with an upload is therefore made
+from the bytes that go with it; else a file that changed and changed back would pass for unchanged ever after.
+"""
+
+import hashlib
+import io
+import os
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import IO
+
+from flows.operations.fingerprint import fingerprint_of
+from flows.operations.hashing import hash_open_file
+from flows.operations.ledger import Entry
+
+_IN_MEMORY = 4 * 1024 * 1024
+
+
+class ChangingFileError(Exception):
+    """The file was written to while it was being sent."""
+
+    code = "file_changing"
+
+
+@dataclass(slots=True)
+class Contents:
+    """A file to send, standing at its start, `size` in bytes; small ones are in memory, larger ones stay on disk."""
+
+    file: IO[bytes]
+    size: int
+    fingerprint: str
+    status: os.stat_result | None = None
+
+    def check(self) -> None:
+        """Raise ChangingFileError when a file that was streamed from disk has changed since it was opened."""
+        if self.status is None:
+            return
+        now = os.fstat(self.file.fileno())
+        if (now.st_size, now.st_mtime_ns) != (self.status.st_size, self.status.st_mtime_ns):
+            msg = "The file was written to while it was being sent. Run again when it is finished."
+            raise ChangingFileError(msg)
+
+    def close(self) -> None:
+        """Let the file go."""
+        self.file.close()
+
+
+def open_contents(entry: Entry) -> Contents:
+    """Open a document's file for sending. Raises OSError when it can't be read."""
+    file = FileIO(entry.document.path, opener=_open_no_link)
+    try:
+        status = os.fstat(file.fileno())
+        if status.st_size <= _IN_MEMORY:
+            contents = file.readall()
+            file.close()
+            return Contents(io.BytesIO(contents), len(contents), _fingerprint(entry, hashlib.sha256(contents).digest()))
+        fingerprint = _fingerprint(entry, hash_open_file(file).sha256)
+        file.seek(0)
+        return Contents(io.BufferedReader(file), status.st_size, fingerprint, status)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _fingerprint(entry: Entry, digest: bytes) -> str:
+    return entry.fingerprint if digest == entry.sha256 else fingerprint_of(entry.document, sha256=digest)
+
+
+def _open_no_link(path: str | Path, flags: int) -> int:
+    """A path that has become a link since the scan could lead anywhere: it is not followed."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))

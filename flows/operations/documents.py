@@ -1,0 +1,69 @@
+"""What a source gives: documents to send, and problems with what can't be one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+NO_METADATA: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may read a document. Each part is sent, the empty ones too, so that an update leaves exactly this.
+
+    `groups` are ids, external ids or names until `flows.operations.names` has turned them into ids.
+    """
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    internal_public: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDocument:
+    """One file and what goes with it; `path` is absolute and its links are resolved.
+
+    `access` None says nothing about access: a new document is its uploader's alone, and an update leaves it as it is.
+    """
+
+    path: Path
+    external_id: str
+    name: str
+    file_name: str
+    access: Access | None = None
+    metadata: Mapping[str, str] = field(default_factory=lambda: NO_METADATA)
+    collection: str | None = None
+    external_url: str | None = None
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something of the source that will not be sent, and why. `place` is a path, or "line 12" of a manifest."""
+
+    place: str
+    code: str
+    message: str
+    external_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something left out on purpose (a hidden file, a link to a folder): said, but no failure."""
+
+    place: str
+    reason: str
+
+
+SourceItem = SourceDocument | Problem | Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What documents get where the source itself says nothing."""
+
+    access: Access | None = None
+    metadata: Mapping[str, str] = field(default_factory=lambda: NO_METADATA)
+    collection: str | None = None
+    hidden: bool = False

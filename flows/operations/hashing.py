@@ -1,0 +1,85 @@
+"""Digests of files, read once and then known by the file's status.
+
+A kept digest is trusted when path, size, times and inode are the same and the file was already older than two seconds
+when it was read: a file written again within a clock's tick of its reading can look the same and hold something else
+(git knows this as a racy index). The change time is compared too, since a tool can set the modification time back.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+from flows.operations.store import Store
+
+_RACY_NS = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileHash:
+    """A file's SHA-256 and its status when it was read (sizes in bytes, times in nanoseconds since the epoch)."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    sha256: bytes
+    hashed_at_ns: int
+
+    def holds_for(self, status: os.stat_result) -> bool:
+        """Say whether a file of this status still has this digest."""
+        same = (self.size, self.mtime_ns, self.ctime_ns, self.inode) == (
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            status.st_ino,
+        )
+        return same and max(self.mtime_ns, self.ctime_ns) < self.hashed_at_ns - _RACY_NS
+
+
+def hash_open_file(file: FileIO) -> FileHash:
+    """Read an open file from its start to its end and return its digest; the status is from before the reading."""
+    now = time.time_ns()
+    status = os.fstat(file.fileno())
+    digest = hashlib.file_digest(file, "sha256").digest()
+    return FileHash(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, digest, now)
+
+
+def hash_files(store: Store, paths: Iterable[Path]) -> dict[Path, FileHash | OSError]:
+    """Return each file's digest, or why it can't be read. Only files that changed since they were kept are read."""
+    wanted = list(paths)
+    known = _kept(store, [str(path) for path in wanted])
+    hashes: dict[Path, FileHash | OSError] = {}
+    fresh: dict[Path, FileHash] = {}
+    for path in wanted:
+        try:
+            kept = known.get(str(path))
+            if kept is None or not kept.holds_for(path.stat()):
+                with FileIO(path) as file:
+                    kept = fresh[path] = hash_open_file(file)
+            hashes[path] = kept
+        except OSError as exc:
+            hashes[path] = exc
+    _keep(store, fresh)
+    return hashes
+
+
+def _kept(store: Store, paths: list[str]) -> Mapping[str, FileHash]:
+    marks = ",".join("?" * len(paths))
+    statement = f"SELECT path, size, mtime_ns, ctime_ns, inode, sha256, hashed_at_ns FROM files WHERE path IN ({marks})"  # noqa: S608 - marks only
+    rows = store.rows(statement, paths)
+    return {str(row[0]): FileHash(*row[1:]) for row in rows}  # pyright: ignore[reportArgumentType] - the columns' types
+
+
+def _keep(store: Store, fresh: Mapping[Path, FileHash]) -> None:
+    if not fresh:
+        return
+    values = [
+        (str(path), kept.size, kept.mtime_ns, kept.ctime_ns, kept.inode, kept.sha256, kept.hashed_at_ns)
+        for path, kept in fresh.items()
+    ]
+    with store.transaction() as connection:
+        connection.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", values)

@@ -1,0 +1,230 @@
+"""Manifests: a CSV with a header, or one JSON object a line, naming each file and what goes with it.
+
+Members: `path` (required, relative to the manifest's folder), `externalId`, `name`, `metadata` (an object; in a CSV its
+JSON, or a column `metadata.<key>` each), `allowedUsers`, `allowedGroups` (lists; in a CSV separated by commas or
+semicolons), `internalPublic`, `collection`, `externalUrl`. A CSV's empty cell is a member left out.
+
+A bad row is a Problem with its line number and the rows after it are read on.
+"""
+
+import csv
+import json
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
+from pydantic.alias_generators import to_camel
+
+from flows.errors import SourceError
+from flows.operations.documents import Access, Defaults, Problem, SourceDocument, SourceItem
+
+MANIFEST_SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson"})
+_METADATA_PREFIX = "metadata."
+_CELL_CHARACTERS = 1_000_000
+
+
+def _listed(value: object) -> object:
+    """Read a CSV cell's list: a JSON array, or entries separated by commas or semicolons."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return _json(value)
+    return [entry.strip() for entry in value.replace(";", ",").split(",") if entry.strip()]
+
+
+def _object(value: object) -> object:
+    return _json(value) if isinstance(value, str) else value
+
+
+def _json(text: str) -> object:
+    try:
+        return cast("object", json.loads(text))
+    except (ValueError, RecursionError) as exc:
+        msg = "is not valid JSON"
+        raise ValueError(msg) from exc
+
+
+def _text(value: object) -> object:
+    """Metadata travels as text: a JSON number or boolean is taken as it would be written."""
+    return json.dumps(value) if isinstance(value, int | float) else value
+
+
+_Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00]*$")]
+_Listed = Annotated[tuple[_Line, ...], BeforeValidator(_listed)]
+
+
+class ManifestRow(BaseModel):
+    """One row, as written. A member that is not listed here is refused."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
+
+    path: _Line
+    external_id: _Line | None = None
+    name: _Line | None = None
+    metadata: Annotated[dict[_Line, Annotated[str, BeforeValidator(_text)]], BeforeValidator(_object)] = {}
+    allowed_users: _Listed | None = None
+    allowed_groups: _Listed | None = None
+    internal_public: bool | None = None
+    collection: _Line | None = None
+    external_url: _Line | None = None
+
+    def access(self) -> Access | None:
+        """Return what the row says of access, or None when it says nothing at all."""
+        if self.allowed_users is None and self.allowed_groups is None and self.internal_public is None:
+            return None
+        return Access(
+            users=tuple(sorted(set(self.allowed_users or ()))),
+            groups=tuple(sorted(set(self.allowed_groups or ()))),
+            internal_public=bool(self.internal_public),
+        )
+
+
+def read_manifest(path: Path, *, defaults: Defaults) -> Iterator[SourceItem]:
+    """Yield the manifest's documents and problems in its order. Raises SourceError for a header that is wrong."""
+    rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _json_rows(path)
+    return _items(rows, root=str(path.parent.resolve()), defaults=defaults)
+
+
+_Row = tuple[int, Mapping[str, object] | str]  # (line number, the row's members or what is wrong with it)
+
+
+def _items(rows: Iterator[_Row], *, root: str, defaults: Defaults) -> Iterator[SourceItem]:
+    for line, members in rows:
+        place = f"line {line}"
+        if isinstance(members, str):
+            yield Problem(place=place, code="row_invalid", message=members)
+            continue
+        try:
+            row = ManifestRow.model_validate(members)
+        except ValidationError as exc:
+            external_id = members.get("externalId") or members.get("path")
+            yield Problem(
+                place=place,
+                code="row_invalid",
+                message=explain(exc),
+                external_id=external_id if isinstance(external_id, str) else None,
+            )
+            continue
+        yield _item(row, place=place, root=root, defaults=defaults)
+
+
+def _item(row: ManifestRow, *, place: str, root: str, defaults: Defaults) -> SourceItem:
+    written = Path(root, row.path)
+    relative = posixpath.normpath(os.path.relpath(written, root).replace(os.sep, "/"))
+    external_id = row.external_id or relative
+    problem = _path_problem(written, root=root)
+    if problem is not None:
+        code, message = problem
+        return Problem(place=place, code=code, message=f"{row.path}: {message}", external_id=external_id)
+    return SourceDocument(
+        path=written.resolve(),
+        external_id=external_id,
+        file_name=posixpath.basename(relative),
+        name=row.name or posixpath.basename(relative),
+        access=row.access() or defaults.access,
+        metadata={**defaults.metadata, **row.metadata},
+        collection=row.collection or defaults.collection,
+        external_url=row.external_url,
+        place=place,
+    )
+
+
+def _path_problem(path: Path, *, root: str) -> tuple[str, str] | None:
+    try:
+        real = path.resolve()
+        if not real.is_relative_to(root):
+            return "path_escapes", "leads out of the manifest's folder. Keep the files beside or below the manifest."
+        if not real.is_file():
+            return "file_missing", "there is no such file."
+    except (OSError, RuntimeError) as exc:
+        return "file_unreadable", str(exc)
+    return None
+
+
+def _csv_rows(path: Path) -> Iterator[_Row]:
+    """Bytes that aren't UTF-8 become lone surrogates, so that they cost their own row and no other."""
+    csv.field_size_limit(_CELL_CHARACTERS)
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        header = _header(path, reader)
+        while True:
+            line = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as exc:
+                yield line, f"The row is not well-formed CSV: {exc}"
+                continue
+            if cells:
+                yield line, _row(cells, header)
+
+
+def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
+    try:
+        header = [name.strip() for name in next(reader, list[str]())]
+    except csv.Error as exc:
+        msg = f"{path} has no readable header: {exc}"
+        raise SourceError(msg) from exc
+    known = {field.alias or name for name, field in ManifestRow.model_fields.items()}
+    unknown = [name for name in header if name not in known and not name.startswith(_METADATA_PREFIX)]
+    if "path" not in header or unknown or len(set(header)) < len(header):
+        msg = (
+            f"{path} needs a header with a column `path`, each column once, and no others than "
+            f"{', '.join(sorted(known))} and metadata.<key>; unknown here: {', '.join(unknown) or 'none'}"
+        )
+        raise SourceError(msg)
+    return header
+
+
+def _row(cells: list[str], header: list[str]) -> Mapping[str, object] | str:
+    if len(cells) != len(header):
+        return f"The row has {len(cells)} cells and the header {len(header)}."
+    if any(_undecodable(cell) for cell in cells):
+        return "The row is not valid UTF-8."
+    members: dict[str, object] = {}
+    metadata: dict[str, str] = {}
+    for name, cell in zip(header, cells, strict=True):
+        if cell and name.startswith(_METADATA_PREFIX):
+            metadata[name.removeprefix(_METADATA_PREFIX)] = cell
+        elif cell.strip():
+            members[name] = cell
+    if metadata and "metadata" in members:
+        return "The row has both `metadata` and `metadata.<key>` columns filled; use one of them."
+    return {**members, "metadata": metadata} if metadata else members
+
+
+def _json_rows(path: Path) -> Iterator[_Row]:
+    with path.open("rb") as file:
+        for line, raw in enumerate(file, start=1):
+            if raw.strip():
+                yield line, _json_row(raw.removeprefix(b"\xef\xbb\xbf") if line == 1 else raw)
+
+
+def _json_row(raw: bytes) -> Mapping[str, object] | str:
+    try:
+        value: object = json.loads(raw.decode(), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as exc:
+        return f"The line is not a JSON object: {exc}"
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else "The line is not a JSON object."
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        msg = "a member stands there twice"
+        raise ValueError(msg)
+    return members
+
+
+def _undecodable(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def explain(exc: ValidationError) -> str:
+    """Return what is wrong, member by member, without the values."""
+    errors = exc.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}" for error in errors)

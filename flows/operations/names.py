@@ -1,0 +1,86 @@
+"""Names to ids: a manifest may name groups and collections as people do; the service knows them by id."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from carrel import AsyncCarrel
+from carrel.errors import PermissionDeniedError
+from flows.operations.documents import Problem, SourceDocument
+from flows.operations.patience import Patience
+
+Lookup = Callable[[], Awaitable[Sequence[tuple[str, str]]]]
+"""Returns every (name or external id, id) the caller may see."""
+
+
+class Names:
+    """Finds ids for names; asks the service at most once for groups and once for collections, and only when needed."""
+
+    def __init__(self, *, groups: Lookup, collections: Lookup) -> None:
+        self._lookups = {"group": groups, "collection": collections}
+        self._known: dict[str, Mapping[str, set[str]]] = {}
+
+    async def resolve(self, documents: Iterable[SourceDocument]) -> list[SourceDocument | Problem]:
+        """Return the documents with ids for names, in their order; one whose name is unknown becomes a problem."""
+        return [await self._resolved(document) for document in documents]
+
+    async def _resolved(self, document: SourceDocument) -> SourceDocument | Problem:
+        try:
+            collection = document.collection and await self.id_of("collection", document.collection)
+            access = document.access
+            if access is not None and access.groups:
+                groups = [await self.id_of("group", group) for group in access.groups]
+                access = replace(access, groups=tuple(sorted(set(groups))))
+        except LookupError as exc:
+            return Problem(document.place, "name_unknown", str(exc.args[0]), document.external_id)
+        return replace(document, access=access, collection=collection)
+
+    async def id_of(self, kind: str, name: str) -> str:
+        """Return the id of the group or collection (`kind`) of this name; an id is returned as it is.
+
+        Raises LookupError for a name that nothing, or more than one thing, has.
+        """
+        if _is_id(name):
+            return name.lower()
+        if kind not in self._known:
+            self._known[kind] = _by_name(await self._lookups[kind]())
+        found = self._known[kind].get(name, set[str]())
+        if len(found) == 1:
+            return next(iter(found))
+        what = f"no {kind} is named" if not found else f"more than one {kind} is named"
+        msg = f"{what.capitalize()} {name!r}. Give its id, or create it first."
+        raise LookupError(msg)
+
+
+def names_of(client: AsyncCarrel, *, patience: Patience) -> Names:
+    """Return the names as this client's caller may see them. Only an admin's key may look up groups."""
+
+    async def groups() -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        try:
+            async for group in client.admin.groups.list(page_size=1000):
+                found += [(name, str(group.id)) for name in (group.name, group.external_id) if name]
+        except PermissionDeniedError as exc:
+            msg = "Only an admin's key can look groups up by name. Give their ids, or use such a key."
+            raise LookupError(msg) from exc
+        return found
+
+    async def collections() -> list[tuple[str, str]]:
+        listed = client.document_collections.list_document_collections(page_size=1000)
+        return [(item.collection_name, str(item.document_collection_id)) async for item in listed]
+
+    return Names(groups=lambda: patience.call(groups), collections=lambda: patience.call(collections))
+
+
+def _by_name(pairs: Iterable[tuple[str, str]]) -> Mapping[str, set[str]]:
+    known: dict[str, set[str]] = {}
+    for name, identifier in pairs:
+        known.setdefault(name, set()).add(identifier)
+    return known
+
+
+def _is_id(name: str) -> bool:
+    try:
+        return str(UUID(name)) == name.lower()
+    except ValueError:
+        return False

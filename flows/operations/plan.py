@@ -1,0 +1,91 @@
+"""The second step of a run: ask the service what sending each document would do, before anything is sent."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from carrel import AsyncCarrel
+from carrel.wire.catalog import PlanAction, PlannedUpload
+from flows.operations.ledger import Action, Ledger, State
+from flows.operations.patience import Patience
+
+_BATCH = 1000  # the most planUpload takes
+
+_VERDICTS: Mapping[PlanAction, Action | State] = {
+    PlanAction.CREATE: Action.CREATE,
+    PlanAction.UPDATE: Action.UPDATE,
+    PlanAction.UNCHANGED: State.UNCHANGED,
+    PlanAction.FORBIDDEN: State.FORBIDDEN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many documents there are of each kind; `refused` were refused for good before and are still the same.
+
+    `resumed` were sent by this run before it was interrupted.
+    """
+
+    create: int
+    update: int
+    unchanged: int
+    forbidden: int
+    refused: int
+    resumed: int
+
+    @property
+    def sends(self) -> int:
+        """How many documents are to be sent."""
+        return self.create + self.update
+
+    def text(self) -> str:
+        """Return the plan in one line, for people."""
+        parts = [
+            f"{self.create} to create",
+            f"{self.update} to update",
+            f"{self.unchanged} unchanged",
+            f"{self.forbidden} forbidden",
+        ]
+        if self.refused:
+            parts.append(f"{self.refused} refused before and still the same")
+        if self.resumed:
+            parts.append(f"{self.resumed} already sent by this run")
+        return ", ".join(parts)
+
+
+async def make_plan(
+    client: AsyncCarrel,
+    ledger: Ledger,
+    *,
+    patience: Patience,
+    upload_as: str | None = None,
+    retry_refused: bool = False,
+) -> Plan:
+    """Ask planUpload about every document of the ledger, a thousand at a time, and keep the answers there."""
+    after = ""
+    while page := await asyncio.to_thread(ledger.fingerprints, after=after, limit=_BATCH):
+        after = page[-1][0]
+        documents = [PlannedUpload(document_external_id=key, fingerprint=value) for key, value in page]
+
+        async def ask(documents: list[PlannedUpload] = documents) -> Mapping[str, Action | State]:
+            response = await client.catalog.plan_upload(documents=documents, upload_as_user_email=upload_as)
+            return {item.document_external_id: _VERDICTS[item.action] for item in response.documents}
+
+        await asyncio.to_thread(ledger.apply_plan, await patience.call(ask))
+    if not retry_refused:
+        await asyncio.to_thread(ledger.skip_refused)
+    return await asyncio.to_thread(read_plan, ledger)
+
+
+def read_plan(ledger: Ledger) -> Plan:
+    """Return the plan as the ledger has it; correct until the first document is sent."""
+    numbers = {(count.state, count.action): count.documents for count in ledger.counts()}
+    by_state = {state: sum(n for (of, _), n in numbers.items() if of is state) for state in State}
+    return Plan(
+        create=numbers.get((State.PLANNED, Action.CREATE), 0),
+        update=numbers.get((State.PLANNED, Action.UPDATE), 0),
+        unchanged=by_state[State.UNCHANGED],
+        forbidden=by_state[State.FORBIDDEN],
+        refused=by_state[State.FAILED],
+        resumed=by_state[State.UPLOADED] + by_state[State.INDEXED],
+    )

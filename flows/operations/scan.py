@@ -1,0 +1,100 @@
+"""The first step of a run: read the source into the ledger, with every file's digest and fingerprint."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem
+from flows.operations.fingerprint import fingerprint_of
+from flows.operations.hashing import hash_files
+from flows.operations.ledger import Entry, Ledger
+from flows.operations.names import Names
+from flows.operations.sources import read_source
+
+Prepare = Callable[[Ledger, list[SourceDocument]], Sequence[Entry | Problem]]
+"""Makes the ledger's entries of documents; called in a thread."""
+
+_CHUNK = 1000
+_EXAMPLES = 5
+
+
+@dataclass(slots=True)
+class Scanned:
+    """What a scan found; `examples` are the places of the first few items left out for each reason."""
+
+    documents: int = 0
+    problems: int = 0
+    skipped: Counter[str] = field(default_factory=Counter[str])
+    examples: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+
+async def scan(
+    ledger: Ledger, source: str, *, defaults: Defaults, names: Names, prepare: Prepare | None = None
+) -> Scanned:
+    """Read the source into the ledger, a thousand items at a time; what an earlier scan had beyond it is forgotten.
+
+    `prepare` makes the ledger's entries (by default hash_documents, for uploads). Raises SourceError when the source
+    can't be read at all.
+    """
+    prepare = prepare or hash_documents
+    scanned = Scanned()
+    items = read_source(source, defaults=defaults)
+    while chunk := await asyncio.to_thread(_chunk, items):
+        documents = [item for item in chunk if isinstance(item, SourceDocument)]
+        problems = [item for item in chunk if isinstance(item, Problem)]
+        _count_skipped(scanned, [item for item in chunk if isinstance(item, Skipped)])
+        resolved = await names.resolve(documents)
+        known = [item for item in resolved if isinstance(item, SourceDocument)]
+        problems += [item for item in resolved if isinstance(item, Problem)]
+        kept, refused = await asyncio.to_thread(_record, ledger, prepare, known, problems)
+        scanned.documents += kept
+        scanned.problems += refused
+    await asyncio.to_thread(ledger.forget_unseen)
+    return scanned
+
+
+def _chunk(items: Iterator[SourceItem]) -> list[SourceItem]:
+    return list(islice(items, _CHUNK))
+
+
+def _count_skipped(scanned: Scanned, skipped: Iterable[Skipped]) -> None:
+    for item in skipped:
+        scanned.skipped[item.reason] += 1
+        examples = scanned.examples.setdefault(item.reason, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(item.place)
+
+
+def hash_documents(ledger: Ledger, documents: list[SourceDocument]) -> list[Entry | Problem]:
+    """Return the documents with their files' digests and their fingerprints; an unreadable file is a problem."""
+    hashes = hash_files(ledger, (document.path for document in documents))
+    prepared: list[Entry | Problem] = []
+    for document in documents:
+        found = hashes[document.path]
+        if isinstance(found, OSError):
+            message = f"The file can't be read: {found.strerror or found}"
+            prepared.append(Problem(document.place, "file_unreadable", message, document.external_id))
+        else:
+            fingerprint = fingerprint_of(document, sha256=found.sha256)
+            prepared.append(Entry(document, found.size, found.sha256, fingerprint))
+    return prepared
+
+
+def _record(
+    ledger: Ledger, prepare: Prepare, documents: list[SourceDocument], problems: list[Problem]
+) -> tuple[int, int]:
+    """Prepare and keep the documents; return how many were kept and how many items were refused."""
+    prepared = prepare(ledger, documents)
+    entries = [item for item in prepared if isinstance(item, Entry)]
+    repeated = ledger.record(entries)
+    refused = [*problems, *(item for item in prepared if isinstance(item, Problem))]
+    refused += [_repeated(entry.document) for entry in repeated]
+    ledger.record_problems(refused)
+    return len(entries) - len(repeated), len(refused)
+
+
+def _repeated(document: SourceDocument) -> Problem:
+    message = "The source names this external id more than once; the first one is used."
+    return Problem(document.place, "external_id_repeated", message, document.external_id)

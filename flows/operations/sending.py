@@ -1,0 +1,78 @@
+"""How one document is sent: as an upload, or as an addition to a collection."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from carrel import AsyncCarrel
+from carrel.wire.catalog import IndexingStatus
+from carrel.wire.collections import CollectionIndexStatus
+from flows.operations.apply import IndexingFailedError, Send, Sent
+from flows.operations.contents import open_contents
+from flows.operations.documents import SourceDocument
+from flows.operations.ledger import Entry, State
+
+_INDEXED: Mapping[CollectionIndexStatus, State] = {
+    CollectionIndexStatus.INDEXED: State.INDEXED,
+    CollectionIndexStatus.UNCHANGED: State.UNCHANGED,
+    CollectionIndexStatus.RUNNING: State.UPLOADED,
+}
+
+
+def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
+    """Return what uploads a document. Safe to repeat: the service knows the document by its external id."""
+
+    async def send(entry: Entry) -> Sent:
+        contents = await asyncio.to_thread(open_contents, entry)
+        try:
+            response = await client.catalog.upload_file(
+                contents.file,
+                file_name=entry.document.file_name,
+                fingerprint=contents.fingerprint,
+                upload_as_user_email=upload_as,
+                **upload_fields(entry.document),
+            )
+            contents.check()
+        finally:
+            contents.close()
+        if response.indexing is IndexingStatus.FAILED:
+            msg = "The document was stored, but its index could not be made."
+            raise IndexingFailedError(msg)
+        state = State.INDEXED if response.indexing is IndexingStatus.DONE else State.UPLOADED
+        return Sent(state, str(response.document_id), contents.size, contents.fingerprint)
+
+    return send
+
+
+def upload_fields(document: SourceDocument) -> dict[str, Any]:
+    """Return what goes with the file, as the client's keyword arguments; what is not said is left out."""
+    fields: dict[str, Any] = {
+        "document_external_id": document.external_id,
+        "document_name": document.name,
+    }
+    if document.access is not None:
+        fields["allowed_users_email_addresses"] = list(document.access.users)
+        fields["allowed_group_ids"] = list(document.access.groups)
+        fields["internal_public"] = document.access.internal_public
+    if document.metadata:
+        fields["custom_metadata"] = dict(document.metadata)
+    if document.collection is not None:
+        fields["collection_id"] = document.collection
+    if document.external_url is not None:
+        fields["document_external_url"] = document.external_url
+    return fields
+
+
+def adder(client: AsyncCarrel) -> Send:
+    """Return what adds a catalog document to its collection. Adding it again with the same metadata changes nothing."""
+
+    async def send(entry: Entry) -> Sent:
+        response = await client.document_collections.add_document_to_collection(
+            document_id=UUID(entry.document_id),
+            document_collection_id=UUID(entry.document.collection),
+            custom_metadata=dict(entry.document.metadata),
+        )
+        return Sent(_INDEXED[response.status], str(response.document_id), 0, entry.fingerprint)
+
+    return send

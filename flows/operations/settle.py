@@ -1,0 +1,62 @@
+"""The fourth step of a run: wait until what the service has taken can be searched."""
+
+import asyncio
+import time
+
+from carrel import AsyncCarrel
+from carrel.wire.catalog import GetDocumentResponse, IndexingStatus
+from flows.operations.apply import IndexingFailedError, quarantine, run_workers
+from flows.operations.ledger import Entry, Ledger, State
+from flows.operations.patience import Patience
+
+_WORKERS = 4
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+
+
+async def settle(client: AsyncCarrel, ledger: Ledger, *, patience: Patience, stalled_seconds: float = 900.0) -> int:
+    """Ask after every uploaded document until its index is there or has failed; return how many were left waiting.
+
+    It ends early when nothing at all has become searchable for `stalled_seconds`.
+    """
+    pause, moved = _FIRST_PAUSE, time.monotonic()
+    while True:
+        waiting = await asyncio.to_thread(ledger.pending, partition=0, partitions=1, state=State.UPLOADED)
+        if not waiting or time.monotonic() - moved > stalled_seconds:
+            return len(waiting)
+        if await _ask_once(client, ledger, waiting, patience=patience):
+            pause, moved = _FIRST_PAUSE, time.monotonic()
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+
+async def _ask_once(client: AsyncCarrel, ledger: Ledger, waiting: list[Entry], *, patience: Patience) -> int:
+    """Ask after each document once; return how many no longer wait."""
+    queue = iter(waiting)
+    done = 0
+
+    async def work() -> None:
+        nonlocal done
+        for entry in queue:
+            done += await _one(client, ledger, entry, patience=patience)
+
+    await run_workers(work, number=min(_WORKERS, len(waiting)))
+    return done
+
+
+async def _one(client: AsyncCarrel, ledger: Ledger, entry: Entry, *, patience: Patience) -> bool:
+    document_id = entry.document_id or ""
+    document = await patience.call(lambda: client.catalog.get_document(document_id=document_id))
+    statuses = {place.status for place in document.indexed_in}
+    if IndexingStatus.FAILED in statuses:
+        quarantine(ledger, entry, IndexingFailedError(_why(document)))
+    elif IndexingStatus.RUNNING not in statuses:
+        ledger.settled(entry.document.external_id)
+    else:
+        return False
+    return True
+
+
+def _why(document: GetDocumentResponse) -> str:
+    failed = [place for place in document.indexed_in if place.status is IndexingStatus.FAILED]
+    return "; ".join(f"{place.collection_name or 'catalog'}: {place.error or 'indexing failed'}" for place in failed)

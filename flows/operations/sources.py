@@ -1,0 +1,151 @@
+"""Sources of documents: a folder, a glob pattern, or a manifest. Nothing here talks to the service."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from flows.errors import SourceError
+from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem
+from flows.operations.manifest import MANIFEST_SUFFIXES, read_manifest
+
+_WILDCARDS = frozenset("*?[")
+
+
+def read_source(source: str, *, defaults: Defaults) -> Iterator[SourceItem]:
+    """Yield what `source` holds, in a stable order: a folder, a glob pattern, or a .csv / .jsonl manifest.
+
+    A document's external id, where no manifest gives one, is its path relative to the source's root in POSIX form,
+    so that it does not depend on where the folder is mounted. Raises SourceError before the first item when the
+    source as a whole can't be read.
+    """
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return _folder(path, defaults)
+    if path.is_file():
+        if path.suffix.lower() in MANIFEST_SUFFIXES:
+            return read_manifest(path, defaults=defaults)
+        msg = f"{source} is a single file; give a folder, a glob pattern, or a manifest ending in .csv or .jsonl"
+        raise SourceError(msg)
+    if _WILDCARDS & set(source):
+        return _glob(path, defaults)
+    msg = f"{source} does not exist; give a folder, a glob pattern, or a manifest ending in .csv or .jsonl"
+    raise SourceError(msg)
+
+
+def source_root(source: str) -> Path:
+    """Return the folder that every file of the source must lie in (and external ids are relative to), resolved."""
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return path.resolve()
+    if path.is_file():
+        return path.parent.resolve()
+    return _split_pattern(path)[0].resolve()
+
+
+def source_identity(source: str) -> str:
+    """Return the source's name in its normal form: the same folder, however it is written, is one source."""
+    path = Path(source).expanduser()
+    if path.exists():
+        return str(path.resolve())
+    root, pattern = _split_pattern(path)
+    return f"{root.resolve()}::{pattern}"
+
+
+def _split_pattern(path: Path) -> tuple[Path, str]:
+    fixed = path.parts[: _first_wildcard(path)]
+    rest = path.parts[len(fixed) :]
+    return Path(*fixed) if fixed else Path(), str(PurePosixPath(*rest))
+
+
+def _first_wildcard(path: Path) -> int:
+    return next((index for index, part in enumerate(path.parts) if _WILDCARDS & set(part)), len(path.parts))
+
+
+def _folder(root: Path, defaults: Defaults) -> Iterator[SourceItem]:
+    resolved = root.resolve()
+    return _walk(str(resolved), str(resolved), defaults)
+
+
+def _walk(folder: str, root: str, defaults: Defaults) -> Iterator[SourceItem]:
+    """Depth first and sorted by name. `os.scandir` knows a plain file without a further system call."""
+    try:
+        with os.scandir(folder) as entries:
+            ordered = sorted(entries, key=lambda entry: entry.name)
+    except OSError as exc:
+        yield Problem(place=_relative(folder, root), code="folder_unreadable", message=f"Can't be listed: {exc}")
+        return
+    for entry in ordered:
+        place = _relative(entry.path, root)
+        if entry.name.startswith(".") and not defaults.hidden:
+            yield Skipped(place=place, reason="hidden")
+        elif entry.is_symlink():
+            yield _link(entry.path, root, defaults)
+        elif entry.is_dir():
+            yield from _walk(entry.path, root, defaults)
+        elif entry.is_file():
+            yield _document(entry.path, place, defaults)
+        else:
+            yield Skipped(place=place, reason="not a regular file")
+
+
+def _link(path: str, root: str, defaults: Defaults) -> SourceItem:
+    """A link to a file inside the root is a document; one that leads out of it is refused, never followed."""
+    place = _relative(path, root)
+    target = os.path.realpath(path)
+    if not is_inside(target, root):
+        message = "The link leads out of the source's folder, so it is not followed. Copy the file into the folder."
+        return Problem(place=place, code="link_escapes", message=message, external_id=place)
+    if Path(target).is_dir():
+        return Skipped(place=place, reason="link to a folder")
+    if not Path(target).is_file():
+        return Problem(place=place, code="link_broken", message="The link leads nowhere.", external_id=place)
+    return _document(target, place, defaults)
+
+
+def _glob(pattern: Path, defaults: Defaults) -> Iterator[SourceItem]:
+    base, rest = _split_pattern(pattern)
+    if not base.is_dir():
+        msg = f"{base} is not a folder, so the pattern {pattern} can't match anything"
+        raise SourceError(msg)
+    root = base.resolve()
+    return _matches(root, rest, defaults)
+
+
+def _matches(root: Path, pattern: str, defaults: Defaults) -> Iterator[SourceItem]:
+    for path in sorted(root.glob(pattern)):
+        place = _relative(str(path), str(root))
+        if not defaults.hidden and any(part.startswith(".") for part in PurePosixPath(place).parts):
+            yield Skipped(place=place, reason="hidden")
+        elif path.is_symlink() or not is_inside(os.path.realpath(path), str(root)):
+            yield _link(str(path), str(root), defaults)
+        elif path.is_file():
+            yield _document(str(path), place, defaults)
+
+
+def _document(path: str, place: str, defaults: Defaults) -> SourceItem:
+    try:
+        place.encode()
+    except UnicodeEncodeError:
+        readable = place.encode(errors="backslashreplace").decode()
+        message = "The file's name is not valid UTF-8. Rename it, or name it in a manifest."
+        return Problem(place=readable, code="name_undecodable", message=message)
+    return SourceDocument(
+        path=Path(path),
+        external_id=place,
+        name=place.rpartition("/")[2],
+        file_name=place.rpartition("/")[2],
+        access=defaults.access,
+        metadata=defaults.metadata,
+        collection=defaults.collection,
+        place=place,
+    )
+
+
+def is_inside(path: str, root: str) -> bool:
+    """Say whether an absolute, resolved path is in the resolved folder `root`."""
+    return path.startswith(root if root.endswith(os.sep) else root + os.sep)
+
+
+def _relative(path: str, root: str) -> str:
+    relative = path[len(root) :].lstrip(os.sep) or "."
+    return relative if os.sep == "/" else relative.replace(os.sep, "/")

@@ -1,0 +1,147 @@
+"""What a run tells while it goes on, as Prefect artifacts: its plan, its counts, its failures. flows.runs reads them.
+
+| key | type | contents |
+|---|---|---|
+| carrel-plan | markdown | the plan, before anything is sent |
+| carrel-progress | progress | percent of what is to be sent |
+| carrel-counts | table, one row | flows.operations.summary.Summary's members, `phase`, `documentsPerSecond`, `seconds` |
+| carrel-failures | table | the quarantine's first rows: place, document, code, reason |
+
+All but the plan are updated in place every two seconds, so that a run of any size leaves four artifacts.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
+from prefect.exceptions import PrefectException
+
+from flows.operations.jobs import Stopwatch
+from flows.operations.ledger import Ledger
+from flows.operations.plan import Plan
+from flows.operations.quarantine import failure_rows
+from flows.operations.scan import Scanned
+from flows.operations.summary import Summary, summarize
+
+_log = logging.getLogger(__name__)
+
+PLAN, PROGRESS, COUNTS, FAILURES = "carrel-plan", "carrel-progress", "carrel-counts", "carrel-failures"
+_SECONDS = 2.0
+_WINDOW = 8  # updates that the current rate is taken over
+_SHOWN = 200
+
+
+class Progress:
+    """Publishes one run's progress. A Prefect server that does not answer costs an update, never the run."""
+
+    def __init__(self, client: PrefectClient, flow_run_id: UUID) -> None:
+        self._client = client
+        self._flow_run_id = flow_run_id
+        self._artifacts: dict[str, UUID] = {}
+        self._published: dict[str, object] = {}
+        self._watch = Stopwatch()
+        self._marks: deque[tuple[float, int]] = deque([(0.0, 0)], maxlen=_WINDOW)
+        self._ledger: Ledger | None = None
+        self.phase = "scanning"
+
+    async def on_plan(self, ledger: Ledger, scanned: Scanned, plan: Plan) -> None:
+        """Publish the plan, and follow this ledger from now on."""
+        self._ledger = ledger
+        self.phase = "sending"
+        await self._publish(PLAN, kind="markdown", data=plan_markdown(scanned, plan))
+        await self.update()
+
+    async def update(self) -> None:
+        """Publish where the run is now."""
+        if self._ledger is None:
+            return
+        summary = await asyncio.to_thread(summarize, self._ledger)
+        await self.publish_summary(summary)
+        if summary.quarantined:
+            rows = await asyncio.to_thread(failure_rows, self._ledger, limit=_SHOWN)
+            await self._publish(FAILURES, kind="table", data=json.dumps(rows))
+
+    async def publish_summary(self, summary: Summary) -> None:
+        """Publish these counts."""
+        counts = {
+            **summary.as_json(),
+            "phase": self.phase,
+            "seconds": round(self._watch.seconds, 1),
+            "documentsPerSecond": round(self._rate(summary.sent), 1),
+        }
+        await self._publish(COUNTS, kind="table", data=json.dumps([counts]))
+        await self._publish(PROGRESS, kind="progress", data=round(summary.progress, 1))
+
+    def _rate(self, sent: int) -> float:
+        """Return documents a second over the last updates."""
+        then, before = self._marks[0]
+        now = self._watch.seconds
+        self._marks.append((now, sent))
+        return max(0, sent - before) / (now - then) if now > then else 0.0
+
+    async def _publish(self, key: str, *, kind: str, data: str | float) -> None:
+        if self._published.get(key) == data:
+            return
+        try:
+            if key in self._artifacts:
+                await self._client.update_artifact(self._artifacts[key], ArtifactUpdate(data=data))
+            else:
+                new = ArtifactCreate(key=key, type=kind, data=data, flow_run_id=self._flow_run_id)
+                self._artifacts[key] = (await self._client.create_artifact(new)).id
+            self._published[key] = data
+        except (httpx.HTTPError, PrefectException) as exc:
+            _log.warning("The run's progress could not be published: %s", exc)
+
+    async def follow(self) -> None:
+        """Publish every two seconds until cancelled."""
+        while True:
+            await asyncio.sleep(_SECONDS)
+            await self.update()
+
+
+@asynccontextmanager
+async def following(flow_run_id: UUID) -> AsyncGenerator[Progress]:
+    """Publish a flow run's progress while the body runs."""
+    async with get_client() as client:
+        progress = Progress(client, flow_run_id)
+        follower = asyncio.create_task(progress.follow())
+        try:
+            yield progress
+        finally:
+            follower.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await follower
+
+
+def plan_markdown(scanned: Scanned, plan: Plan) -> str:
+    """Return the plan as a page for people."""
+    lines = [
+        "| planned | documents |",
+        "|---|---|",
+        f"| create | {plan.create} |",
+        f"| update | {plan.update} |",
+        f"| unchanged | {plan.unchanged} |",
+        f"| forbidden | {plan.forbidden} |",
+        f"| refused before, still the same | {plan.refused} |",
+        f"| sent already by this run | {plan.resumed} |",
+        f"| items that can't be a document | {scanned.problems} |",
+        "",
+    ]
+    for reason, number in scanned.skipped.items():
+        lines.append(f"Left out as {reason}: {number} (such as {', '.join(scanned.examples[reason])}).")
+    return "\n".join(lines)
+
+
+def table_rows(data: object) -> Sequence[Mapping[str, Any]]:
+    """Return the rows of a table artifact's data."""
+    rows: object = json.loads(data) if isinstance(data, str) else data
+    return rows if isinstance(rows, list) else []  # pyright: ignore[reportUnknownVariableType] - JSON

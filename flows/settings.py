@@ -1,0 +1,40 @@
+"""The flows' settings, from `CARREL_…` variables. Built at the edge (command line, flow) and passed in."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import platformdirs
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def _data_dir() -> Path:
+    """Return the data folder that the service has by default too."""
+    return Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
+
+
+class FlowSettings(BaseSettings):
+    """Where the service is, and how runs behave. Folders are made when first written to."""
+
+    model_config = SettingsConfigDict(env_prefix="CARREL_", extra="ignore", frozen=True, env_ignore_empty=True)
+
+    base_url: str = "http://127.0.0.1:8000"
+    api_key: SecretStr | None = None
+    data_dir: Path = Field(default_factory=_data_dir)
+    flows_dir: Path | None = None
+    """Ledgers and quarantine files; default: `flows` in the data folder."""
+
+    flows_concurrency: Annotated[int, Field(ge=1, le=256)] = 16
+    """Documents on their way to the service at a time."""
+
+    flows_batch_size: Annotated[int, Field(ge=1, le=100_000)] = 750
+    """Documents a task run takes; a task run costs tens of milliseconds."""
+
+    flows_outage_seconds: Annotated[float, Field(ge=0)] = 900.0
+    """How long a run waits for a service that is away before it fails."""
+
+    @property
+    def ledgers(self) -> Path:
+        """The folder of the ledgers."""
+        return (self.flows_dir or self.data_dir / "flows") / "ledgers"

@@ -1,0 +1,71 @@
+"""Fingerprints and partitions: stable where nothing changed, different where anything did."""
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flows.operations.documents import Access, SourceDocument
+from flows.operations.fingerprint import BUCKETS, bucket_of, bucket_range, fingerprint_of
+
+DIGEST = bytes(32)
+DOCUMENT = SourceDocument(
+    path=Path("/library/a.md"),
+    external_id="a",
+    name="A",
+    file_name="a.md",
+    access=Access(users=("u",), groups=("g",)),
+    metadata={"k": "v", "j": "w"},
+    collection="c",
+)
+
+
+def test_fingerprint_fits_and_is_stable() -> None:
+    """It fits the 128 characters the service keeps, and does not depend on metadata's order or where the file lies."""
+    fingerprint = fingerprint_of(DOCUMENT, sha256=DIGEST)
+    assert fingerprint.startswith("1-")
+    assert len(fingerprint) <= 128
+    moved = replace(DOCUMENT, path=Path("/elsewhere/a.md"), metadata={"j": "w", "k": "v"}, place="line 9")
+    assert fingerprint_of(moved, sha256=DIGEST) == fingerprint
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(DOCUMENT, name="B"),
+        replace(DOCUMENT, file_name="a.txt"),
+        replace(DOCUMENT, access=None),
+        replace(DOCUMENT, access=Access()),
+        replace(DOCUMENT, access=Access(users=("u", "g"))),
+        replace(DOCUMENT, access=Access(users=("u",), groups=("g",), internal_public=True)),
+        replace(DOCUMENT, metadata={}),
+        replace(DOCUMENT, metadata={"k": "v", "j": "x"}),
+        replace(DOCUMENT, collection=None),
+        replace(DOCUMENT, external_url="https://x.org"),
+    ],
+)
+def test_fingerprint_changes_with_everything_that_is_sent(changed: SourceDocument) -> None:
+    """Whatever of an upload changes, its fingerprint does."""
+    assert fingerprint_of(changed, sha256=DIGEST) != fingerprint_of(DOCUMENT, sha256=DIGEST)
+
+
+def test_fingerprint_changes_with_the_bytes() -> None:
+    """Other contents, other fingerprint."""
+    assert fingerprint_of(DOCUMENT, sha256=b"\1" * 32) != fingerprint_of(DOCUMENT, sha256=DIGEST)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 7, 1000])
+def test_partitions_cover_every_bucket_once(partitions: int) -> None:
+    """The ranges of all partitions follow one another without gap or overlap."""
+    ranges = [bucket_range(number, partitions=partitions) for number in range(partitions)]
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == BUCKETS
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(ranges))
+
+
+def test_buckets_are_stable_and_even() -> None:
+    """A document is in the same bucket in every process, and ids that look alike spread."""
+    assert bucket_of("a/one.txt") == 3929390557
+    in_first = sum(bucket_of(f"doc-{number}") < BUCKETS // 4 for number in range(4000))
+    assert 850 < in_first < 1150

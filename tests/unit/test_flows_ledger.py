@@ -1,0 +1,243 @@
+"""The ledger: what it keeps over runs, crashes and rivals, and which hashes of files it trusts."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.errors import SourceBusyError
+from flows.operations.documents import Access, Problem, SourceDocument
+from flows.operations.hashing import FileHash, hash_files
+from flows.operations.ledger import Action, Entry, Ledger, State
+from flows.operations.quarantine import failure_rows, write_quarantine
+from flows.operations.summary import summarize
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """A ledger with a run begun on it."""
+    with Ledger.at(tmp_path, target="http://x", source="/library") as opened:
+        opened.begin()
+        yield opened
+
+
+def _entry(key: str, fingerprint: str = "f1", **members: object) -> Entry:
+    document = SourceDocument(path=Path("/library") / key, external_id=key, name=key, file_name=key, place=key)
+    return Entry(document, size=10, sha256=bytes(32), fingerprint=fingerprint, **members)  # type: ignore[arg-type]
+
+
+def _pending(ledger: Ledger) -> list[str]:
+    return sorted(item.document.external_id for item in ledger.pending(partition=0, partitions=1))
+
+
+def test_document_comes_back_as_it_went_in(ledger: Ledger) -> None:
+    """Nothing of a document is lost on its way through the ledger."""
+    document = SourceDocument(
+        path=Path("/library/ä.md"),
+        external_id="id",
+        name="Näme 🚢",
+        file_name="ä.md",
+        access=Access(users=("a@x.org",), groups=("g",), internal_public=True),
+        metadata={"k": "v"},
+        collection="c",
+        external_url="https://x.org",
+        place="line 7",
+    )
+    before = Entry(document, size=3, sha256=b"\7" * 32, fingerprint="f")
+    ledger.record([before])
+    ledger.apply_plan({"id": Action.CREATE})
+    assert ledger.pending(partition=0, partitions=1) == [before]
+
+
+def test_killed_run_is_taken_up_where_it_was(tmp_path: Path) -> None:
+    """What a run had sent stays sent for the run that takes it up; what it hadn't is planned again."""
+    with Ledger.at(tmp_path, target="t", source="s") as first:
+        first.begin()
+        first.record([_entry("a"), _entry("b")])
+        first.apply_plan({"a": Action.CREATE, "b": Action.CREATE})
+        first.sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint="f1")
+        key = first.run_key
+    with Ledger.at(tmp_path, target="t", source="s") as second:
+        second.begin()
+        assert second.run_key == key
+        second.record([_entry("a"), _entry("b")])
+        second.forget_unseen()
+        second.apply_plan({"a": State.UNCHANGED, "b": Action.CREATE})
+        assert _pending(second) == ["b"]
+        assert summarize(second).created == 1
+        second.finish()
+    with Ledger.at(tmp_path, target="t", source="s") as third:
+        third.begin()
+        assert third.run_key != key
+        assert summarize(third).documents == 0
+
+
+def test_catalog_that_lost_a_document_gets_it_again(ledger: Ledger) -> None:
+    """The service's word counts: what it does not have is sent again though the ledger says it was."""
+    ledger.record([_entry("a")])
+    ledger.apply_plan({"a": Action.CREATE})
+    ledger.sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint="f1")
+    ledger.apply_plan({"a": Action.CREATE})
+    assert _pending(ledger) == ["a"]
+
+
+def test_changed_document_is_sent_again_by_a_resumed_run(tmp_path: Path) -> None:
+    """A document that changed between kill and re-run is no longer taken for sent."""
+    for fingerprint in ("f1", "f2"):
+        with Ledger.at(tmp_path, target="t", source="s") as opened:
+            opened.begin()
+            opened.record([_entry("a", fingerprint)])
+            opened.apply_plan({"a": Action.UPDATE})
+            assert _pending(opened) == ["a"]
+            opened.sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint=fingerprint)
+
+
+def test_documents_that_left_the_source_are_forgotten(tmp_path: Path) -> None:
+    """A resumed run does not send what an earlier scan found and the source no longer has."""
+    for keys in (["a", "b"], ["b"]):
+        with Ledger.at(tmp_path, target="t", source="s") as opened:
+            opened.begin()
+            opened.record([_entry(key) for key in keys])
+            opened.forget_unseen()
+            opened.apply_plan(dict.fromkeys(["a", "b"], Action.CREATE))
+            assert _pending(opened) == keys
+
+
+def test_repeated_external_id_is_given_back(ledger: Ledger) -> None:
+    """The first document of an id is kept, later ones come back, in the same batch or another."""
+    assert [item.fingerprint for item in ledger.record([_entry("a", "1"), _entry("a", "2")])] == ["2"]
+    assert [item.fingerprint for item in ledger.record([_entry("b"), _entry("a", "3")])] == ["3"]
+
+
+def test_second_run_on_a_source_is_told_who_has_it(ledger: Ledger, tmp_path: Path) -> None:
+    """Two runs on one source at once: the second one stops with the first one's process; other sources are free."""
+    rival = Ledger.at(tmp_path, target="http://x", source="/library")
+    with rival, pytest.raises(SourceBusyError, match=f"process {os.getpid()}"):
+        rival.begin()
+    with Ledger.at(tmp_path, target="http://x", source="/other") as other:
+        other.begin()
+    assert ledger.run_key
+
+
+def test_lock_ends_with_its_process(tmp_path: Path) -> None:
+    """A run that is killed outright leaves no lock behind."""
+    code = (
+        "import sys, pathlib; from flows.operations.ledger import Ledger;"
+        "ledger = Ledger.at(pathlib.Path(sys.argv[1]), target='t', source='s'); ledger.begin();"
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        with Ledger.at(tmp_path, target="t", source="s") as rival:
+            with pytest.raises(SourceBusyError):
+                rival.begin()
+            process.kill()
+            process.wait()
+            rival.begin()
+
+
+def test_refused_document_is_not_sent_again_until_it_changes(tmp_path: Path) -> None:
+    """What was refused for good is set aside by the next run, and sent again once its fingerprint is another."""
+    for fingerprint, expected in (("f1", ["a"]), ("f1", []), ("f2", ["a"])):
+        with Ledger.at(tmp_path, target="t", source="s") as opened:
+            opened.begin()
+            opened.record([_entry("a", fingerprint)])
+            opened.apply_plan({"a": Action.CREATE})
+            opened.skip_refused()
+            assert _pending(opened) == expected
+            if expected:
+                opened.failed(
+                    _entry("a", fingerprint), state=State.FAILED, code="file_empty", message="m", for_good=True
+                )
+            assert [row["code"] for row in failure_rows(opened)] == ["file_empty"]
+            opened.finish()
+
+
+def test_quarantine_lists_the_source_first_and_is_written_whole(ledger: Ledger, tmp_path: Path) -> None:
+    """Rows that can't be documents come first in the source's order, then documents, each with code and reason."""
+    ledger.record([_entry("b"), _entry("a"), _entry("fine")])
+    ledger.record_problems([Problem("line 9", "row_invalid", "bad"), Problem("line 2", "row_invalid", "worse", "x")])
+    ledger.apply_plan({"a": State.FORBIDDEN, "b": Action.CREATE, "fine": State.UNCHANGED})
+    ledger.failed(_entry("b"), state=State.FAILED, code="file_corrupt", message="broken", for_good=False)
+    rows = failure_rows(ledger)
+    assert [(row["place"], row["code"]) for row in rows] == [
+        ("line 9", "row_invalid"),
+        ("line 2", "row_invalid"),
+        ("a", "external_id_taken"),
+        ("b", "file_corrupt"),
+    ]
+    assert write_quarantine(ledger, tmp_path / "out" / "q.jsonl") == 4
+    assert len((tmp_path / "out" / "q.jsonl").read_text().splitlines()) == 4
+    assert summarize(ledger).quarantined == 4
+
+
+def test_partitions_hold_every_document_once(ledger: Ledger) -> None:
+    """Batches together are the plan, and no document is in two."""
+    keys = [f"doc-{number}" for number in range(500)]
+    ledger.record([_entry(key) for key in keys])
+    ledger.apply_plan(dict.fromkeys(keys, Action.CREATE))
+    found = [item.document.external_id for n in range(7) for item in ledger.pending(partition=n, partitions=7)]
+    assert sorted(found) == sorted(keys)
+
+
+def _age(path: Path, seconds: float = 10.0) -> os.stat_result:
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path.stat()
+
+
+def _kept_for(path: Path, *, hashed_at_ns: int) -> FileHash:
+    status = path.stat()
+    times = (status.st_mtime_ns, status.st_ctime_ns)
+    return FileHash(status.st_size, *times, status.st_ino, b"kept".ljust(32), hashed_at_ns)
+
+
+def test_hash_is_trusted_only_for_a_file_that_was_old_when_read(tmp_path: Path) -> None:
+    """A hash taken within two seconds of the file's last change is not trusted: it may have changed since."""
+    path = tmp_path / "a"
+    path.write_text("x")
+    status = path.stat()
+    assert _kept_for(path, hashed_at_ns=status.st_ctime_ns + 3_000_000_000).holds_for(status)
+    assert not _kept_for(path, hashed_at_ns=status.st_ctime_ns + 1_000_000_000).holds_for(status)
+    assert not _kept_for(path, hashed_at_ns=status.st_ctime_ns - 1).holds_for(status)
+
+
+def test_edit_is_seen_though_the_modification_time_was_set_back(ledger: Ledger, tmp_path: Path) -> None:
+    """Same size and same modification time do not hide an edit: the change time gives it away."""
+    path = tmp_path / "a"
+    path.write_text("old!")
+    before = _age(path)
+    first = hash_files(ledger, [path])[path]
+    time.sleep(0.02)
+    path.write_text("new!")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    second = hash_files(ledger, [path])[path]
+    assert isinstance(first, FileHash)
+    assert isinstance(second, FileHash)
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    assert first.sha256 != second.sha256
+
+
+def test_known_file_is_not_read(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of known status costs no reading: it is not even opened."""
+    path = tmp_path / "a"
+    path.write_text("x")
+    monkeypatch.setattr("flows.operations.hashing._RACY_NS", -(10**12))
+    first = hash_files(ledger, [path])
+    monkeypatch.setattr("flows.operations.hashing.FileIO", None)
+    assert hash_files(ledger, [path]) == first
+
+
+def test_unreadable_file_is_given_back_as_its_error(ledger: Ledger, tmp_path: Path) -> None:
+    """A file that vanished does not stop the scan of the others."""
+    path = tmp_path / "a"
+    path.write_text("x")
+    found = hash_files(ledger, [tmp_path / "gone", path])
+    assert isinstance(found[tmp_path / "gone"], FileNotFoundError)
+    assert isinstance(found[path], FileHash)

@@ -1,0 +1,213 @@
+"""Sources: what a folder, a glob and a manifest give, and what they refuse."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.errors import SourceError
+from flows.operations.documents import Access, Defaults, Problem, Skipped, SourceDocument, SourceItem
+from flows.operations.sources import read_source, source_identity
+
+
+def _read(source: Path | str, defaults: Defaults | None = None) -> list[SourceItem]:
+    return list(read_source(str(source), defaults=defaults or Defaults()))
+
+
+def _documents(items: list[SourceItem]) -> list[SourceDocument]:
+    return [item for item in items if isinstance(item, SourceDocument)]
+
+
+def _problems(items: list[SourceItem]) -> list[Problem]:
+    return [item for item in items if isinstance(item, Problem)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of three documents among hidden files."""
+    root = tmp_path / "library"
+    for name in ("b.md", "a/one.txt", "a/two.txt", ".git/config", "a/.hidden"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return root
+
+
+def test_folder_gives_relative_posix_ids_in_a_stable_order(folder: Path) -> None:
+    """A folder's documents have their path below it as external id, wherever the folder is and however it is named."""
+    found = _documents(_read(folder))
+    assert [item.external_id for item in found] == ["a/one.txt", "a/two.txt", "b.md"]
+    assert [item.name for item in found] == ["one.txt", "two.txt", "b.md"]
+    moved = folder.rename(folder.with_name("elsewhere"))
+    assert [item.external_id for item in _documents(_read(f"{moved}/../elsewhere/"))] == [
+        "a/one.txt",
+        "a/two.txt",
+        "b.md",
+    ]
+
+
+def test_hidden_files_are_left_out_and_said(folder: Path) -> None:
+    """Dot files and what lies in dot folders is skipped by default, reported, and taken when asked for."""
+    skipped = [item for item in _read(folder) if isinstance(item, Skipped)]
+    assert {item.place for item in skipped} == {".git", "a/.hidden"}
+    assert {item.reason for item in skipped} == {"hidden"}
+    assert ".git/config" in [item.external_id for item in _documents(_read(folder, Defaults(hidden=True)))]
+
+
+def test_links_that_lead_out_are_refused(folder: Path) -> None:
+    """A link to a file outside is a problem, never a document; one inside is a document; folder links aren't walked."""
+    secret = folder.parent / "secret.txt"
+    secret.write_text("secret")
+    (folder / "escape.txt").symlink_to(secret)
+    (folder / "escaping-folder").symlink_to(folder.parent)
+    (folder / "inside.txt").symlink_to(folder / "b.md")
+    (folder / "loop").symlink_to(folder)
+    (folder / "broken.txt").symlink_to(folder / "nowhere")
+    for items in (_read(folder), _read(f"{folder}/*")):
+        assert {item.place for item in _problems(items) if item.code == "link_escapes"} >= {"escape.txt"}
+        assert {item.place for item in _problems(items) if item.code == "link_broken"} == {"broken.txt"}
+        assert "secret" not in "".join(str(item.path.read_text()) for item in _documents(items))
+    inside = next(item for item in _documents(_read(folder)) if item.external_id == "inside.txt")
+    assert (inside.path, inside.file_name) == ((folder / "b.md").resolve(), "inside.txt")
+
+
+def test_sibling_folder_with_the_same_prefix_is_outside(folder: Path) -> None:
+    """`/x/library-secret` is not inside `/x/library`."""
+    sibling = folder.with_name("library-secret")
+    sibling.mkdir()
+    (sibling / "s.txt").write_text("s")
+    (folder / "s.txt").symlink_to(sibling / "s.txt")
+    assert [item.place for item in _problems(_read(folder))] == ["s.txt"]
+
+
+def test_glob_keeps_the_ids_of_its_fixed_part(folder: Path) -> None:
+    """A pattern's ids are relative to the folder before its first wildcard."""
+    assert [item.external_id for item in _documents(_read(f"{folder}/**/*.txt"))] == ["a/one.txt", "a/two.txt"]
+
+
+@pytest.mark.parametrize("source", ["missing", "missing/*.md", "library/b.md"])
+def test_unreadable_source_says_what_to_give(folder: Path, source: str) -> None:
+    """A source that is nothing of the three is refused with what it could be."""
+    with pytest.raises(SourceError, match="folder"):
+        _read(folder.parent / source)
+
+
+def test_identity_is_the_same_however_it_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same folder by another spelling is the same source, so that two runs on it meet."""
+    monkeypatch.chdir(folder.parent)
+    assert source_identity("library") == source_identity(f"{folder}/") == source_identity("library/a/..")
+    assert source_identity("library/*.md") == source_identity(f"{folder}/*.md") != source_identity("library")
+
+
+def _manifest(folder: Path, text: str | bytes, name: str = "manifest.csv") -> list[SourceItem]:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return _read(path)
+
+
+def test_csv_manifest_gives_all_that_goes_with_a_file(folder: Path) -> None:
+    """Every column of a manifest arrives, and a row without access columns says nothing about access."""
+    items = _manifest(
+        folder,
+        "path,externalId,name,metadata,metadata.team,allowedUsers,allowedGroups,internalPublic,collection,externalUrl\n"
+        'b.md,id-1,"Name, with comma",,ops,a@x.org;b@x.org,"G1, G2",false,Policies,https://x.org/b\n'
+        'a/one.txt,,,"{""year"": 2024}",,,,,,\n',
+    )
+    first, second = _documents(items)
+    assert (first.external_id, first.name, first.metadata) == ("id-1", "Name, with comma", {"team": "ops"})
+    assert first.access == Access(users=("a@x.org", "b@x.org"), groups=("G1", "G2"), internal_public=False)
+    assert (first.collection, first.external_url) == ("Policies", "https://x.org/b")
+    assert (second.external_id, second.access, second.metadata) == ("a/one.txt", None, {"year": "2024"})
+
+
+def test_jsonl_manifest_gives_the_same(folder: Path) -> None:
+    """A JSONL manifest takes the same members, lists as lists."""
+    line = {
+        "path": "./a/../b.md",
+        "allowedUsers": ["a@x.org"],
+        "metadata": {"n": 1, "ok": True},
+        "internalPublic": True,
+    }
+    (document,) = _documents(_manifest(folder, json.dumps(line), "manifest.jsonl"))
+    assert document.external_id == "b.md"
+    assert document.access == Access(users=("a@x.org",), internal_public=True)
+    assert document.metadata == {"n": "1", "ok": "true"}
+
+
+def test_saying_that_nobody_else_may_read_is_not_silence(folder: Path) -> None:
+    """`internalPublic` false, or an empty list, is access that replaces; an absent member is none."""
+    lines = ['{"path": "b.md", "internalPublic": false}', '{"path": "b.md", "allowedUsers": []}', '{"path": "b.md"}']
+    found = _documents(_manifest(folder, "\n".join(lines), "m.jsonl"))
+    assert [item.access for item in found] == [Access(), Access(), None]
+
+
+def test_every_bad_row_is_named_by_its_line_and_the_good_ones_stay(folder: Path) -> None:
+    """Bad rows are collected, each with the line it begins on; none hides another or a good row."""
+    items = _manifest(
+        folder,
+        b"\xef\xbb\xbfpath,externalId,metadata\n"
+        b"b.md,ok-1,\n"
+        b"missing.txt,x,\n"
+        b"../outside.txt,y,\n"
+        b"b.md,too,many,cells\n"
+        b'b.md,"multi\nline id",{not json\n'
+        b"b.md,bad-\xff-utf8,\n"
+        b",no-path,\n"
+        b"b.md,nul-\x00,\n"
+        b"\n"
+        b"a/one.txt,ok-2,\n",
+    )
+    assert [item.external_id for item in _documents(items)] == ["ok-1", "ok-2"]
+    assert [(item.place, item.code) for item in _problems(items)] == [
+        ("line 3", "file_missing"),
+        ("line 4", "path_escapes"),
+        ("line 5", "row_invalid"),
+        ("line 6", "row_invalid"),
+        ("line 8", "row_invalid"),
+        ("line 9", "row_invalid"),
+        ("line 10", "row_invalid"),
+    ]
+
+
+def test_unbalanced_quote_is_a_problem_of_its_line(folder: Path) -> None:
+    """A quote that is never closed is reported where it begins; the rows before it stay."""
+    items = _manifest(folder, 'path,externalId\nb.md,fine\nb.md,"open\nb.md,lost\n')
+    assert [item.external_id for item in _documents(items)] == ["fine"]
+    assert [item.place for item in _problems(items)] == ["line 3"]
+
+
+@pytest.mark.parametrize(
+    "line", ["[1]", "{", '{"path": "b.md", "path": "c"}', '{"path": "b.md", "allowed": []}', "[" * 9999]
+)
+def test_bad_jsonl_lines_are_problems(folder: Path, line: str) -> None:
+    """A line that is no object, repeats a member, names an unknown one or is nested without end costs itself alone."""
+    items = _manifest(folder, f'{line}\n{{"path": "b.md"}}\n', "m.jsonl")
+    assert [item.place for item in _problems(items)] == ["line 1"]
+    assert len(_documents(items)) == 1
+
+
+@pytest.mark.parametrize("header", ["", "externalId,name", "path,owner", "path,path"])
+def test_wrong_header_stops_before_the_first_row(folder: Path, header: str) -> None:
+    """A header without `path`, or with a column that is not known, is refused as a whole, listing the columns."""
+    with pytest.raises(SourceError, match="internalPublic"):
+        _manifest(folder, f"{header}\nb.md,x\n")
+
+
+def test_manifest_links_out_of_the_folder_are_refused(folder: Path) -> None:
+    """A manifest can't reach outside its folder by a link or an absolute path either."""
+    outside = folder.parent / "outside.txt"
+    outside.write_text("x")
+    (folder / "link.txt").symlink_to(outside)
+    items = _manifest(folder, f"path\nlink.txt\n{outside}\n{folder}/b.md\n")
+    assert [item.code for item in _problems(items)] == ["path_escapes", "path_escapes"]
+    assert [item.external_id for item in _documents(items)] == ["b.md"]
+
+
+def test_row_takes_defaults_only_where_it_says_nothing(folder: Path) -> None:
+    """A row's access replaces the run's whole default; its metadata adds to it."""
+    path = folder / "m.jsonl"
+    path.write_text('{"path": "b.md"}\n{"path": "b.md", "allowedUsers": ["a@x.org"], "metadata": {"k": "row"}}\n')
+    defaults = Defaults(access=Access(internal_public=True), metadata={"k": "run", "j": "run"}, collection="C")
+    plain, own = _documents(_read(path, defaults))
+    assert (plain.access, plain.metadata, plain.collection) == (defaults.access, {"k": "run", "j": "run"}, "C")
+    assert (own.access, own.metadata) == (Access(users=("a@x.org",)), {"k": "row", "j": "run"})
