@@ -55,7 +55,6 @@ async def list_entries(
             audit_entries,
             actors.c.email.label("actor_email"),
             actors.c.name.label("actor_name"),
-            actors.c.kind.label("actor_kind"),
             subjects.c.email.label("acting_for_email"),
             subjects.c.name.label("acting_for_name"),
             free_texts.c.text,

@@ -1,6 +1,7 @@
 """SQL of organizations, principals, memberships and API keys."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -8,15 +9,21 @@ from uuid import UUID
 from sqlalchemy import (
     ARRAY,
     CTE,
+    Boolean,
     Select,
+    TableValuedAlias,
     Uuid,
     and_,
+    column,
+    delete,
+    exists,
     func,
     literal,
     or_,
     select,
     update,
 )
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.database import enter_organization
@@ -24,6 +31,45 @@ from service.identity.tables import api_keys, group_members, organizations, prin
 from service.sql import AnyRow, among
 
 LAST_USED_PRECISION = timedelta(minutes=1)
+
+# What changes when a principal is put again; its id, kind and address stay.
+_CHANGEABLE = ("active", "external_id", "is_admin", "name", "password_hash")
+
+_ACTING = (
+    principals.c.principal_id,
+    principals.c.organization_id,
+    principals.c.kind,
+    principals.c.name,
+    principals.c.email,
+    principals.c.is_admin,
+    principals.c.active,
+)
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A row of principals; `email` is None for groups, `external_id` for whatever no source system knows."""
+
+    principal_id: UUID
+    kind: str
+    name: str
+    email: str | None = None
+    external_id: str | None = None
+    is_admin: bool = False
+    active: bool = True
+    password_hash: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Membership:
+    """That a principal is a direct member of a group."""
+
+    group_id: UUID
+    member_id: UUID
+    member_is_group: bool
+
+
+_PRINCIPAL = tuple(principals.c[one.name] for one in fields(Principal))
 
 
 async def enter_by_api_key(connection: AsyncConnection, secret_hash: bytes) -> AnyRow | None:
@@ -77,12 +123,12 @@ async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *
     return (await connection.execute(_acting(organization_id, user))).one_or_none()
 
 
-def _acting(organization_id: UUID, one: Select[UUID]) -> Select[Any]:
+def _acting(organization_id: UUID, one: Select[UUID]) -> Select[*tuple[Any, ...]]:
     start = one.cte("start")
     groups = memberships_of(organization_id, start)
     all_groups = func.array(select(groups.c.principal_id).scalar_subquery(), type_=ARRAY(Uuid))
     return (
-        select(principals, all_groups.label("memberships"))
+        select(*_ACTING, all_groups.label("memberships"))
         .join(start, start.c.principal_id == principals.c.principal_id)
         .where(principals.c.organization_id == organization_id, principals.c.kind.in_(["user", "serviceAccount"]))
     )
@@ -99,13 +145,243 @@ def memberships_of(organization_id: UUID, start: CTE) -> CTE:
     return found.union(above)
 
 
+async def lock_bootstrap(connection: AsyncConnection) -> None:
+    """Wait for another replica that is bootstrapping the same database; held until the transaction ends."""
+    await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext("carrel.bootstrap"))))
+
+
+async def any_organization(connection: AsyncConnection) -> bool:
+    """Whether the database has an organization; the one question that is asked outside of any."""
+    return (await connection.execute(select(exists(select(organizations.c.organization_id))))).scalar_one()
+
+
+async def lock_organization(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Let one change to the organization's principals happen at a time; readers and other writers do not wait."""
+    statement = select(organizations.c.organization_id).where(organizations.c.organization_id == organization_id)
+    await connection.execute(statement.with_for_update(key_share=True))
+
+
+async def get_organization(connection: AsyncConnection, organization_id: UUID) -> AnyRow:
+    """The organization's settings."""
+    statement = select(organizations).where(organizations.c.organization_id == organization_id)
+    return (await connection.execute(statement)).one()
+
+
+async def insert_organization(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Add an organization."""
+    await connection.execute(insert(organizations).values({**row, "organization_id": organization_id}))
+
+
+async def update_organization(
+    connection: AsyncConnection, organization_id: UUID, *, values: Mapping[str, object]
+) -> None:
+    """Change the organization's settings."""
+    statement = update(organizations).where(organizations.c.organization_id == organization_id)
+    await connection.execute(statement.values(values))
+
+
 async def find_principals(
     connection: AsyncConnection, organization_id: UUID, *, emails: Collection[str], ids: Collection[UUID]
-) -> Sequence[AnyRow]:
+) -> list[Principal]:
     """The people of these addresses (lower case), and the groups and service accounts of these ids."""
     by_email = among(principals.c.email, emails)
     by_id = and_(among(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
-    statement = select(
-        principals.c.principal_id, principals.c.kind, principals.c.email, principals.c.name, principals.c.active
-    ).where(principals.c.organization_id == organization_id, or_(by_email, by_id))
-    return (await connection.execute(statement)).all()
+    statement = select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, or_(by_email, by_id))
+    return [Principal(*row) for row in await connection.execute(statement)]
+
+
+async def find_groups(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    ids: Collection[UUID] = (),
+    external_ids: Collection[str] = (),
+    names: Collection[str] = (),
+) -> list[Principal]:
+    """The groups of these ids or external ids, and those of these names that have no external id."""
+    statement = select(*_PRINCIPAL).where(
+        principals.c.organization_id == organization_id,
+        principals.c.kind == "group",
+        or_(
+            among(principals.c.principal_id, ids),
+            among(principals.c.external_id, external_ids),
+            and_(among(principals.c.name, names), principals.c.external_id.is_(None)),
+        ),
+    )
+    return [Principal(*row) for row in await connection.execute(statement)]
+
+
+async def put_principals(connection: AsyncConnection, organization_id: UUID, *, rows: Sequence[Principal]) -> None:
+    """Add or replace principals by id, in one round trip."""
+    if not rows:
+        return
+    new = insert(principals)
+    statement = new.on_conflict_do_update(
+        index_elements=[principals.c.principal_id],
+        set_={name: new.excluded[name] for name in _CHANGEABLE},
+        where=principals.c.organization_id == organization_id,
+    )
+    await connection.execute(statement, [{**asdict(row), "organization_id": organization_id} for row in rows])
+
+
+async def has_active_admin(connection: AsyncConnection, organization_id: UUID) -> bool:
+    """Whether anybody could still administer the organization."""
+    admin = select(principals.c.principal_id).where(
+        principals.c.organization_id == organization_id,
+        principals.c.kind == "user",
+        principals.c.is_admin,
+        principals.c.active,
+    )
+    return (await connection.execute(select(exists(admin)))).scalar_one()
+
+
+async def list_users(
+    connection: AsyncConnection, organization_id: UUID, *, query: str | None, after: UUID, limit: int
+) -> list[Principal]:
+    """Users whose name or address contains `query`, in the order of their ids."""
+    statement = _page(organization_id, "user", after=after, limit=limit)
+    if query:
+        matches = principals.c.name.icontains(query, autoescape=True)
+        statement = statement.where(or_(matches, principals.c.email.icontains(query, autoescape=True)))
+    return [Principal(*row) for row in await connection.execute(statement)]
+
+
+async def list_groups(
+    connection: AsyncConnection, organization_id: UUID, *, query: str | None, after: UUID, limit: int
+) -> list[Principal]:
+    """Groups whose name contains `query`, in the order of their ids."""
+    statement = _page(organization_id, "group", after=after, limit=limit)
+    if query:
+        statement = statement.where(principals.c.name.icontains(query, autoescape=True))
+    return [Principal(*row) for row in await connection.execute(statement)]
+
+
+def _page(organization_id: UUID, kind: str, *, after: UUID, limit: int) -> Select[*tuple[Any, ...]]:
+    return (
+        select(*_PRINCIPAL)
+        .where(
+            principals.c.organization_id == organization_id,
+            principals.c.kind == kind,
+            principals.c.principal_id > after,
+        )
+        .order_by(principals.c.principal_id)
+        .limit(limit)
+    )
+
+
+async def count_members(
+    connection: AsyncConnection, organization_id: UUID, *, group_ids: Collection[UUID]
+) -> dict[UUID, int]:
+    """How many direct members groups have; one without members is left out."""
+    statement = (
+        select(group_members.c.group_id, func.count().label("members"))
+        .where(group_members.c.organization_id == organization_id, among(group_members.c.group_id, group_ids))
+        .group_by(group_members.c.group_id)
+    )
+    return {row.group_id: row.members for row in await connection.execute(statement)}
+
+
+async def add_members(
+    connection: AsyncConnection, organization_id: UUID, *, memberships: Collection[Membership]
+) -> list[tuple[UUID, UUID]]:
+    """Add memberships; the (group, member) that were new."""
+    wanted = _wanted(memberships)
+    rows = select(literal(organization_id, Uuid), wanted.c.group_id, wanted.c.member_id, wanted.c.member_is_group)
+    statement = (
+        insert(group_members)
+        .from_select(["organization_id", "group_id", "member_id", "member_is_group"], rows)
+        .on_conflict_do_nothing()
+        .returning(group_members.c.group_id, group_members.c.member_id)
+    )
+    return [(row.group_id, row.member_id) for row in await connection.execute(statement)]
+
+
+async def remove_members(
+    connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
+) -> list[UUID]:
+    """Remove members from a group; those that were in it."""
+    statement = (
+        delete(group_members)
+        .where(
+            group_members.c.organization_id == organization_id,
+            group_members.c.group_id == group_id,
+            among(group_members.c.member_id, member_ids),
+        )
+        .returning(group_members.c.member_id)
+    )
+    return list((await connection.execute(statement)).scalars())
+
+
+async def keep_only(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    group_ids: Collection[UUID],
+    memberships: Collection[Membership],
+) -> list[tuple[UUID, UUID]]:
+    """Remove every member of these groups who is not among `memberships`; the (group, member) that were removed."""
+    wanted = _wanted(memberships)
+    kept = exists().where(
+        wanted.c.group_id == group_members.c.group_id, wanted.c.member_id == group_members.c.member_id
+    )
+    statement = (
+        delete(group_members)
+        .where(group_members.c.organization_id == organization_id, among(group_members.c.group_id, group_ids), ~kept)
+        .returning(group_members.c.group_id, group_members.c.member_id)
+    )
+    return [(row.group_id, row.member_id) for row in await connection.execute(statement)]
+
+
+def _wanted(memberships: Collection[Membership]) -> TableValuedAlias:
+    return (
+        func.unnest(
+            literal([one.group_id for one in memberships], ARRAY(Uuid)),
+            literal([one.member_id for one in memberships], ARRAY(Uuid)),
+            literal([one.member_is_group for one in memberships], ARRAY(Boolean)),
+        )
+        .table_valued(column("group_id", Uuid), column("member_id", Uuid), column("member_is_group", Boolean))
+        .render_derived(name="wanted")
+    )
+
+
+async def insert_api_key(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Add an API key."""
+    await connection.execute(insert(api_keys).values({**row, "organization_id": organization_id}))
+
+
+async def revoke_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> bool:
+    """Stop an API key; False when it was revoked already, or there is none."""
+    statement = (
+        update(api_keys)
+        .where(
+            api_keys.c.organization_id == organization_id,
+            api_keys.c.api_key_id == api_key_id,
+            api_keys.c.revoked_at.is_(None),
+        )
+        .values(revoked_at=func.now())
+        .returning(api_keys.c.api_key_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> AnyRow | None:
+    """An API key with its `owner_email` and whether it has `expired`."""
+    statement = _api_keys(organization_id).where(api_keys.c.api_key_id == api_key_id)
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def list_api_keys(
+    connection: AsyncConnection, organization_id: UUID, *, after: UUID, limit: int
+) -> Sequence[AnyRow]:
+    """API keys like that, in the order of their ids."""
+    statement = _api_keys(organization_id).where(api_keys.c.api_key_id > after)
+    return (await connection.execute(statement.order_by(api_keys.c.api_key_id).limit(limit))).all()
+
+
+def _api_keys(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+    expired = func.coalesce(api_keys.c.expires_at <= func.now(), False)
+    return (
+        select(api_keys, principals.c.email.label("owner_email"), expired.label("expired"))
+        .join(principals, principals.c.principal_id == api_keys.c.owner_id)
+        .where(api_keys.c.organization_id == organization_id)
+    )

@@ -170,6 +170,16 @@ async def list_class_readers(
     return (await connection.execute(statement)).all()
 
 
+async def list_readers(
+    connection: AsyncConnection, organization_id: UUID, *, access_classes: Collection[int]
+) -> Sequence[AnyRow]:
+    """Who holds which role in which of these classes."""
+    statement = select(class_readers).where(
+        class_readers.c.organization_id == organization_id, among(class_readers.c.access_class, access_classes)
+    )
+    return (await connection.execute(statement)).all()
+
+
 async def list_roles(connection: AsyncConnection, caller: Caller, *, object_id: UUID) -> Sequence[str]:
     """Every role the caller has on a resource, directly or through a group."""
     statement = (

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType, Role
 from service.callers import Caller
-from service.errors import Conflict, NotFound
+from service.errors import Conflict, FieldError, NotFound
 from service.identity.principals import find_group_ids, find_people
 from service.permissions import queries
 from service.permissions.access import RANKED, Access
@@ -18,15 +18,14 @@ __all__ = [
     "access_class_for",
     "access_classes_for",
     "access_of",
+    "move",
     "register_resource",
     "resolve_readers",
     "role_of",
     "set_access",
+    "unknown_resource",
     "unregister_resource",
 ]
-
-WITHOUT_INDEX = frozenset({ResourceType.DOCUMENT_COLLECTION, ResourceType.AGENT, ResourceType.DOCSTORE_SYNC})
-"""Resources whose contents are not indexed under their own access class."""
 
 
 async def access_class_for(connection: AsyncConnection, organization_id: UUID, access: Access) -> int:
@@ -126,6 +125,7 @@ async def resolve_readers(
     return people | groups
 
 
-def unknown_resource() -> NotFound:
-    """The one answer for a resource that is unknown or not the caller's to know about."""
-    return NotFound("There is no such resource. Check its resourceId and resourceType.", code="resource_not_found")
+def unknown_resource(*fields: str) -> NotFound:
+    """The one answer for a resource (named in these fields) that is unknown, or not the caller's to know about."""
+    message = "There is no such resource. Check its resourceId and resourceType."
+    return NotFound(message, code="resource_not_found", details=[FieldError(field, message) for field in fields])

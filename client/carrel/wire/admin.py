@@ -105,7 +105,10 @@ class AdminUsersListResponse(PagedResponse):
 
 
 class GroupUpsert(RequestModel):
-    """A group to create or change, found by `id`, else by `external_id`; members given replace those it has."""
+    """A group to create or change; members given replace those it has.
+
+    It is found by `id`, else by `external_id`, else by `name` among the groups without an external id.
+    """
 
     id: UUID | None = None
     name: Label
@@ -337,14 +340,20 @@ class AuditTarget(ResponseModel):
 
 
 class AuditEntry(ResponseModel):
-    """One entry of the audit log; `details` holds ids, never free text."""
+    """One entry of the audit log; `details` holds ids, never free text.
+
+    `actor` owns the credential that was used (nobody: the service itself), `acting_for` is the user it named; `text`
+    (a comment) can have been erased.
+    """
 
     audit_log_id: UUID
     at: Instant
     actor: Principal | None = None
+    acting_for: Principal | None = None
     action: str
     target: AuditTarget | None = None
     details: dict[str, Any]
+    text: str | None = None
     request_id: str | None = None
 
 
