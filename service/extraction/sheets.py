@@ -26,18 +26,15 @@ _MIDNIGHT = dt.time()
 
 def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
     """Add a workbook's sheets, each under its name."""
-    try:
-        workbook = load_workbook(path, read_only=True, data_only=True, keep_links=False)
-    except (*_BROKEN, zipfile.BadZipFile) as error:
-        raise corrupt("an Excel workbook") from error
-    try:
-        for sheet in workbook.worksheets:
-            _add_sheet(sheet, builder)
-    except _BROKEN as error:
-        raise corrupt("an Excel workbook") from error
-    finally:
-        workbook.close()
-    return usable_title(workbook.properties.title)
+    # Given a path, openpyxl would judge it by its suffix.
+    with path.open("rb") as file:
+        try:
+            workbook = load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            for sheet in workbook.worksheets:
+                _add_sheet(sheet, builder)
+        except (*_BROKEN, zipfile.BadZipFile) as error:
+            raise corrupt("an Excel workbook") from error
+        return usable_title(workbook.properties.title)
 
 
 def _add_sheet(sheet: Any, builder: BlockBuilder) -> None:

@@ -33,7 +33,7 @@ class TableWriter:
             self._write(values)
         elif header or _looks_like_header(values):
             self._candidate = values
-        elif sum(map(bool, values)) == 1 and len(values) > 1:
+        elif sum(map(bool, values)) == 1:
             self._builder.paragraph("".join(values), page=self._page)
         else:
             self._header = []

@@ -1,0 +1,131 @@
+"""Real files of every format, made by the libraries people make them with."""
+
+import io
+import zipfile
+from collections.abc import Sequence
+from email.message import EmailMessage
+from pathlib import Path
+
+import docx
+import pypdf
+from fpdf import FPDF
+from openpyxl import Workbook
+from pptx import Presentation
+from pptx.util import Inches
+
+Rows = Sequence[Sequence[object]]
+
+
+def pdf(*pages: Sequence[tuple[str, float]], title: str | None = None) -> bytes:
+    """A PDF whose pages are lists of (text, size in points)."""
+    document = FPDF()
+    if title:
+        document.set_title(title)
+    for page in pages:
+        document.add_page()
+        for text, size in page:
+            document.set_font("Helvetica", size=size)
+            document.multi_cell(0, size * 0.45, text, new_x="LMARGIN", new_y="NEXT")
+            document.ln(size * 0.4)
+    return bytes(document.output())
+
+
+def picture_pdf() -> bytes:
+    """A PDF with drawings and no text, as a scan has."""
+    document = FPDF()
+    document.add_page()
+    document.rect(10, 10, 50, 50, style="F")
+    return bytes(document.output())
+
+
+def encrypted_pdf(password: str = "secret") -> bytes:
+    """A PDF that asks for a password."""
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf([("Private words", 12)])))
+    writer.encrypt(password, algorithm="AES-256")
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    return buffer.getvalue()
+
+
+def word(*, title: str | None = None, paragraphs: Sequence[tuple[str, str]] = (), table: Rows = ()) -> bytes:
+    """A Word document of (style, text) paragraphs and then a table."""
+    document = docx.Document()
+    document.core_properties.title = title or ""
+    for style, text in paragraphs:
+        document.add_paragraph(text, style=style)
+    if table:
+        made = document.add_table(rows=len(table), cols=len(table[0]))
+        for row, values in enumerate(table):
+            for column, value in enumerate(values):
+                made.cell(row, column).text = str(value)
+    buffer = io.BytesIO()
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+def slides() -> bytes:
+    """Two slides: a title with points, then a title with a table; notes on the first."""
+    presentation = Presentation()
+    first = presentation.slides.add_slide(presentation.slide_layouts[1])
+    first.shapes.title.text = "Harvest plan"
+    first.placeholders[1].text = "Pick in May\nDry in June"
+    first.notes_slide.notes_text_frame.text = "Mention the weather"
+    second = presentation.slides.add_slide(presentation.slide_layouts[5])
+    second.shapes.title.text = "Yields"
+    table = second.shapes.add_table(2, 2, Inches(1), Inches(2), Inches(4), Inches(1)).table
+    for row, values in enumerate([("Field", "Tons"), ("North", "12")]):
+        for column, value in enumerate(values):
+            table.cell(row, column).text = value
+    buffer = io.BytesIO()
+    presentation.save(buffer)
+    return buffer.getvalue()
+
+
+def workbook(**sheets: Rows) -> bytes:
+    """A workbook of sheets by name, each a list of rows."""
+    book = Workbook()
+    book.remove(book.worksheets[0])
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(list(row))
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def mail(*, html_only: bool = False) -> bytes:
+    """A message with a subject beyond ASCII, both kinds of body (or HTML alone) and an attachment."""
+    message = EmailMessage()
+    message["Subject"] = "Grüße from the orchard"
+    message["From"] = "Ada <ada@orchard.example>"
+    message["To"] = "bo@orchard.example"
+    message["Date"] = "Mon, 02 Mar 2026 10:00:00 +0000"
+    html = "<p>The <b>pears</b> are ripe.</p><script>alert(1)</script>"
+    if html_only:
+        message.set_content(html, subtype="html")
+    else:
+        message.set_content("The pears are ripe.\n\nCome on Friday.")
+        message.add_alternative(html, subtype="html")
+    message.add_attachment(b"\x00\x01", maintype="application", subtype="octet-stream", filename="prices.bin")
+    return message.as_bytes()
+
+
+def with_part(package: bytes, name: str, content: bytes, *, declared_size: int | None = None) -> bytes:
+    """The Office file with one part replaced or added; optionally its directory lies about that part's size."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(package)) as old, zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new:
+        for entry in old.infolist():
+            if entry.filename != name:
+                new.writestr(entry, old.read(entry.filename))
+        new.writestr(name, content)
+        if declared_size is not None:
+            new.getinfo(name).file_size = declared_size
+    return buffer.getvalue()
+
+
+def saved(folder: Path, name: str, content: bytes) -> Path:
+    """Write the content below the folder and return where."""
+    path = folder / name
+    path.write_bytes(content)
+    return path

@@ -1,0 +1,321 @@
+"""Every format gives its headings, paragraphs and rows, in order, under its own title."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from service.extraction import Block, Extraction, pack_blocks, unpack_blocks
+from service.extraction.building import Limits
+from service.extraction.parsing import parse_file
+from tests import made_files
+
+
+@pytest.fixture
+def extract(tmp_path):
+    def run(name: str, content: bytes) -> Extraction:
+        return parse_file(made_files.saved(tmp_path, "file", content), name, Limits())
+
+    return run
+
+
+def shown(extraction: Extraction) -> list[tuple[str, str]]:
+    return [(block.kind, block.text) for block in extraction.blocks]
+
+
+def test_blocks_survive_packing():
+    """Packed blocks come back equal, whatever their kind, level, page and characters."""
+    blocks = (Block("heading", "Über 🍐", 3), Block("table_row", "a: b", page=7), Block("code", "x\n\ty"))
+    assert unpack_blocks(pack_blocks(blocks)) == blocks
+
+
+def test_packed_blocks_of_an_unknown_version_are_refused():
+    """Bytes of another version are an error, never misread."""
+    with pytest.raises(ValueError, match="format version"):
+        unpack_blocks(b"\x02" + pack_blocks(())[1:])
+
+
+def test_pdf_headings_come_from_size_and_pages_are_numbered(extract):
+    """Larger lines are headings by size, body lines one paragraph, each with its page."""
+    body = "The pear tree wants sun. It is pruned in winter and watered in summer, and bears after four years. " * 3
+    extraction = extract(
+        "a.pdf",
+        made_files.pdf(
+            [("Orchard manual", 24), ("Pears", 16), (body, 11)], [("Apples", 16), (body, 11)], title="The manual"
+        ),
+    )
+    headings = [(block.text, block.level, block.page) for block in extraction.blocks if block.kind == "heading"]
+    assert headings == [("Orchard manual", 1, 1), ("Pears", 2, 1), ("Apples", 2, 2)]
+    paragraphs = [block for block in extraction.blocks if block.kind == "paragraph"]
+    assert [(block.text, block.page) for block in paragraphs] == [(body.strip(), 1), (body.strip(), 2)]
+    assert extraction.title == "The manual"
+
+
+def test_pdf_running_heads_and_page_numbers_are_left_out(extract):
+    """What stands at the head or foot of most pages, digits aside, is not text."""
+    pages = [
+        [("Orchard Ltd, internal", 9), (f"Number {word} is about {word} trees.", 11), (f"Page {number}", 9)]
+        for number, word in enumerate(["pear", "apple", "plum", "cherry", "quince"], start=1)
+    ]
+    text = " ".join(block.text for block in extract("a.pdf", made_files.pdf(*pages)).blocks)
+    assert "Orchard Ltd" not in text
+    assert "Page" not in text
+    assert "Number quince is about quince trees." in text
+
+
+def test_word_headings_lists_and_tables(extract):
+    """Styles give headings and items; a table row names its columns."""
+    content = made_files.word(
+        title="Care guide",
+        paragraphs=[
+            ("Title", "Care"),
+            ("Heading 1", "Watering"),
+            ("Normal", "Water  in\tthe evening."),
+            ("List Bullet", "Not at noon"),
+            ("Heading 2", "Amounts"),
+        ],
+        table=[("Tree", "Litres"), ("Pear", 20), ("Plum", 15)],
+    )
+    extraction = extract("guide.docx", content)
+    assert extraction.title == "Care guide"
+    assert [(block.kind, block.text, block.level) for block in extraction.blocks] == [
+        ("heading", "Care", 1),
+        ("heading", "Watering", 1),
+        ("paragraph", "Water in the evening.", 0),
+        ("paragraph", "Not at noon", 0),
+        ("heading", "Amounts", 2),
+        ("table_row", "Tree: Pear | Litres: 20", 0),
+        ("table_row", "Tree: Plum | Litres: 15", 0),
+    ]
+
+
+def test_slides_keep_their_number_tables_and_notes(extract):
+    """A slide's title is a heading; points, table rows and notes follow with the slide's number."""
+    extraction = extract("plan.pptx", made_files.slides())
+    assert [(block.kind, block.text, block.page) for block in extraction.blocks] == [
+        ("heading", "Harvest plan", 1),
+        ("paragraph", "Pick in May", 1),
+        ("paragraph", "Dry in June", 1),
+        ("paragraph", "Mention the weather", 1),
+        ("heading", "Yields", 2),
+        ("table_row", "Field: North | Tons: 12", 2),
+    ]
+    assert extraction.title == "Harvest plan"
+
+
+def test_workbook_rows_name_their_columns(extract):
+    """A caption above the header is a paragraph, numbers read as people write them, each sheet has its heading."""
+    extraction = extract(
+        "stock.xlsx",
+        made_files.workbook(
+            Stock=[["Stock in spring"], [None], ["Item", "Amount", "Price"], ["Crate", 3.0, 1.5], ["Box", None, 2]],
+            Notes=[["Only one line"]],
+            Empty=[],
+        ),
+    )
+    assert shown(extraction) == [
+        ("heading", "Stock"),
+        ("paragraph", "Stock in spring"),
+        ("table_row", "Item: Crate | Amount: 3 | Price: 1.5"),
+        ("table_row", "Item: Box | Price: 2"),
+        ("heading", "Notes"),
+        ("paragraph", "Only one line"),
+    ]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_separated_values_with_any_delimiter(extract, delimiter):
+    """The delimiter is told from the lines; quoted line breaks stay in their cell."""
+    lines = [["city", "pears, sold"], ["Bern", "1"], ['"two\nlines"', "2"]]
+    lines[0][1] = '"pears, sold"'
+    text = "\n".join(delimiter.join(line) for line in lines)
+    assert shown(extract("a.csv", text.encode())) == [
+        ("table_row", "city: Bern | pears, sold: 1"),
+        ("table_row", "city: two lines | pears, sold: 2"),
+    ]
+
+
+def test_values_without_a_header_are_rows_alone(extract):
+    """Numbers in the first row mean that it is not a header."""
+    assert shown(extract("a.tsv", b"1\t2\n3\t4\n")) == [("table_row", "1 | 2"), ("table_row", "3 | 4")]
+
+
+def test_html_page_without_its_chrome(extract):
+    """Scripts, styles, navigation and hidden parts are gone; headings, items, code and tables stay."""
+    page = """<!doctype html><html><head><title> Pruning  pears </title><style>p{}</style></head><body>
+    <nav><a href=/>Home</a></nav><header>Site name</header>
+    <main><h1>Pruning</h1><p>Cut in <b>win</b>ter&nbsp;only &amp; carefully.<script>evil()</script></p>
+    <ul><li>Sharp tool<li>Dry day</ul><ol><li>Look</li><li>Cut</li></ol><pre>a\n  b</pre>
+    <p hidden>secret</p><p style="display: none">secret</p>
+    <table><tr><th>Tree<th>Month</tr><tr><td>Pear<td><p>March</p></tr></table>
+    </main><footer>Imprint</footer></body></html>"""
+    extraction = extract("a.html", page.encode())
+    assert extraction.title == "Pruning pears"
+    assert shown(extraction) == [
+        ("heading", "Pruning"),
+        ("paragraph", "Cut in winter only & carefully."),
+        ("paragraph", "- Sharp tool"),
+        ("paragraph", "- Dry day"),
+        ("paragraph", "1. Look"),
+        ("paragraph", "2. Cut"),
+        ("code", "a\n  b"),
+        ("table_row", "Tree: Pear | Month: March"),
+    ]
+
+
+def test_html_that_is_all_navigation_keeps_it(extract):
+    """A page whose only text is in its navigation is not without text."""
+    assert shown(extract("a.html", b"<nav><p>Seeds</p></nav>")) == [("paragraph", "Seeds")]
+
+
+def test_html_tables_that_only_lay_out_are_not_rows(extract):
+    """A table with headings inside gives those headings, as mail programs write pages."""
+    page = b"<table><tr><td><h1>Offer</h1><p>Pears, cheap and good, every day.</p></td></tr></table>"
+    assert shown(extract("a.html", page)) == [("heading", "Offer"), ("paragraph", "Pears, cheap and good, every day.")]
+
+
+def test_markdown_blocks(extract):
+    """Front matter gives the title and is no text; links and marks vanish, lists, code and tables stay."""
+    text = """---
+title: "Picking: a guide"
+tags: [x]
+---
+# Picking
+
+Pick *ripe* [pears](https://x.example/a "t")
+and ![a basket](b.png). &amp; \\*stars\\*
+
+1. Look
+2. Pick
+
+* one
+  * two
+
+```python
+def pick(): ...
+```
+
+| Tree | Month |
+|------|-------|
+| Pear | **May** |
+
+<div><p>Inside <b>HTML</b></p></div>
+<!-- nothing -->
+"""
+    extraction = extract("a.md", text.encode())
+    assert extraction.title == "Picking: a guide"
+    assert shown(extraction) == [
+        ("heading", "Picking"),
+        ("paragraph", "Pick ripe pears and a basket. & *stars*"),
+        ("paragraph", "1. Look"),
+        ("paragraph", "2. Pick"),
+        ("paragraph", "- one"),
+        ("paragraph", "- two"),
+        ("code", "def pick(): ..."),
+        ("table_row", "Tree: Pear | Month: May"),
+        ("paragraph", "Inside HTML"),
+    ]
+
+
+def test_markdown_template_tags_are_not_text(extract):
+    """Tags of site generators vanish, also as a link's address; in code they stay."""
+    text = 'See [the page]({% page "/a b" %}) now.\n\n{% include "x.html"\n a: 1 %}\n\nUse `{% raw %}`.\n'
+    assert shown(extract("a.md", text.encode())) == [("paragraph", "See the page now."), ("paragraph", "Use {% raw %}.")]
+
+
+def test_markdown_with_nothing_but_a_title_is_its_title(extract):
+    """A stub is found by its title; the closing mark of front matter may be missing without losing the text."""
+    assert shown(extract("a.md", b"---\ntitle: Stub\n---\n")) == [("heading", "Stub")]
+    assert "kept" in shown(extract("a.md", b"---\ntitle: x\n\nkept\n"))[-1][1]
+
+
+def test_text_keeps_lines_and_splits_at_blank_ones(extract):
+    """A paragraph is what stands between blank lines."""
+    assert shown(extract("a.txt", b"one\ntwo\r\n\r\n  \r\nthree\n")) == [("paragraph", "one\ntwo"), ("paragraph", "three")]
+
+
+def test_json_flat_objects_are_rows_and_the_rest_has_its_path(extract):
+    """Numbers stay as written; nested members carry their path; the title is the outermost one."""
+    value = '{"title": "Stock", "by": {"name": "Ada", "n": 1.10}, "tags": ["a", null, true], "rows": [{"x": 1, "y": "b"}]}'
+    extraction = extract("a.json", value.encode())
+    assert extraction.title == "Stock"
+    assert shown(extraction) == [
+        ("paragraph", "title: Stock"),
+        ("table_row", "name: Ada | n: 1.10"),
+        ("paragraph", "tags: a"),
+        ("paragraph", "tags: true"),
+        ("table_row", "x: 1 | y: b"),
+    ]
+
+
+def test_json_lines(extract):
+    """Each line is a document of its own."""
+    assert shown(extract("a.jsonl", b'{"a": 1}\n\n{"a": 2}\n')) == [("table_row", "a: 1"), ("table_row", "a: 2")]
+
+
+def test_lone_surrogates_and_controls_never_reach_a_block(extract):
+    """What PostgreSQL or UTF-8 can't hold is gone before anything is stored."""
+    extraction = extract("a.json", json.dumps({"a": "x\ud800y\x00z\u200b!"}).encode())
+    assert extraction.blocks[0].text.encode() == b"a: x y z!"
+
+
+@pytest.mark.parametrize(("html_only", "body"), [(False, "Come on Friday."), (True, "The pears are ripe.")])
+def test_mail_has_headers_body_and_names_of_attachments(extract, html_only, body):
+    """The plain body is preferred, HTML is read as a page; attachments are named, not read."""
+    extraction = extract("a.eml", made_files.mail(html_only=html_only))
+    assert extraction.title == "Grüße from the orchard"
+    assert extraction.blocks[0] == Block("heading", "Grüße from the orchard", 1)
+    assert "From: Ada <ada@orchard.example>" in extraction.blocks[1].text
+    assert extraction.blocks[-2].text == body
+    assert extraction.blocks[-1].text == "Attachments: prices.bin"
+    assert "alert" not in str(extraction.blocks)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252", "cp1251", "shift_jis"])
+def test_text_in_older_encodings(extract, encoding):
+    """Text of other tools is decoded, not refused."""
+    samples = {
+        "cp1251": "Груши поспели в саду, и мы собираем их каждое утро. " * 5,
+        "shift_jis": "梨は秋に実ります。毎朝収穫して市場へ運びます。" * 5,
+    }
+    text = samples.get(encoding, "Die süßen Äpfel müssen früh gepflückt werden, bevor die Wespen kommen. " * 5)
+    assert extract("a.txt", text.encode(encoding)).blocks[0].text == text.strip()
+
+
+def test_one_wrong_byte_does_not_turn_utf8_into_nonsense(extract):
+    """A cut or pasted byte costs one character, not the reading of all others."""
+    data = ("Äpfel und Birnen. " * 50).encode()
+    text = extract("a.txt", data + b"\xff" + data).blocks[0].text
+    assert text.startswith("Äpfel und Birnen.")
+    assert text.count("\ufffd") == 1
+
+
+def test_long_text_is_cut_into_blocks_at_spaces(extract):
+    """No block is longer than its limit, and no word is cut while there are spaces."""
+    blocks = extract("a.txt", b"pear " * 10_000).blocks
+    assert max(len(block.text) for block in blocks) <= Limits().block_characters
+    assert {word for block in blocks for word in block.text.split()} == {"pear"}
+    assert sum(len(block.text.split()) for block in blocks) == 10_000
+
+
+def test_handbook_style_file_without_suffix_is_judged_by_content(extract):
+    """A name without a telling suffix leaves the content to decide."""
+    assert extract("report", made_files.word(paragraphs=[("Normal", "words")])).media_type.endswith("document")
+    assert extract("page", b"<!DOCTYPE html><p>hi there").media_type == "text/html"
+    assert extract("data", b'{"a": 1}').media_type == "application/json"
+    assert extract("notes", b"just words").media_type == "text/plain"
+
+
+def test_a_files_own_title_is_not_what_a_program_wrote(extract):
+    """A title like "Untitled" gives way to the first heading."""
+    content = made_files.word(title="Untitled", paragraphs=[("Heading 1", "Real title"), ("Normal", "x")])
+    assert extract("a.docx", content).title == "Real title"
+
+
+def test_saved_path_is_only_read(tmp_path):
+    """Extraction leaves the file and its folder as they were."""
+    path = made_files.saved(tmp_path, "file", made_files.workbook(A=[["x", "y"], [1, 2]]))
+    before = path.read_bytes()
+    parse_file(path, "a.xlsx", Limits())
+    assert path.read_bytes() == before
+    assert list(Path(tmp_path).iterdir()) == [path]
