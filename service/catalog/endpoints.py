@@ -1,0 +1,109 @@
+"""catalog/*: uploading, planning uploads, looking at documents, their files, and deleting them."""
+
+from dataclasses import asdict
+
+from fastapi import Request, Response
+from fastapi.responses import StreamingResponse
+
+from carrel.wire.catalog import (
+    DeleteDocumentRequest,
+    DeleteDocumentResponse,
+    DownloadDocumentRequest,
+    GetDocumentRequest,
+    GetDocumentResponse,
+    ListDocumentsRequest,
+    ListDocumentsResponse,
+    PlanUploadRequest,
+    PlanUploadResponse,
+    UploadDocumentFileForm,
+    UploadDocumentFileResponse,
+    UploadFileForm,
+    UploadFileResponse,
+    UploadPlan,
+)
+from service.callers import acting_for
+from service.catalog import documents
+from service.catalog.downloads import download
+from service.catalog.forms import UPLOAD_DOCUMENT_FILE_BODY, UPLOAD_FILE_BODY, received, upload_form
+from service.catalog.plan import plan_uploads
+from service.catalog.uploads import upload_file
+from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.deprecation import DEPRECATED_SINCE_2026
+from service.identifiers import uuid7
+from service.routing import Router
+
+router = Router(prefix="/catalog")
+
+
+@router.post("/uploadFile", tags=["catalog"], openapi_extra=UPLOAD_FILE_BODY)
+async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> UploadFileResponse:
+    """Create or update the document of an external id from a file."""
+    async with received(request, runtime, file_part="file", form=UploadFileForm) as parts:
+        uploaded = await upload_file(runtime, caller, form=upload_form(parts.fields), file=parts.file)
+    return UploadFileResponse(**asdict(uploaded))
+
+
+@router.post("/uploadDocumentFile", tags=["catalog"], openapi_extra=UPLOAD_DOCUMENT_FILE_BODY, deprecated=True)
+async def upload_document(
+    request: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
+) -> UploadDocumentFileResponse:
+    """Create a document from a file, under an external id of its own; uploadFile takes its place."""
+    response.headers.update(DEPRECATED_SINCE_2026)
+    async with received(request, runtime, file_part="document", form=UploadDocumentFileForm) as parts:
+        form = UploadFileForm(document_external_id=f"upload-{uuid7()}")
+        uploaded = await upload_file(runtime, caller, form=form, file=parts.file)
+    return UploadDocumentFileResponse(**asdict(uploaded))
+
+
+@router.post("/planUpload", tags=["extension"])
+async def plan(request: PlanUploadRequest, connection: ConnectionDep, caller: CallerDep) -> PlanUploadResponse:
+    """Tell what uploading up to 1000 documents would do."""
+    caller = await acting_for(connection, caller, request.upload_as_user_email)
+    actions = await plan_uploads(connection, caller, planned=request.documents)
+    plans = [
+        UploadPlan(document_external_id=planned.document_external_id, action=action)
+        for planned, action in zip(request.documents, actions, strict=True)
+    ]
+    return PlanUploadResponse(documents=plans)
+
+
+@router.post("/getDocument", tags=["extension"])
+async def get_document(
+    request: GetDocumentRequest, connection: ConnectionDep, caller: CallerDep
+) -> GetDocumentResponse:
+    """Show a document, its versions, and where and how far it is indexed."""
+    caller = await acting_for(connection, caller, request.user_email)
+    return await documents.get_document(connection, caller, document_id=request.document_id)
+
+
+@router.post("/listDocuments", tags=["extension"])
+async def list_documents(
+    request: ListDocumentsRequest, connection: ConnectionDep, caller: CallerDep
+) -> ListDocumentsResponse:
+    """List documents, newest first."""
+    caller = await acting_for(connection, caller, request.user_email)
+    page = await documents.list_documents(connection, caller, request=request)
+    return ListDocumentsResponse(documents=list(page.items), next_page_token=page.next_page_token)
+
+
+@router.post("/downloadDocument", tags=["extension"], response_class=StreamingResponse)
+async def download_document(
+    request: DownloadDocumentRequest, runtime: RuntimeDep, caller: CallerDep
+) -> StreamingResponse:
+    """Send a document's file as an attachment."""
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        file = await documents.find_download(
+            connection, caller, document_id=request.document_id, version=request.document_version
+        )
+    return await download(runtime, file)
+
+
+@router.post("/deleteDocument", tags=["extension"])
+async def delete_document(
+    request: DeleteDocumentRequest, connection: ConnectionDep, caller: CallerDep
+) -> DeleteDocumentResponse:
+    """Delete a document everywhere."""
+    caller = await acting_for(connection, caller, request.user_email)
+    await documents.delete_document(connection, caller, document_id=request.document_id)
+    return DeleteDocumentResponse(document_id=request.document_id)

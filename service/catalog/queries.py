@@ -1,0 +1,396 @@
+"""Every statement about documents, their versions and their extracted text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, and_, case, delete, func, select, tuple_, update
+from sqlalchemy.dialects.postgresql import Insert, insert
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import Role
+from service.callers import Caller
+from service.catalog.tables import document_contents, document_versions, documents
+from service.collections.tables import caller_chunks
+from service.identity.tables import principals
+from service.indexing.tables import space_documents
+from service.permissions.access import Access
+from service.permissions.queries import readable_classes
+from service.permissions.tables import class_readers, resources
+from service.sql import AnyRow, among
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """The bytes of one version: where they lie in the file store, and what they are."""
+
+    sha256: bytes
+    size: int
+    name: str
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFields:
+    """What the catalog records about a document besides its contents and its readers."""
+
+    external_id: str
+    name: str
+    external_url: str | None
+    owner_id: UUID
+    custom_metadata: Mapping[str, str]
+    fingerprint: str | None
+    source_updated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document that exists, its newest file, its identity in its source system, and who may read it.
+
+    `pending`: some space wants a version of it that is not indexed there yet.
+    """
+
+    document_id: UUID
+    version: int
+    fields: DocumentFields
+    file: StoredFile
+    resource_type: str
+    resource_id: str
+    access: Access
+    pending: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewText:
+    """The title and the packed blocks that were extracted from a file (service.extraction.pack_blocks)."""
+
+    title: str
+    blocks: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFilter:
+    """What `listDocuments` narrows by; None narrows nothing. The first time is included, the last is not."""
+
+    name_contains: str | None = None
+    owner_email: str | None = None
+    resource_types: Sequence[str] | None = None
+    media_types: Sequence[str] | None = None
+    updated_from: datetime | None = None
+    updated_before: datetime | None = None
+
+
+async def lock_document(connection: AsyncConnection, document_id: UUID) -> None:
+    """Serialise with every other upload to this id until the transaction ends, also while no row of it exists yet."""
+    key = int.from_bytes(document_id.bytes[:8], signed=True)
+    await connection.execute(select(func.pg_advisory_xact_lock(key)))
+
+
+_document_columns = (
+    documents,
+    document_versions.c.file_sha256,
+    document_versions.c.file_size,
+    document_versions.c.file_name,
+    document_versions.c.media_type,
+    resources.c.resource_type,
+    resources.c.resource_id,
+    select(func.array_agg(func.concat(class_readers.c.role, ":", class_readers.c.principal_id)))
+    .where(class_readers.c.access_class == resources.c.access_class)
+    .scalar_subquery()
+    .label("readers"),
+    select(space_documents.c.space_id)
+    .where(
+        space_documents.c.document_id == documents.c.document_id,
+        space_documents.c.indexed_version.is_distinct_from(space_documents.c.version),
+    )
+    .exists()
+    .label("pending"),
+)
+
+
+def _existing(organization_id: UUID, *columns: Any) -> Select[Any]:
+    """Select from the documents of the organization that are not deleted, each with its newest version."""
+    newest = and_(
+        document_versions.c.document_id == documents.c.document_id,
+        document_versions.c.version == documents.c.version,
+    )
+    joined = documents.join(resources, resources.c.object_id == documents.c.document_id).join(document_versions, newest)
+    return select(*columns).select_from(joined).where(documents.c.organization_id == organization_id)
+
+
+async def read_document(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, lock: bool = False
+) -> StoredDocument | None:
+    """Return the document whoever asks, None when it does not exist or was deleted.
+
+    `lock` holds its resource row until the transaction ends, as grants and index writes do.
+    """
+    statement = _existing(organization_id, *_document_columns).where(documents.c.document_id == document_id)
+    if lock:
+        statement = statement.with_for_update(of=resources)
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else _stored_document(row)
+
+
+def _stored_document(row: AnyRow) -> StoredDocument:
+    found = row._mapping  # noqa: SLF001 the documented way to a row's values by name
+    return StoredDocument(
+        document_id=found["document_id"],
+        version=found["version"],
+        fields=DocumentFields(
+            external_id=found["external_id"],
+            name=found["name"],
+            external_url=found["external_url"],
+            owner_id=found["owner_id"],
+            custom_metadata=found["custom_metadata"],
+            fingerprint=found["fingerprint"],
+            source_updated_at=found["source_updated_at"],
+        ),
+        file=StoredFile(found["file_sha256"], found["file_size"], found["file_name"], found["media_type"]),
+        resource_type=found["resource_type"],
+        resource_id=found["resource_id"],
+        access=_access(found["readers"] or ()),
+        pending=found["pending"],
+        created_at=found["created_at"],
+        updated_at=found["updated_at"],
+    )
+
+
+def _access(readers: Sequence[str]) -> Access:
+    holders: dict[str, set[UUID]] = {"OWNER": set(), "EDITOR": set(), "VIEWER": set()}
+    for reader in readers:
+        role, _, principal_id = reader.partition(":")
+        holders[role].add(UUID(principal_id))
+    return Access(
+        owner_id=next(iter(holders["OWNER"]), None),
+        viewers=frozenset(holders["VIEWER"]),
+        editors=frozenset(holders["EDITOR"]),
+    )
+
+
+async def save_document(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int, fields: DocumentFields
+) -> int:
+    """Write the document's row and return its version.
+
+    A deleted document comes back as created now, at the version after its last one: no number is ever used twice.
+    """
+    new = insert(documents).values(
+        document_id=document_id,
+        organization_id=organization_id,
+        version=version,
+        external_id=fields.external_id,
+        name=fields.name,
+        external_url=fields.external_url,
+        owner_id=fields.owner_id,
+        custom_metadata=dict(fields.custom_metadata),
+        fingerprint=fields.fingerprint,
+        source_updated_at=fields.source_updated_at,
+    )
+    kept = {"document_id", "organization_id", "version", "created_at", "updated_at", "deleted_at"}
+    changed = {column.name: new.excluded[column.name] for column in documents.columns if column.name not in kept}
+    exists = documents.c.deleted_at.is_(None)
+    came_back = {
+        "version": case((exists, new.excluded.version), else_=documents.c.version + 1),
+        "created_at": case((exists, documents.c.created_at), else_=func.now()),
+        "updated_at": func.now(),
+        "deleted_at": None,
+    }
+    statement = new.on_conflict_do_update(
+        index_elements=[documents.c.document_id], set_={**changed, **came_back}
+    ).returning(documents.c.version)
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def save_version(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    version: int,
+    file: StoredFile,
+    created_by: UUID,
+    text: NewText | None,
+) -> None:
+    """Record a version and its text in one statement; `text` None keeps the text of the version before (same bytes)."""
+    recorded = insert(document_versions).values(
+        document_id=document_id,
+        version=version,
+        organization_id=organization_id,
+        file_sha256=file.sha256,
+        file_size=file.size,
+        file_name=file.name,
+        media_type=file.media_type,
+        created_by=created_by,
+    )
+    kept_text = (
+        update(document_contents)
+        .where(document_contents.c.organization_id == organization_id, document_contents.c.document_id == document_id)
+        .values(version=version)
+    )
+    contents = kept_text if text is None else _replace_text(organization_id, document_id, version, text)
+    await connection.execute(contents.add_cte(recorded.cte("recorded")))
+
+
+def _replace_text(organization_id: UUID, document_id: UUID, version: int, text: NewText) -> Insert:
+    new = insert(document_contents).values(
+        document_id=document_id,
+        organization_id=organization_id,
+        version=version,
+        title=text.title,
+        blocks=text.blocks,
+    )
+    replaced = {name: new.excluded[name] for name in ("version", "title", "blocks")}
+    return new.on_conflict_do_update(index_elements=[document_contents.c.document_id], set_=replaced)
+
+
+async def set_source_identity(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, resource_type: str, resource_id: str
+) -> bool:
+    """Give the document another identity in its source system; False when another resource has it already."""
+    taken = select(resources.c.object_id).where(
+        resources.c.organization_id == organization_id,
+        resources.c.resource_type == resource_type,
+        resources.c.resource_id == resource_id,
+        resources.c.object_id != document_id,
+    )
+    statement = (
+        update(resources)
+        .where(resources.c.organization_id == organization_id, resources.c.object_id == document_id, ~taken.exists())
+        .values(resource_type=resource_type, resource_id=resource_id)
+    )
+    try:
+        async with connection.begin_nested():
+            result = await connection.execute(statement)
+    except IntegrityError:
+        return False
+    return result.rowcount == 1
+
+
+async def upload_states(
+    connection: AsyncConnection, caller: Caller, *, document_ids: Sequence[UUID]
+) -> dict[UUID, tuple[str | None, bool]]:
+    """Return, for those of the documents that exist, the fingerprint and whether the caller may update the contents."""
+    may_update = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
+    statement = (
+        select(documents.c.document_id, documents.c.fingerprint, may_update.label("may_update"))
+        .join(resources, resources.c.object_id == documents.c.document_id)
+        .where(
+            documents.c.organization_id == caller.organization_id,
+            among(documents.c.document_id, document_ids),
+        )
+    )
+    rows = await connection.execute(statement)
+    return {row.document_id: (row.fingerprint, row.may_update) for row in rows}
+
+
+async def versions_of(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Sequence[AnyRow]:
+    """Return the versions of a document, newest first: the columns of the table, and who made each."""
+    statement = (
+        select(document_versions, principals.c.principal_id, principals.c.kind, principals.c.email, principals.c.name)
+        .join(principals, principals.c.principal_id == document_versions.c.created_by)
+        .where(
+            document_versions.c.organization_id == organization_id,
+            document_versions.c.document_id == document_id,
+        )
+        .order_by(document_versions.c.version.desc())
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def read_file(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int
+) -> StoredFile | None:
+    """Return the file of one version of a document; None when there is no such version."""
+    statement = select(document_versions).where(
+        document_versions.c.organization_id == organization_id,
+        document_versions.c.document_id == document_id,
+        document_versions.c.version == version,
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else StoredFile(row.file_sha256, row.file_size, row.file_name, row.media_type)
+
+
+async def read_principal(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow:
+    """Return the name, address and kind of a principal that a document refers to."""
+    statement = select(principals).where(
+        principals.c.organization_id == organization_id, principals.c.principal_id == principal_id
+    )
+    return (await connection.execute(statement)).one()
+
+
+async def list_documents(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    narrowed: DocumentFilter,
+    after: tuple[datetime, UUID] | None,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """Return documents, newest created first, that the caller may read (an admin: that exist), after a position."""
+    statement = (
+        _existing(
+            caller.organization_id,
+            documents,
+            document_versions.c.file_name,
+            document_versions.c.file_size,
+            document_versions.c.media_type,
+            resources.c.resource_type,
+            resources.c.resource_id,
+            principals.c.kind.label("owner_kind"),
+            principals.c.email.label("owner_email"),
+            principals.c.name.label("owner_name"),
+        )
+        .join(principals, principals.c.principal_id == documents.c.owner_id)
+        .where(*_narrowing(narrowed))
+        .order_by(documents.c.created_at.desc(), documents.c.document_id.desc())
+        .limit(limit)
+    )
+    if not caller.is_admin:
+        statement = statement.where(resources.c.access_class.in_(readable_classes(caller)))
+    if after is not None:
+        statement = statement.where(tuple_(documents.c.created_at, documents.c.document_id) < tuple_(*after))
+    return (await connection.execute(statement)).all()
+
+
+def _narrowing(narrowed: DocumentFilter) -> Iterator[ColumnElement[bool]]:
+    if narrowed.name_contains is not None:
+        yield documents.c.name.icontains(narrowed.name_contains, autoescape=True)
+    if narrowed.owner_email is not None:
+        yield func.lower(principals.c.email) == narrowed.owner_email.lower()
+    if narrowed.resource_types is not None:
+        yield among(resources.c.resource_type, narrowed.resource_types)
+    if narrowed.media_types is not None:
+        yield among(document_versions.c.media_type, narrowed.media_types)
+    if narrowed.updated_from is not None:
+        yield documents.c.updated_at >= narrowed.updated_from
+    if narrowed.updated_before is not None:
+        yield documents.c.updated_at < narrowed.updated_before
+
+
+async def erase_document(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
+    """Forget everything about a document but its id, its external id and its last version number."""
+    own = {"organization_id": organization_id, "document_id": document_id}
+    erased = (
+        delete(table).where(*(table.c[name] == value for name, value in own.items())).cte(f"erased_{table.name}")
+        for table in (document_contents, document_versions, caller_chunks)
+    )
+    statement = (
+        update(documents)
+        .where(*(documents.c[name] == value for name, value in own.items()))
+        .values(
+            name="",
+            external_url=None,
+            custom_metadata={},
+            fingerprint=None,
+            source_updated_at=None,
+            deleted_at=func.now(),
+        )
+        .add_cte(*erased)
+    )
+    await connection.execute(statement)

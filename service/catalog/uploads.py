@@ -1,0 +1,256 @@
+"""Doing an upload: all of it, or nothing.
+
+An upload is decided and done in one transaction under the document's lock. If its text has to be read first, that
+transaction ends without a change, the file is extracted and stored, and everything is decided again: whatever happened
+meanwhile counts. So a file that can't be read, a refusal, a crash or a full disk leaves the document as it was; at
+worst a file that no version refers to stays in the store, where it is addressed by content and harms nobody.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.catalog import IndexingStatus, UploadFileForm, UploadStatus
+from service.audit.service import record
+from service.callers import Caller, acting_for
+from service.catalog import queries
+from service.catalog.decisions import Decision, decide
+from service.catalog.queries import NewText, StoredFile
+from service.collections.membership import place
+from service.errors import Conflict
+from service.indexing.service import catalog_space
+from service.ingestion.indexing import wait_indexed
+from service.ingestion.queries import want_everywhere
+from service.multipart import ReceivedFile
+from service.permissions.access import Access
+from service.permissions.service import register_resource, set_access
+from service.runtime import Runtime
+
+MOST_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """What an upload came to; `indexing` is DONE when the document is searchable wherever it is wanted."""
+
+    document_id: UUID
+    document_version: int
+    status: UploadStatus
+    indexing: IndexingStatus
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What extraction gave: the stored file, the title its contents carry, and the packed blocks."""
+
+    file: StoredFile
+    title: str | None
+    blocks: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a transaction did to a document, and the spaces where it is now to be indexed."""
+
+    document_id: UUID
+    version: int
+    status: UploadStatus
+    to_index: list[int]
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Upload:
+    """An upload in its transaction: who makes it, what was decided, what was read (None: the bytes are the same)."""
+
+    runtime: Runtime
+    connection: AsyncConnection
+    caller: Caller
+    form: UploadFileForm
+    decision: Decision
+    read: _Read | None
+
+
+async def upload_file(runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile) -> Uploaded:
+    """Create or update the document of `form.document_external_id` from a file that lies on disk.
+
+    Raises what `decide` does, UnreadableFile for a file that can't be read, Conflict `resource_taken` or
+    `concurrent_change`, and Unavailable `storage_full`.
+    """
+    read: _Read | None = None
+    for _ in range(MOST_ATTEMPTS):
+        async with runtime.database.transaction(caller.organization_id) as connection:
+            actor = await acting_for(connection, caller, form.upload_as_user_email)
+            decision = await decide(connection, actor, form=form, file=file)
+            known = not decision.new_contents or read is not None
+            done = await _do(_Upload(runtime, connection, actor, form, decision, read)) if known else None
+        if done is not None:
+            return await _indexed(runtime, caller.organization_id, form, done)
+        read = await _read(runtime, file)
+    raise Conflict("The document keeps changing meanwhile. Try again.", code="concurrent_change")
+
+
+async def _read(runtime: Runtime, file: ReceivedFile) -> _Read:
+    extraction = await runtime.extractor.extract(file.path, file_name=file.name)
+    await runtime.files.put(file.path, file.sha256)
+    stored = StoredFile(sha256=file.sha256, size=file.size, name=file.name, media_type=extraction.media_type)
+    return _Read(file=stored, title=extraction.title, blocks=extraction.packed)
+
+
+async def _do(upload: _Upload) -> _Done:
+    decision, changes = upload.decision, upload.decision.changes()
+    if decision.before is None:
+        status = UploadStatus.CREATED
+        version, to_index = await _create(upload)
+        details: dict[str, Any] = {"version": version, **_readers(decision.access)}
+    else:
+        version, to_index = await _update(upload) if changes else (decision.before.version, [])
+        details = {"version": version, "changed": changes}
+        details |= _readers(decision.access) if "access" in changes else {}
+        status = UploadStatus.UPDATED if set(changes) - {"fingerprint"} else UploadStatus.UNCHANGED
+    if changes or decision.before is None:
+        await _record(upload, f"document.{'update' if decision.before else 'create'}", details)
+    if decision.placement is not None and await _place(upload, version, to_index):
+        status = UploadStatus.UPDATED if status is UploadStatus.UNCHANGED else status
+    pending = decision.before is not None and decision.before.pending
+    return _Done(decision.document_id, version, status, to_index, pending=pending and not to_index)
+
+
+async def _create(upload: _Upload) -> tuple[int, list[int]]:
+    decision, organization_id = upload.decision, upload.caller.organization_id
+    resource_type, resource_id = decision.resource
+    await register_resource(
+        upload.connection,
+        organization_id,
+        object_id=decision.document_id,
+        resource_type=resource_type,
+        resource_id=resource_id,
+        access=decision.access,
+    )
+    version = await queries.save_document(
+        upload.connection, organization_id, document_id=decision.document_id, version=1, fields=decision.fields
+    )
+    return version, await _save_version(upload, version)
+
+
+async def _update(upload: _Upload) -> tuple[int, list[int]]:
+    decision, organization_id, before = upload.decision, upload.caller.organization_id, upload.decision.before
+    assert before is not None  # noqa: S101 - the caller has looked
+    key = {"object_id": decision.document_id}
+    if decision.access != before.access:
+        await set_access(upload.connection, organization_id, **key, access=decision.access)
+    if decision.resource != (before.resource_type, before.resource_id):
+        await _claim_source_identity(upload)
+    version = await queries.save_document(
+        upload.connection,
+        organization_id,
+        document_id=decision.document_id,
+        version=before.version + 1 if decision.new_version else before.version,
+        fields=decision.fields,
+    )
+    return version, await _save_version(upload, version) if decision.new_version else []
+
+
+async def _claim_source_identity(upload: _Upload) -> None:
+    resource_type, resource_id = upload.decision.resource
+    claimed = await queries.set_source_identity(
+        upload.connection,
+        upload.caller.organization_id,
+        document_id=upload.decision.document_id,
+        resource_type=resource_type,
+        resource_id=resource_id,
+    )
+    if not claimed:
+        raise Conflict(
+            "Another resource has this resourceType and resourceId. Update that one, or use other ones.",
+            code="resource_taken",
+        )
+
+
+async def _save_version(upload: _Upload, version: int) -> list[int]:
+    """Record a version (of the same bytes if none were read), want it indexed, and return the spaces to do that in."""
+    decision, read, organization_id = upload.decision, upload.read, upload.caller.organization_id
+    before = decision.before
+    if decision.new_contents and read is not None:
+        file, text = read.file, NewText(title=_title(upload.form, read, decision.fields.name), blocks=read.blocks)
+    else:
+        assert before is not None  # noqa: S101 - a new document's file has been read
+        file, text = before.file, None
+    await queries.save_version(
+        upload.connection,
+        organization_id,
+        document_id=decision.document_id,
+        version=version,
+        file=file,
+        created_by=upload.caller.principal_id,
+        text=text,
+    )
+    space = await catalog_space(upload.connection, organization_id, model=upload.runtime.embedders.default.model)
+    return await want_everywhere(
+        upload.connection,
+        organization_id,
+        document_id=decision.document_id,
+        version=version,
+        catalog_space_id=space.space_id,
+        collections_too=upload.form.reindex_collections,
+    )
+
+
+def _title(form: UploadFileForm, read: _Read, name: str) -> str:
+    """Return what the contents are titled in embeddings: the name given by hand, their own title, or the file name."""
+    by_hand = form.document_name is not None and form.document_name != read.file.name
+    return name if by_hand or read.title is None else read.title
+
+
+async def _place(upload: _Upload, version: int, to_index: list[int]) -> bool:
+    """Put the document into the collection the form names; whether that changed anything. Adds to `to_index`."""
+    placement = upload.decision.placement
+    assert placement is not None  # noqa: S101 - the caller has looked
+    given, there = upload.form.custom_metadata, placement.membership
+    metadata = given if given is not None else (there.custom_metadata if there else {})
+    space_id = placement.collection.space_id
+    if space_id in to_index and there is not None and there.custom_metadata == metadata:
+        return False
+    wanted = await place(
+        upload.connection,
+        upload.caller,
+        document_id=upload.decision.document_id,
+        version=version,
+        placement=placement,
+        metadata=metadata,
+    )
+    if wanted.to_index and space_id not in to_index:
+        to_index.append(space_id)
+    return wanted.changed
+
+
+async def _record(upload: _Upload, action: str, details: dict[str, Any]) -> None:
+    await record(
+        upload.connection,
+        upload.caller,
+        action=action,
+        target_type="document",
+        target_id=upload.decision.document_id,
+        details=details,
+    )
+
+
+def _readers(access: Access) -> dict[str, list[str]]:
+    return {"viewers": sorted(map(str, access.viewers)), "editors": sorted(map(str, access.editors))}
+
+
+async def _indexed(runtime: Runtime, organization_id: UUID, form: UploadFileForm, done: _Done) -> Uploaded:
+    """Index what is to be indexed for as long as an upload waits, and say how far it is."""
+    indexing = IndexingStatus.RUNNING if done.pending else IndexingStatus.DONE
+    if done.to_index:
+        outcomes = await wait_indexed(
+            runtime,
+            organization_id,
+            document_id=done.document_id,
+            space_ids=done.to_index,
+            seconds=None if form.await_vector_store_sync else runtime.settings.inline_indexing_seconds,
+        )
+        indexing = IndexingStatus.RUNNING if outcomes is None else IndexingStatus.DONE
+    return Uploaded(done.document_id, done.version, done.status, indexing)

@@ -1,0 +1,48 @@
+"""Taking up what was left: work that a crash, a full queue or a failing embedder kept from being done."""
+
+import asyncio
+from uuid import UUID
+
+from service.ingestion import queries
+from service.ingestion.indexing import index_everywhere
+from service.ingestion.queries import PendingWork
+from service.logs import logger
+from service.runtime import Runtime
+
+# So many documents at once: enough to fill the embedder's batches, few enough to leave room for new uploads.
+AT_ONCE = 8
+
+
+async def sweep(runtime: Runtime) -> int:
+    """Index whatever is wanted and nobody works on, in every organization; returns how many documents were taken up."""
+    async with runtime.database.transaction(None, read_only=True) as connection:
+        organizations = await queries.organization_ids(connection)
+    return sum([await _sweep_organization(runtime, organization_id) for organization_id in organizations])
+
+
+async def keep_sweeping(runtime: Runtime) -> None:
+    """Sweep at once and then every `sweep_seconds`, until cancelled; a sweep that fails is logged, never the last."""
+    while True:
+        try:
+            await sweep(runtime)
+        except Exception:  # noqa: BLE001 - the database may be restarting; the next sweep finds the same work
+            logger.exception("sweep_failed")
+        await asyncio.sleep(runtime.settings.sweep_seconds)
+
+
+async def _sweep_organization(runtime: Runtime, organization_id: UUID) -> int:
+    taken = 0
+    while batch := await _claim(runtime, organization_id):
+        await asyncio.gather(
+            *(
+                index_everywhere(runtime, organization_id, document_id=work.document_id, space_ids=work.space_ids)
+                for work in batch
+            )
+        )
+        taken += len(batch)
+    return taken
+
+
+async def _claim(runtime: Runtime, organization_id: UUID) -> list[PendingWork]:
+    async with runtime.database.transaction(organization_id) as connection:
+        return await queries.claim_pending(connection, organization_id, limit=AT_ONCE)
