@@ -112,7 +112,11 @@ class ServiceHarness:
             ending.result(60)
 
     async def _start(self, settings: Settings, database: str) -> tuple[RunningService, AsyncExitStack]:
-        stack = AsyncExitStack()
+        async with AsyncExitStack() as stack:
+            service = await self._assemble(stack, settings, database)
+            return service, stack.pop_all()
+
+    async def _assemble(self, stack: AsyncExitStack, settings: Settings, database: str) -> RunningService:
         runtime = await stack.enter_async_context(open_runtime(settings, **self._shared))
         server = QuickServer(uvicorn.Config(create_app(runtime), log_config=None, lifespan="off"))
         listener = socket.create_server(("127.0.0.1", 0))
@@ -121,8 +125,7 @@ class ServiceHarness:
         await server.ready.wait()
         base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         http = httpx.Client(base_url=base_url, headers={"Authorization": f"Bearer {API_KEY}"}, timeout=60)
-        service = RunningService(base_url, runtime.settings, runtime, database, http, loop=self._loop)
-        return service, stack
+        return RunningService(base_url, runtime.settings, runtime, database, http, loop=self._loop)
 
     async def _stop(self, service: RunningService, stack: AsyncExitStack) -> None:
         await stack.aclose()
@@ -134,9 +137,11 @@ def bootstrap_template(databases: TestDatabases, loop: LoopThread) -> None:
 
     async def fill() -> None:
         database = Database(databases.service_url(DATABASE))
-        async with database.transaction(None) as connection:
-            await bootstrap(connection, settings_for_test(databases.folder, None))
-        await database.close()
+        try:
+            async with database.transaction(None) as connection:
+                await bootstrap(connection, settings_for_test(databases.folder, None))
+        finally:
+            await database.close()
 
     loop.run(fill())
 
