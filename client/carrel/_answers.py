@@ -1,0 +1,107 @@
+"""From an HTTP answer, or its absence, to a wire model or the exception that tells what happened."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TypeVar
+
+import httpx
+from pydantic import ValidationError
+
+from carrel.errors import (
+    ERRORS_BY_STATUS,
+    APIConnectionError,
+    APIError,
+    APITimeoutError,
+    ServerError,
+    UnexpectedResponseError,
+)
+from carrel.wire.common import ErrorBody, ErrorResponse, ResponseModel
+
+Model = TypeVar("Model", bound=ResponseModel)
+
+
+def model_from(response: httpx.Response, answer: type[Model]) -> Model:
+    """Return the body of a 2xx answer as its wire model; raises UnexpectedResponseError when it isn't one."""
+    try:
+        return answer.model_validate_json(response.content)
+    except ValidationError as exc:
+        raise UnexpectedResponseError(
+            f"The answer isn't a {answer.__name__}; is base_url the address of a Carrel service?",
+            status=response.status_code,
+            code="unreadable_response",
+            request_id=response.headers.get("x-request-id"),
+        ) from exc
+
+
+def error_from(response: httpx.Response) -> APIError:
+    """Return the exception for an answer that is not 2xx, whoever gave it."""
+    status = response.status_code
+    body = _error_body(response)
+    return _error_class(status, body)(
+        body.message if body else _unknown_message(response),
+        status=status,
+        code=body.code if body else f"http_{status}",
+        request_id=(body and body.request_id) or response.headers.get("x-request-id"),
+        details=(body and body.details) or (),
+        retry_after=retry_after(response.headers),
+    )
+
+
+def _error_class(status: int, body: ErrorBody | None) -> type[APIError]:
+    if status >= 500:
+        return ServerError
+    return ERRORS_BY_STATUS.get(status, APIError if body else UnexpectedResponseError)
+
+
+def _error_body(response: httpx.Response) -> ErrorBody | None:
+    try:
+        return ErrorResponse.model_validate_json(response.content).error
+    except ValidationError:
+        return None
+
+
+def _unknown_message(response: httpx.Response) -> str:
+    if 300 <= response.status_code < 400:
+        target = response.next_request.url.copy_with(raw_path=b"/") if response.next_request else "elsewhere"
+        return f"Redirected to {target}, where the API key is not sent; set base_url to the service's own address"
+    return f"The answer isn't one of Carrel's: HTTP {response.status_code} {response.reason_phrase}".rstrip()
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of a Retry-After header, given as such or as a date (RFC 9110, section 10.2.3)."""
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        return max(float(value), 0.0) if value.strip().isascii() else None
+    except ValueError:
+        return _seconds_until(value)
+
+
+def _seconds_until(date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max((aware - datetime.now(UTC)).total_seconds(), 0.0)
+
+
+def connection_error(cause: httpx.HTTPError) -> APIConnectionError:
+    """Return the exception for a request that got no whole answer, with its cause."""
+    late = isinstance(cause, httpx.TimeoutException)
+    what = "No answer in time from" if late else "No whole answer from"
+    error = (APITimeoutError if late else APIConnectionError)(
+        f"{what} {_origin(cause)} ({type(cause).__name__}{f': {cause}' if str(cause) else ''})"
+    )
+    error.__cause__ = cause
+    return error
+
+
+def _origin(cause: httpx.HTTPError) -> str:
+    try:
+        url = cause.request.url
+    except RuntimeError:  # raised by httpx when an error belongs to no request
+        return "the service"
+    return f"{url.scheme}://{url.netloc.decode('ascii')}"

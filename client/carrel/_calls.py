@@ -1,0 +1,147 @@
+"""What an operation is: a Call. How it is carried out: one flow that sends, retries, and reads the answer."""
+
+import itertools
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+import httpx
+
+from carrel._answers import connection_error, error_from, model_from
+from carrel._flow import Flow, Request, Sleep
+from carrel._logging import logger
+from carrel._retries import RetryPolicy
+from carrel._uploads import Upload
+from carrel.errors import CarrelError
+from carrel.wire.common import RequestModel, ResponseModel
+
+Model = TypeVar("Model", bound=ResponseModel)
+API_PATH = "/api/v0/"
+IDEMPOTENCY_KEY = "Idempotency-Key"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Model]):
+    """An operation with its arguments, before anything is sent.
+
+    `keyed`: doing it twice is not the same as once, so it carries an Idempotency-Key. `patience`: seconds to wait for
+    the answer at least, whatever the client's timeout.
+    """
+
+    path: str
+    body: RequestModel | Upload
+    answer: type[Model]
+    keyed: bool = False
+    patience: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Where requests go and what they all carry; `timeout` in seconds, by httpx's names."""
+
+    base_url: str
+    headers: httpx.Headers = field(repr=False)
+    timeout: Mapping[str, float | None]
+    retries: RetryPolicy
+    _urls: dict[str, httpx.URL] = field(default_factory=dict[str, httpx.URL], repr=False, compare=False)
+
+    def request(self, path: str, body: RequestModel | Upload, *, keyed: bool = False, patience: float = 0.0) -> Request:
+        """Return the request for an operation; a key the caller set by hand is kept."""
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = httpx.URL(self.base_url + API_PATH + path)
+        headers = self.headers
+        if keyed and IDEMPOTENCY_KEY not in headers:
+            headers = headers.copy()
+            headers[IDEMPOTENCY_KEY] = uuid.uuid4().hex
+        if isinstance(body, Upload):
+            return Request(url, _upload_headers(headers, body, url), body, self._timeout(patience))
+        return Request(url, headers, body.to_json(), self._timeout(patience))
+
+    def _timeout(self, patience: float) -> Mapping[str, float | None]:
+        read = self.timeout["read"]
+        return self.timeout if read is None or read >= patience else {**self.timeout, "read": patience}
+
+
+def _upload_headers(headers: httpx.Headers, body: Upload, url: httpx.URL) -> httpx.Headers:
+    """Return the headers of a streamed body, to which httpx adds none."""
+    headers = headers.copy()
+    headers["Host"] = url.netloc.decode("ascii")
+    headers["Content-Type"] = body.content_type
+    if body.length is None:
+        headers["Transfer-Encoding"] = "chunked"
+    else:
+        headers["Content-Length"] = str(body.length)
+    return headers
+
+
+@dataclass(frozen=True, slots=True)
+class RawResponse(Generic[Model]):
+    """An answer as it came, and its wire model `parsed`."""
+
+    http_response: httpx.Response = field(repr=False)
+    parsed: Model
+
+    @property
+    def status_code(self) -> int:
+        """The HTTP status."""
+        return self.http_response.status_code
+
+    @property
+    def headers(self) -> httpx.Headers:
+        """The answer's headers."""
+        return self.http_response.headers
+
+    @property
+    def request_id(self) -> str | None:
+        """The name of the request in the service's logs."""
+        return self.http_response.headers.get("x-request-id")
+
+    @property
+    def content(self) -> bytes:
+        """The body, as it came."""
+        return self.http_response.content
+
+
+def perform(call: Call[Model], connection: Connection) -> Flow[RawResponse[Model]]:
+    """Carry out an operation; raises APIError, APIConnectionError."""
+    request = connection.request(call.path, call.body, keyed=call.keyed, patience=call.patience)
+    response = yield from exchange(request, connection.retries)
+    return RawResponse(response, model_from(response, call.answer))
+
+
+def perform_streamed(path: str, body: RequestModel, connection: Connection) -> Flow[httpx.Response]:
+    """Carry out an operation whose 2xx answer is left unread, for the caller to stream and close."""
+    request = replace(connection.request(path, body), stream=True)
+    return (yield from exchange(request, connection.retries))
+
+
+def exchange(request: Request, retries: RetryPolicy) -> Flow[httpx.Response]:
+    """Send a request until it is answered with 2xx or there is no point in trying; see `carrel._retries`."""
+    for attempt in itertools.count():
+        began = time.monotonic()
+        error: CarrelError
+        try:
+            response: httpx.Response = yield request
+        except httpx.HTTPError as exc:
+            error, wait = connection_error(exc), retries.wait_after_failure(exc, attempt=attempt)
+            logger.debug("%s attempt %d: %s", request.url.path, attempt + 1, error)
+        else:
+            logger.debug(
+                "%s attempt %d: %d in %.0f ms, request %s",
+                request.url.path,
+                attempt + 1,
+                response.status_code,
+                (time.monotonic() - began) * 1000,
+                response.headers.get("x-request-id"),
+            )
+            if response.is_success:
+                return response
+            answered = error_from(response)
+            error, wait = answered, retries.wait_after_answer(answered, attempt=attempt)
+        if wait is None or (isinstance(request.body, Upload) and not request.body.repeatable):
+            raise error
+        yield Sleep(wait)
+    raise AssertionError  # itertools.count() doesn't end

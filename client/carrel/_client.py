@@ -1,0 +1,151 @@
+"""Carrel and AsyncCarrel: a credential, an address, and the resources as attributes."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+import httpx
+
+from carrel._connect import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT, UNCHANGED, MaybeTimeout, Timeout, connect, reconnect
+from carrel._drivers import AsyncDriver, SyncDriver
+from carrel._logging import log_as_asked
+from carrel._operations import Async, Session, Sync
+from carrel.resources.admin import Admin
+from carrel.resources.catalog import Catalog
+from carrel.resources.document_collections import DocumentCollections
+from carrel.resources.permissions import Permissions
+from carrel.resources.search import Search
+
+M = TypeVar("M")
+
+
+class _Client(Generic[M]):
+    """The resources and options, in the client's mode."""
+
+    _session: Session
+
+    @cached_property
+    def catalog(self) -> Catalog[M]:
+        """Documents: upload, plan, list, download, delete."""
+        return Catalog(self._session)
+
+    @cached_property
+    def document_collections(self) -> DocumentCollections[M]:
+        """Collections, the documents in them, and their chunks."""
+        return DocumentCollections(self._session)
+
+    @cached_property
+    def search(self) -> Search[M]:
+        """Search over the catalog or a collection, and feedback on it."""
+        return Search(self._session)
+
+    @cached_property
+    def permissions(self) -> Permissions[M]:
+        """Who may act on a resource, and what the caller may act on."""
+        return Permissions(self._session)
+
+    @cached_property
+    def admin(self) -> Admin[M]:
+        """The organization, its users, groups, grants, API keys and audit log; for admins."""
+        return Admin(self._session)
+
+    @property
+    def base_url(self) -> str:
+        """The address of the service, without a trailing slash."""
+        return self._session.connection.base_url
+
+    def with_options(
+        self,
+        *,
+        timeout: MaybeTimeout = UNCHANGED,
+        max_retries: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Return a client with other options over the same connections; what is left out stays as it is.
+
+        A `headers` of `{"Idempotency-Key": …}` makes the next operation one with an earlier one of that key.
+        """
+        session = self._session
+        connection = reconnect(session.connection, timeout=timeout, max_retries=max_retries, headers=headers or {})
+        other = object.__new__(type(self))
+        vars(other).update(_owns_http=False, _session=Session(connection, session.driver))
+        return other
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(base_url={self.base_url!r})"
+
+    def __getstate__(self) -> object:
+        msg = f"A {type(self).__name__} holds a credential and open connections: make one where it is used"
+        raise TypeError(msg)
+
+
+class Carrel(_Client[Sync]):
+    """A client whose operations block; safe to share between threads.
+
+    `api_key` and `base_url` are read from CARREL_API_KEY and CARREL_BASE_URL when not given; `timeout` is in seconds;
+    `http_client` brings one's own proxies, transports and hooks, and is left open by `close`. Raises
+    ConfigurationError without a key, or for an address that can't be one.
+    """
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        *,
+        timeout: Timeout = DEFAULT_TIMEOUT,
+        max_retries: int = DEFAULT_MAX_RETRIES,
+        http_client: httpx.Client | None = None,
+    ) -> None:
+        log_as_asked()
+        self._owns_http = http_client is None
+        self._http = http_client or httpx.Client()
+        headers = self._http.headers
+        connection = connect(api_key, base_url, http_headers=headers, timeout=timeout, max_retries=max_retries)
+        self._session = Session(connection, SyncDriver(self._http))
+
+    def close(self) -> None:
+        """Close the connections, unless `http_client` brought them."""
+        if self._owns_http:
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncCarrel(_Client[Async]):
+    """A client whose operations are awaited, in one event loop; otherwise as Carrel."""
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        *,
+        timeout: Timeout = DEFAULT_TIMEOUT,
+        max_retries: int = DEFAULT_MAX_RETRIES,
+        http_client: httpx.AsyncClient | None = None,
+    ) -> None:
+        log_as_asked()
+        self._owns_http = http_client is None
+        self._http = http_client or httpx.AsyncClient()
+        headers = self._http.headers
+        connection = connect(api_key, base_url, http_headers=headers, timeout=timeout, max_retries=max_retries)
+        self._session = Session(connection, AsyncDriver(self._http))
+
+    async def close(self) -> None:
+        """Close the connections, unless `http_client` brought them."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,154 @@
+"""Files as they come over the connection, never whole in memory unless asked."""
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from email.message import EmailMessage
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import TracebackType
+from typing import IO, Self
+
+import anyio.to_thread
+import httpx
+
+from carrel._answers import connection_error
+
+CHUNK_SIZE = 256 * 1024
+
+
+class _Downloaded:
+    """What the answer's headers say about the file."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.file_name!r}, size={self.size})"
+
+    @property
+    def file_name(self) -> str:
+        """The file's own name, without any folder; `download` when the answer has none."""
+        message = EmailMessage()
+        message["Content-Disposition"] = self._response.headers.get("content-disposition", "attachment")
+        name = PureWindowsPath(PurePosixPath(message.get_filename() or "").name).name
+        return name if name not in {"", ".", ".."} and "\0" not in name else "download"
+
+    @property
+    def media_type(self) -> str:
+        """The media type, without parameters."""
+        return self._response.headers.get("content-type", "application/octet-stream").partition(";")[0].strip()
+
+    @property
+    def size(self) -> int | None:
+        """Size in bytes, None when the answer doesn't say."""
+        length = self._response.headers.get("content-length")
+        return int(length) if length and "content-encoding" not in self._response.headers else None
+
+    @property
+    def headers(self) -> httpx.Headers:
+        """The answer's headers."""
+        return self._response.headers
+
+    def _partial_file(self, target: str | os.PathLike[str]) -> "_PartialFile":
+        path = Path(target)
+        return _PartialFile(path / self.file_name if path.is_dir() else path)
+
+
+class _PartialFile:
+    """A file that appears under its name only when it is whole."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}.", suffix=".part")
+        self.handle: IO[bytes] = os.fdopen(handle, "wb")
+        self.partial = Path(name)
+
+    def finish(self) -> Path:
+        self.handle.close()
+        self.partial.replace(self.target)
+        return self.target
+
+    def discard(self) -> None:
+        self.handle.close()
+        self.partial.unlink(missing_ok=True)
+
+
+class Download(_Downloaded):
+    """A file on its way; read it once, with `save`, `read` or `iter_bytes`, or close it."""
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        """Yield the file's bytes as they come; raises APIConnectionError when the connection breaks."""
+        try:
+            yield from self._response.iter_bytes(CHUNK_SIZE)
+        except httpx.HTTPError as exc:
+            raise connection_error(exc) from exc
+        finally:
+            self._response.close()
+
+    def read(self) -> bytes:
+        """Return the whole file."""
+        return b"".join(self.iter_bytes())
+
+    def save(self, target: str | os.PathLike[str]) -> Path:
+        """Write the file to a path, or under its own name into a folder; replaces what is there once it is whole."""
+        file = self._partial_file(target)
+        try:
+            for chunk in self.iter_bytes():
+                file.handle.write(chunk)
+            return file.finish()
+        except BaseException:
+            file.discard()
+            raise
+
+    def close(self) -> None:
+        """Let the connection go, unread."""
+        self._response.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncDownload(_Downloaded):
+    """A file on its way; read it once, with `save`, `read` or `iter_bytes`, or close it."""
+
+    async def iter_bytes(self) -> AsyncIterator[bytes]:
+        """Yield the file's bytes as they come; raises APIConnectionError when the connection breaks."""
+        try:
+            async for chunk in self._response.aiter_bytes(CHUNK_SIZE):
+                yield chunk
+        except httpx.HTTPError as exc:
+            raise connection_error(exc) from exc
+        finally:
+            await self._response.aclose()
+
+    async def read(self) -> bytes:
+        """Return the whole file."""
+        return b"".join([chunk async for chunk in self.iter_bytes()])
+
+    async def save(self, target: str | os.PathLike[str]) -> Path:
+        """Write the file to a path, or under its own name into a folder; replaces what is there once it is whole."""
+        file = await anyio.to_thread.run_sync(self._partial_file, target)
+        try:
+            async for chunk in self.iter_bytes():
+                await anyio.to_thread.run_sync(file.handle.write, chunk)
+            return await anyio.to_thread.run_sync(file.finish)
+        except BaseException:
+            file.discard()
+            raise
+
+    async def close(self) -> None:
+        """Let the connection go, unread."""
+        await self._response.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,44 @@
+"""The effects an operation can ask for; whoever drives it (synchronously, asynchronously, in a test) carries them out.
+
+A flow is a generator: it yields a Request and is sent the `httpx.Response`, or thrown the `httpx.HTTPError`; it yields
+a Sleep and is sent None; it returns its result.
+"""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import httpx
+
+from carrel._uploads import Upload
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An HTTP request to send; `timeout` in seconds as httpx's transports take it; `stream`: leave the body unread."""
+
+    url: httpx.URL
+    headers: httpx.Headers
+    body: bytes | Upload
+    timeout: Mapping[str, float | None]
+    stream: bool = False
+
+    def to_httpx(self) -> httpx.Request:
+        """Return the request for one attempt; an upload starts over from its beginning."""
+        extensions = {"timeout": self.timeout}
+        if isinstance(self.body, bytes):
+            return httpx.Request("POST", self.url, headers=self.headers, content=self.body, extensions=extensions)
+        return httpx.Request("POST", self.url, headers=self.headers, stream=self.body.stream(), extensions=extensions)
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """A pause, in seconds."""
+
+    seconds: float
+
+
+# What is sent in depends on what was yielded, which a generator's type can't say.
+Flow: TypeAlias = Generator[Request | Sleep, Any, T]

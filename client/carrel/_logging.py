@@ -1,0 +1,25 @@
+"""The logger `carrel`, and `CARREL_LOG=debug` (or info) to see it without any set-up.
+
+Logged are paths, statuses, durations and request ids: never headers, bodies or keys.
+"""
+
+import logging
+import os
+from collections.abc import Mapping
+
+logger = logging.getLogger("carrel")
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO}
+
+
+def log_as_asked(environment: Mapping[str, str] = os.environ) -> None:
+    """Write the log to standard error when CARREL_LOG asks for it; once, however often it is called."""
+    level = LEVELS.get(environment.get("CARREL_LOG", "").strip().lower())
+    if level is None:
+        return
+    logger.setLevel(level)
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+        logger.addHandler(handler)
+        logger.propagate = False

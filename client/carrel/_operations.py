@@ -1,0 +1,181 @@
+"""Operations as attributes of resources: written once, typed for every way of calling them.
+
+A resource is generic in its mode: `Catalog[Sync]` on a Carrel, `Catalog[Async]` on an AsyncCarrel, `Catalog[Raw[Sync]]`
+and `Catalog[Raw[Async]]` behind `with_raw_response`. An operation is a method that returns a Call; the descriptor made
+of it has the method's parameters and documentation, and the result the resource's mode asks for.
+"""
+
+from collections.abc import Callable, Coroutine
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
+
+from pydantic import ValidationError
+
+from carrel._calls import Call, Connection, RawResponse, perform, perform_streamed
+from carrel._downloads import AsyncDownload, Download
+from carrel._drivers import AsyncDriver, SyncDriver
+from carrel._flow import Flow
+from carrel._pages import AsyncPager, Listing, Page, Pager
+from carrel.errors import InvalidArgumentError
+from carrel.wire.common import RequestModel, ResponseModel
+
+P = ParamSpec("P")
+M = TypeVar("M")
+Item = TypeVar("Item", bound=ResponseModel)
+Model = TypeVar("Model", bound=ResponseModel)
+T = TypeVar("T")
+
+
+class Sync:
+    """Mode of resources whose operations block and return their result."""
+
+
+class Async:
+    """Mode of resources whose operations return an awaitable of their result."""
+
+
+class Raw(Generic[M]):
+    """Mode of resources whose operations give the whole HTTP answer."""
+
+
+class Session:
+    """A connection, the driver to use it with, and whether whole answers are wanted."""
+
+    __slots__ = ("connection", "driver", "raw")
+
+    def __init__(self, connection: Connection, driver: SyncDriver | AsyncDriver, *, raw: bool = False) -> None:
+        self.connection = connection
+        self.driver = driver
+        self.raw = raw
+
+    def as_raw(self) -> "Session":
+        """Return the session whose operations give whole answers."""
+        return Session(self.connection, self.driver, raw=True)
+
+    def perform(self, make_call: Callable[[], Call[Model]]) -> Flow[RawResponse[Model] | Model]:
+        """Carry out an operation, its arguments checked first."""
+        answer = yield from perform(_checked(make_call), self.connection)
+        return answer if self.raw else answer.parsed
+
+
+class Resource(Generic[M]):
+    """A group of operations, as a path segment groups them."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._session.connection.base_url!r})"
+
+
+def session_of(resource: Resource[Any]) -> Session:
+    """Return what a resource's operations are carried out with."""
+    return resource._session  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the descriptors are its other half
+
+
+def _checked(make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except ValidationError as exc:
+        problems = "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors())
+        raise InvalidArgumentError(problems) from exc
+
+
+class _Method:
+    """A function that is called with the resource it is reached through, and described like the one it wraps."""
+
+    _call: Callable[..., Any]
+
+    def _describe(self, call: Callable[..., Any], function: Callable[..., Any]) -> None:
+        update_wrapper(cast("Any", self), function)
+        self._call = update_wrapper(call, function)
+
+    def _bind(self, resource: Resource[Any] | None) -> Any:
+        return self if resource is None else MethodType(self._call, resource)
+
+
+class Operation(_Method, Generic[P, Model]):
+    """An operation with one answer."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], Call[Model]]) -> None:
+        def call(resource: Resource[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+            session = session_of(resource)
+            return session.driver.run(session.perform(lambda: function(resource, *args, **kwargs)))
+
+        self._describe(call, function)
+
+    @overload
+    def __get__(self, resource: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, resource: Resource[Sync], owner: type) -> Callable[P, Model]: ...
+    @overload
+    def __get__(self, resource: Resource[Async], owner: type) -> Callable[P, Coroutine[Any, Any, Model]]: ...
+    @overload
+    def __get__(self, resource: Resource[Raw[Sync]], owner: type) -> Callable[P, RawResponse[Model]]: ...
+    @overload
+    def __get__(
+        self, resource: Resource[Raw[Async]], owner: type
+    ) -> Callable[P, Coroutine[Any, Any, RawResponse[Model]]]: ...
+    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
+        return self._bind(resource)
+
+
+class ListOperation(_Method, Generic[P, Item, Page]):
+    """An operation answered page by page; its result walks all of them, or gives the first answer when raw."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], Listing[Item, Page]]) -> None:
+        def call(resource: Resource[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+            session = session_of(resource)
+            if session.raw:
+                return session.driver.run(session.perform(lambda: function(resource, *args, **kwargs).first()))
+            listing = _checked(lambda: function(resource, *args, **kwargs))
+            if isinstance(session.driver, SyncDriver):
+                return Pager(listing, session.connection, session.driver)
+            return AsyncPager(listing, session.connection, session.driver)
+
+        self._describe(call, function)
+
+    @overload
+    def __get__(self, resource: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, resource: Resource[Sync], owner: type) -> Callable[P, Pager[Item, Page]]: ...
+    @overload
+    def __get__(self, resource: Resource[Async], owner: type) -> Callable[P, AsyncPager[Item, Page]]: ...
+    @overload
+    def __get__(self, resource: Resource[Raw[Sync]], owner: type) -> Callable[P, RawResponse[Page]]: ...
+    @overload
+    def __get__(
+        self, resource: Resource[Raw[Async]], owner: type
+    ) -> Callable[P, Coroutine[Any, Any, RawResponse[Page]]]: ...
+    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
+        return self._bind(resource)
+
+
+class DownloadOperation(_Method, Generic[P]):
+    """An operation answered with a file, which stays on the connection until it is read or closed."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], tuple[str, RequestModel]]) -> None:
+        def flow(session: Session, make: Callable[[], tuple[str, RequestModel]]) -> Flow[Download | AsyncDownload]:
+            path, body = _checked(make)
+            response = yield from perform_streamed(path, body, session.connection)
+            return Download(response) if isinstance(session.driver, SyncDriver) else AsyncDownload(response)
+
+        def call(resource: Resource[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+            session = session_of(resource)
+            return session.driver.run(flow(session, lambda: function(resource, *args, **kwargs)))
+
+        self._describe(call, function)
+
+    @overload
+    def __get__(self, resource: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, resource: Resource[Sync] | Resource[Raw[Sync]], owner: type) -> Callable[P, Download]: ...
+    @overload
+    def __get__(
+        self, resource: Resource[Async] | Resource[Raw[Async]], owner: type
+    ) -> Callable[P, Coroutine[Any, Any, AsyncDownload]]: ...
+    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
+        return self._bind(resource)

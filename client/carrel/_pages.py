@@ -1,0 +1,102 @@
+"""Lists that fetch their pages as they are walked."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from carrel._calls import Call, Connection, perform
+from carrel._drivers import AsyncDriver, SyncDriver
+from carrel._flow import Flow
+from carrel.errors import CarrelError
+from carrel.wire.common import PagedRequest, PagedResponse, ResponseModel
+from carrel.wire.frames import frame_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Item = TypeVar("Item", bound=ResponseModel)
+Page = TypeVar("Page", bound=PagedResponse)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[Item, Page]):
+    """A list operation with its arguments; `items` takes a page's rows out of it."""
+
+    path: str
+    request: PagedRequest
+    page: type[Page]
+    items: Callable[[Page], Sequence[Item]]
+
+    def first(self) -> Call[Page]:
+        """Return the call for the page the request names, which is the first unless it has a token."""
+        return Call(self.path, self.request, self.page)
+
+    def after(self, page: Page) -> "Listing[Item, Page] | None":
+        """Return the rest of the list, None when `page` was its last."""
+        token = page.next_page_token
+        if token is None:
+            return None
+        if token == self.request.page_token:
+            msg = "The list doesn't advance: the same page was given twice"
+            raise CarrelError(msg)
+        return replace(self, request=self.request.model_copy(update={"page_token": token}))
+
+
+def fetch(listing: Listing[Item, Page], connection: Connection) -> Flow[Page]:
+    """Fetch the first page of a listing."""
+    return (yield from perform(listing.first(), connection)).parsed
+
+
+class Pager(Generic[Item, Page]):
+    """All items of a list, in the list's order; nothing is fetched before it is walked, and each walk starts anew."""
+
+    def __init__(self, listing: Listing[Item, Page], connection: Connection, driver: SyncDriver) -> None:
+        self._listing = listing
+        self._connection = connection
+        self._driver = driver
+
+    def __iter__(self) -> Iterator[Item]:
+        for page in self.pages():
+            yield from self._listing.items(page)
+
+    def pages(self) -> Iterator[Page]:
+        """Walk page by page; a page's `next_page_token` continues from there another time."""
+        rest: Listing[Item, Page] | None = self._listing
+        while rest is not None:
+            page = self._driver.run(fetch(rest, self._connection))
+            yield page
+            rest = rest.after(page)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Walk the whole list and return it as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
+        return frame_of(list(self), _row_type(self._listing))
+
+
+class AsyncPager(Generic[Item, Page]):
+    """All items of a list, in the list's order; nothing is fetched before it is walked, and each walk starts anew."""
+
+    def __init__(self, listing: Listing[Item, Page], connection: Connection, driver: AsyncDriver) -> None:
+        self._listing = listing
+        self._connection = connection
+        self._driver = driver
+
+    async def __aiter__(self) -> AsyncIterator[Item]:
+        async for page in self.pages():
+            for item in self._listing.items(page):
+                yield item
+
+    async def pages(self) -> AsyncIterator[Page]:
+        """Walk page by page; a page's `next_page_token` continues from there another time."""
+        rest: Listing[Item, Page] | None = self._listing
+        while rest is not None:
+            page = await self._driver.run(fetch(rest, self._connection))
+            yield page
+            rest = rest.after(page)
+
+    async def to_frame(self) -> "pd.DataFrame":
+        """Walk the whole list and return it as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
+        return frame_of([item async for item in self], _row_type(self._listing))
+
+
+def _row_type(listing: Listing[Item, Page]) -> object:
+    return cast("type[PagedResponse]", listing.page).row_type()

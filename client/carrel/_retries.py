@@ -1,0 +1,64 @@
+"""Whether to send a request again, and after how long.
+
+Sent again: connections that were refused, reset, cut short or timed out, and the statuses 408, 429 and 5xx (but 501 and
+505, which can't change). A 409 is sent again only when waiting can help: its code says that another request is just
+changing the same thing, or the service gave a Retry-After. A taken name stays taken, so `name_taken` and its like are
+raised at once.
+
+Every operation can be sent twice: reads and upserts come to the same, and what creates or sends carries an
+Idempotency-Key that stays the same over the retries.
+"""
+
+import random
+from dataclasses import dataclass
+
+import httpx
+
+from carrel.errors import APIError
+
+RETRIED_CONFLICTS = frozenset({"concurrent_change", "idempotency_key_in_use", "request_in_progress"})
+RETRIED_STATUSES = frozenset({408, 429})
+FINAL_SERVER_ERRORS = frozenset({501, 505})
+LONGEST_WAIT = 120.0
+FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 8.0
+
+TRANSIENT = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """At most `max_retries` further attempts; waits are in seconds."""
+
+    max_retries: int = 2
+
+    def wait_after_answer(self, error: APIError, *, attempt: int) -> float | None:
+        """Return how long to wait after the refusal of attempt 0, 1, …; None: give up.
+
+        A Retry-After is honoured, with a little jitter on top so that callers don't return together; one longer than
+        two minutes is for the caller to decide about, who finds it on the error.
+        """
+        if attempt >= self.max_retries or not is_temporary(error):
+            return None
+        if error.retry_after is None:
+            return backoff(attempt)
+        if error.retry_after > LONGEST_WAIT:
+            return None
+        return error.retry_after + random.uniform(0.0, min(0.1 * error.retry_after, 1.0))  # noqa: S311 - jitter
+
+    def wait_after_failure(self, cause: httpx.HTTPError, *, attempt: int) -> float | None:
+        """Return how long to wait after attempt 0, 1, … got no answer; None: give up."""
+        if attempt >= self.max_retries or not isinstance(cause, TRANSIENT):
+            return None
+        return backoff(attempt)
+
+
+def is_temporary(error: APIError) -> bool:
+    """Whether the same request may succeed a little later."""
+    if error.status == 409:
+        return error.code in RETRIED_CONFLICTS or error.retry_after is not None
+    return error.status in RETRIED_STATUSES or (error.status >= 500 and error.status not in FINAL_SERVER_ERRORS)
+
+
+def backoff(attempt: int) -> float:
+    """Return seconds, doubling from a half up to eight, of which a random part of up to half is left out."""
+    return min(FIRST_BACKOFF * 2**attempt, LONGEST_BACKOFF) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter

@@ -1,0 +1,177 @@
+"""Multipart bodies that are read from disk while they are sent, and can be sent again from the beginning."""
+
+import io
+import mimetypes
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TypeAlias
+
+import anyio.to_thread
+import httpx
+
+from carrel.errors import CarrelError, InvalidArgumentError
+
+FileInput: TypeAlias = str | os.PathLike[str] | bytes | IO[bytes]
+"""What can be uploaded: a path, the bytes themselves, or a file open for reading bytes."""
+
+READ_SIZE = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to send: at a path, or open and standing at `start`; `size` in bytes, None when it can't be known."""
+
+    name: str
+    file: Path | IO[bytes]
+    size: int | None
+    start: int = 0
+
+    def open(self) -> IO[bytes]:
+        """Return the file at the beginning of what is to be sent."""
+        if isinstance(self.file, Path):
+            return self.file.open("rb")
+        if self.size is not None:
+            self.file.seek(self.start)
+        return self.file
+
+    def close(self, handle: IO[bytes]) -> None:
+        """Close what `open` opened; a file the caller opened stays open."""
+        if handle is not self.file:
+            handle.close()
+
+
+def source_of(file: FileInput, *, file_name: str | None, fallback_name: str) -> Source:
+    """Return where to read `file` from.
+
+    The name is `file_name`, else the file's own, else `fallback_name`. An open file is sent from where it stands.
+    Raises OSError when a path can't be read, InvalidArgumentError for a file open as text.
+    """
+    if isinstance(file, str | os.PathLike):
+        path = Path(file)
+        with path.open("rb") as handle:
+            return Source(file_name or path.name, path, os.fstat(handle.fileno()).st_size)
+    if isinstance(file, bytes):
+        return Source(file_name or fallback_name, io.BytesIO(file), len(file))
+    return _open_source(file, file_name or _own_name(file) or fallback_name)
+
+
+def _open_source(file: IO[bytes], name: str) -> Source:
+    if isinstance(file, io.TextIOBase):
+        msg = "the file is open as text; open it with mode 'rb'"
+        raise InvalidArgumentError(msg)
+    if not file.seekable():
+        return Source(name, file, None)
+    start = file.tell()
+    size = max(file.seek(0, os.SEEK_END) - start, 0)
+    file.seek(start)
+    return Source(name, file, size, start)
+
+
+def _own_name(file: IO[bytes]) -> str | None:
+    name: object = getattr(file, "name", None)
+    return Path(name).name if isinstance(name, str) else None
+
+
+class Upload:
+    """A multipart/form-data body: its fields first, so that the service can refuse before the file comes."""
+
+    def __init__(self, *, fields: Mapping[str, str], part: str, source: Source) -> None:
+        self.source = source
+        self.spent = False
+        boundary = secrets.token_hex(16)
+        self.content_type = f"multipart/form-data; boundary={boundary}"
+        self._head = _head(boundary, fields=fields, part=part, file_name=source.name)
+        self._tail = f"\r\n--{boundary}--\r\n".encode()
+
+    @property
+    def length(self) -> int | None:
+        """Size of the whole body in bytes, None when the file's can't be known."""
+        return None if self.source.size is None else len(self._head) + self.source.size + len(self._tail)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it can still be sent from its beginning: a pipe can't, once read from."""
+        return self.source.size is not None or not self.spent
+
+    def stream(self) -> "MultipartStream":
+        """Return the body for one attempt."""
+        return MultipartStream(self)
+
+    def open(self) -> "Reading":
+        """Begin to read the body."""
+        self.spent = True
+        return Reading(self.source, self._head, self._tail)
+
+
+class Reading:
+    """One pass over a body, a piece at a time; nothing blocks between the pieces."""
+
+    def __init__(self, source: Source, head: bytes, tail: bytes) -> None:
+        self._source = source
+        self._handle = source.open()
+        self._remaining = source.size
+        self._lead, self._tail = head, tail
+        self.done = False
+
+    def read(self) -> bytes:
+        """Return the next piece; sets `done` with the last. Raises CarrelError when the file got shorter meanwhile."""
+        wanted = READ_SIZE if self._remaining is None else min(READ_SIZE, self._remaining)
+        chunk = self._handle.read(wanted)
+        if self._remaining is not None:
+            if wanted and not chunk:
+                msg = f"{self._source.name} got shorter while it was being sent"
+                raise CarrelError(msg)
+            self._remaining -= len(chunk)
+        self.done = self._remaining == 0 or not chunk
+        lead, self._lead = self._lead, b""
+        return lead + chunk + self._tail if self.done else lead + chunk
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._source.close(self._handle)
+
+
+class MultipartStream(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A body as httpx sends it; asynchronously, the file is read in a worker thread."""
+
+    def __init__(self, upload: Upload) -> None:
+        self._upload = upload
+
+    def __iter__(self) -> Iterator[bytes]:
+        reading = self._upload.open()
+        try:
+            while not reading.done:
+                yield reading.read()
+        finally:
+            reading.close()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        reading = await anyio.to_thread.run_sync(self._upload.open)
+        try:
+            while not reading.done:
+                yield await anyio.to_thread.run_sync(reading.read)
+        finally:
+            reading.close()
+
+
+def _head(boundary: str, *, fields: Mapping[str, str], part: str, file_name: str) -> bytes:
+    """Return everything before the file's bytes; names are escaped as HTML forms do (RFC 7578, section 2)."""
+    lines: list[str] = []
+    for name, value in fields.items():
+        lines += [f"--{boundary}", f'Content-Disposition: form-data; name="{name}"', "", value]
+    media_type = mimetypes.guess_type(file_name)[0] or "application/octet-stream"
+    lines += [
+        f"--{boundary}",
+        f'Content-Disposition: form-data; name="{part}"; filename="{_escaped(file_name)}"',
+        f"Content-Type: {media_type}",
+        "",
+        "",
+    ]
+    return "\r\n".join(lines).encode("utf-8", "replace")
+
+
+def _escaped(file_name: str) -> str:
+    return file_name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,0 +1,32 @@
+"""What operations accept beside the wire's own types, so that callers need not convert first."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar, cast, overload
+from uuid import UUID
+
+T = TypeVar("T")
+
+Id: TypeAlias = UUID | str
+"""An id of the service's, as a UUID or its text."""
+
+Members: TypeAlias = Mapping[str, Any]
+"""An object of the wire as a plain mapping, in snake_case or camelCase."""
+
+
+def unchecked(kind: type[T], value: object) -> T:
+    """Return `value` as the type a wire model declares; the model converts and checks it."""
+    del kind
+    return cast("T", value)
+
+
+@overload
+def listed(kind: type[T], values: Iterable[object]) -> list[T]: ...
+@overload
+def listed(kind: type[T], values: Iterable[object] | None) -> list[T] | None: ...
+def listed(kind: type[T], values: Iterable[object] | None) -> list[T] | None:
+    """Return values as the list a wire model declares, whose items it converts and checks.
+
+    A bare string, which would fall into letters, is passed on whole, so that the model refuses it.
+    """
+    del kind
+    return cast("list[T] | None", values if values is None or isinstance(values, str) else list(values))

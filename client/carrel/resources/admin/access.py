@@ -1,0 +1,159 @@
+"""admin/users, admin/groups, admin/grants: the people of an organization and what they are granted."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from carrel._calls import Call
+from carrel._operations import ListOperation, Operation, Raw, Resource
+from carrel._pages import Listing
+from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.resources.permissions import reference_to
+from carrel.wire.admin import (
+    AdminGrantsListRequest,
+    AdminGrantsListResponse,
+    AdminGrantsSetManyRequest,
+    AdminGrantsSetManyResponse,
+    AdminGrantsSetRequest,
+    AdminGrantsSetResponse,
+    AdminGroupsAddMembersRequest,
+    AdminGroupsAddMembersResponse,
+    AdminGroupsListRequest,
+    AdminGroupsListResponse,
+    AdminGroupsRemoveMembersRequest,
+    AdminGroupsRemoveMembersResponse,
+    AdminGroupsUpsertRequest,
+    AdminGroupsUpsertResponse,
+    AdminUsersListRequest,
+    AdminUsersListResponse,
+    AdminUsersUpsertRequest,
+    AdminUsersUpsertResponse,
+    Grant,
+    GrantInfo,
+    Group,
+    GroupUpsert,
+    User,
+    UserUpsert,
+)
+from carrel.wire.common import PrincipalReference, ResourceIdentifier, ResourceReference
+
+M = TypeVar("M")
+
+
+class Users(Resource[M]):
+    """The organization's users."""
+
+    @property
+    def with_raw_response(self) -> "Users[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return Users(self._session.as_raw())
+
+    @Operation
+    def upsert(self, users: Sequence[UserUpsert | Members]) -> Call[AdminUsersUpsertResponse]:
+        """Create or change up to 1000 users, found by email; all or none. An inactive user's credentials stop at once.
+
+        A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; what is left out stays.
+        """
+        request = AdminUsersUpsertRequest(users=listed(UserUpsert, users))
+        return Call("admin/users/upsert", request, AdminUsersUpsertResponse)
+
+    @ListOperation
+    def list(
+        self, *, query: str | None = None, page_size: int = 100, page_token: str | None = None
+    ) -> Listing[User, AdminUsersListResponse]:
+        """Walk the users; `query` is part of a name or an address."""
+        request = AdminUsersListRequest(query=query, page_size=page_size, page_token=page_token)
+        return Listing("admin/users/list", request, AdminUsersListResponse, lambda page: page.users)
+
+
+class Groups(Resource[M]):
+    """Groups of users, service accounts and other groups; a cycle of groups is harmless.
+
+    A member is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or `{"type": "serviceAccount", "id": …}`.
+    """
+
+    @property
+    def with_raw_response(self) -> "Groups[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return Groups(self._session.as_raw())
+
+    @Operation
+    def upsert(self, groups: Sequence[GroupUpsert | Members]) -> Call[AdminGroupsUpsertResponse]:
+        """Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none.
+
+        A group is `{"name": …}` with any of `id`, `external_id`, `members`; members given replace those it has.
+        """
+        request = AdminGroupsUpsertRequest(groups=listed(GroupUpsert, groups))
+        return Call("admin/groups/upsert", request, AdminGroupsUpsertResponse, keyed=True)
+
+    @ListOperation
+    def list(
+        self, *, query: str | None = None, page_size: int = 100, page_token: str | None = None
+    ) -> Listing[Group, AdminGroupsListResponse]:
+        """Walk the groups; `query` is part of a name."""
+        request = AdminGroupsListRequest(query=query, page_size=page_size, page_token=page_token)
+        return Listing("admin/groups/list", request, AdminGroupsListResponse, lambda page: page.groups)
+
+    @Operation
+    def add_members(
+        self, group_id: Id, members: Sequence[PrincipalReference | Members]
+    ) -> Call[AdminGroupsAddMembersResponse]:
+        """Add members to a group; those in it already stay."""
+        request = AdminGroupsAddMembersRequest(
+            group_id=unchecked(UUID, group_id), members=unchecked(list[PrincipalReference], [*members])
+        )
+        return Call("admin/groups/addMembers", request, AdminGroupsAddMembersResponse)
+
+    @Operation
+    def remove_members(
+        self, group_id: Id, members: Sequence[PrincipalReference | Members]
+    ) -> Call[AdminGroupsRemoveMembersResponse]:
+        """Remove members from a group; those not in it are passed over."""
+        request = AdminGroupsRemoveMembersRequest(
+            group_id=unchecked(UUID, group_id), members=unchecked(list[PrincipalReference], [*members])
+        )
+        return Call("admin/groups/removeMembers", request, AdminGroupsRemoveMembersResponse)
+
+
+class Grants(Resource[M]):
+    """Who holds which role on a document, collection or agent.
+
+    A grant is `{"principal": …, "role": "VIEWER" or "EDITOR"}`, its principal as a group's member.
+    """
+
+    @property
+    def with_raw_response(self) -> "Grants[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return Grants(self._session.as_raw())
+
+    @Operation
+    def set(
+        self,
+        resource: ResourceReference | ResourceIdentifier | Members,
+        grants: Sequence[Grant | Members],
+        *,
+        organization_wide: bool = False,
+    ) -> Call[AdminGrantsSetResponse]:
+        """Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read it."""
+        request = AdminGrantsSetRequest(
+            resource=reference_to(resource), grants=listed(Grant, grants), organization_wide=organization_wide
+        )
+        return Call("admin/grants/set", request, AdminGrantsSetResponse)
+
+    @Operation
+    def set_many(self, resources: Sequence[AdminGrantsSetRequest | Members]) -> Call[AdminGrantsSetManyResponse]:
+        """Replace the grants on up to 1000 resources, each given with what `set` takes; all or none."""
+        request = AdminGrantsSetManyRequest(resources=listed(AdminGrantsSetRequest, resources))
+        return Call("admin/grants/setMany", request, AdminGrantsSetManyResponse)
+
+    @ListOperation
+    def list(
+        self,
+        resource: ResourceReference | ResourceIdentifier | Members,
+        *,
+        page_size: int = 100,
+        page_token: str | None = None,
+    ) -> Listing[GrantInfo, AdminGrantsListResponse]:
+        """Walk the grants on a resource; its pages also tell whether it is organization-wide."""
+        request = AdminGrantsListRequest(resource=reference_to(resource), page_size=page_size, page_token=page_token)
+        return Listing("admin/grants/list", request, AdminGrantsListResponse, lambda page: page.grants)

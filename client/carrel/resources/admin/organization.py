@@ -1,0 +1,128 @@
+"""admin/organization, admin/apiKeys, admin/auditLog: settings, credentials, and what was done with them."""
+
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
+
+from carrel._calls import Call
+from carrel._operations import ListOperation, Operation, Raw, Resource
+from carrel._pages import Listing
+from carrel.resources._arguments import Id, unchecked
+from carrel.wire.admin import (
+    AdminApiKeysCreateRequest,
+    AdminApiKeysCreateResponse,
+    AdminApiKeysListRequest,
+    AdminApiKeysListResponse,
+    AdminApiKeysRevokeRequest,
+    AdminApiKeysRevokeResponse,
+    AdminAuditLogQueryRequest,
+    AdminAuditLogQueryResponse,
+    AdminOrganizationGetRequest,
+    AdminOrganizationGetResponse,
+    AdminOrganizationUpdateRequest,
+    AdminOrganizationUpdateResponse,
+    ApiKey,
+    AuditEntry,
+)
+
+M = TypeVar("M")
+
+
+class OrganizationSettings(Resource[M]):
+    """The organization's settings."""
+
+    @property
+    def with_raw_response(self) -> "OrganizationSettings[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return OrganizationSettings(self._session.as_raw())
+
+    @Operation
+    def get(self) -> Call[AdminOrganizationGetResponse]:
+        """Return the organization's settings."""
+        return Call("admin/organization/get", AdminOrganizationGetRequest(), AdminOrganizationGetResponse)
+
+    @Operation
+    def update(
+        self, *, name: str | None = None, domain: str | None = None, service_accounts_enabled: bool | None = None
+    ) -> Call[AdminOrganizationUpdateResponse]:
+        """Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`."""
+        request = AdminOrganizationUpdateRequest(
+            name=name, domain=domain, service_accounts_enabled=service_accounts_enabled
+        )
+        return Call("admin/organization/update", request, AdminOrganizationUpdateResponse)
+
+
+class ApiKeys(Resource[M]):
+    """The organization's API keys."""
+
+    @property
+    def with_raw_response(self) -> "ApiKeys[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return ApiKeys(self._session.as_raw())
+
+    @Operation
+    def create(
+        self,
+        name: str,
+        *,
+        owner_email: str | None = None,
+        may_act_for_users: bool = False,
+        expires_at: datetime | str | None = None,
+    ) -> Call[AdminApiKeysCreateResponse]:
+        """Create a key that acts as its owner, the caller unless named; `api_key` is its value, shown this once.
+
+        When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that key and create
+        another.
+        """
+        request = AdminApiKeysCreateRequest(
+            name=name,
+            owner_email=owner_email,
+            may_act_for_users=may_act_for_users,
+            expires_at=unchecked(datetime, expires_at),
+        )
+        return Call("admin/apiKeys/create", request, AdminApiKeysCreateResponse, keyed=True)
+
+    @ListOperation
+    def list(self, *, page_size: int = 100, page_token: str | None = None) -> Listing[ApiKey, AdminApiKeysListResponse]:
+        """Walk the API keys, without their values."""
+        request = AdminApiKeysListRequest(page_size=page_size, page_token=page_token)
+        return Listing("admin/apiKeys/list", request, AdminApiKeysListResponse, lambda page: page.api_keys)
+
+    @Operation
+    def revoke(self, api_key_id: Id) -> Call[AdminApiKeysRevokeResponse]:
+        """Stop a key at once."""
+        request = AdminApiKeysRevokeRequest(api_key_id=unchecked(UUID, api_key_id))
+        return Call("admin/apiKeys/revoke", request, AdminApiKeysRevokeResponse)
+
+
+class AuditLog(Resource[M]):
+    """What was done, by whom; nothing can change or delete an entry."""
+
+    @property
+    def with_raw_response(self) -> "AuditLog[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return AuditLog(self._session.as_raw())
+
+    @ListOperation
+    def query(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        target_id: str | None = None,
+        from_: datetime | str | None = None,
+        to: datetime | str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+    ) -> Listing[AuditEntry, AdminAuditLogQueryResponse]:
+        """Walk the entries, newest first; `actor` is an email address, `from_` is included, `to` is not."""
+        request = AdminAuditLogQueryRequest(
+            actor=actor,
+            action=action,
+            target_id=target_id,
+            from_=unchecked(datetime, from_),
+            to=unchecked(datetime, to),
+            page_size=page_size,
+            page_token=page_token,
+        )
+        return Listing("admin/auditLog/query", request, AdminAuditLogQueryResponse, lambda page: page.entries)

@@ -1,0 +1,169 @@
+"""catalog/*: upload, plan, look up, list, download and delete documents."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
+
+from carrel._calls import Call
+from carrel._operations import DownloadOperation, ListOperation, Operation, Raw, Resource
+from carrel._pages import Listing
+from carrel._uploads import FileInput, Upload, source_of
+from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.wire.catalog import (
+    DeleteDocumentRequest,
+    DeleteDocumentResponse,
+    Document,
+    DownloadDocumentRequest,
+    GetDocumentRequest,
+    GetDocumentResponse,
+    ListDocumentsRequest,
+    ListDocumentsResponse,
+    PlannedUpload,
+    PlanUploadRequest,
+    PlanUploadResponse,
+    UploadDocumentFileResponse,
+    UploadFileForm,
+    UploadFileResponse,
+)
+from carrel.wire.common import RequestModel, ResourceType
+
+M = TypeVar("M")
+
+# The service answers an upload within about 20 seconds, unless asked to wait until it is indexed.
+INDEXING_PATIENCE = 3600.0
+
+
+class Catalog(Resource[M]):
+    """The documents of the organization that the caller may read."""
+
+    @property
+    def with_raw_response(self) -> "Catalog[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return Catalog(self._session.as_raw())
+
+    @Operation
+    def upload_file(
+        self,
+        file: FileInput,
+        *,
+        document_external_id: str,
+        document_name: str | None = None,
+        file_name: str | None = None,
+        collection_id: Id | None = None,
+        upload_as_user_email: str | None = None,
+        allowed_users_email_addresses: Sequence[str] | None = None,
+        allowed_group_ids: Sequence[Id] | None = None,
+        internal_public: bool | None = None,
+        document_external_url: str | None = None,
+        custom_metadata: Mapping[str, str] | None = None,
+        source_system_updated: datetime | str | None = None,
+        resource_id: str | None = None,
+        resource_type: ResourceType | str | None = None,
+        force_update: bool = False,
+        reindex_collections: bool = True,
+        fingerprint: str | None = None,
+        await_vector_store_sync: bool = False,
+    ) -> Call[UploadFileResponse]:
+        """Upload a document, or update the one with the same external id.
+
+        `file` is a path, bytes, or a file open for reading bytes; it is streamed, never held whole. Access that is not
+        given stays as it was; a new document without any is readable by its uploader alone. With
+        `await_vector_store_sync` the call returns when the document is searchable, however long that takes; otherwise
+        `indexing` tells whether it is. Sent again after a broken connection unless `file` can't be rewound. Raises
+        PermissionDeniedError `external_id_taken` when the external id is somebody else's document.
+        """
+        form = UploadFileForm(
+            document_external_id=document_external_id,
+            document_name=document_name,
+            collection_id=unchecked(UUID, collection_id),
+            upload_as_user_email=upload_as_user_email,
+            allowed_users_email_addresses=listed(str, allowed_users_email_addresses),
+            allowed_group_ids=listed(UUID, allowed_group_ids),
+            internal_public=internal_public,
+            document_external_url=document_external_url,
+            custom_metadata=None if custom_metadata is None else dict(custom_metadata),
+            source_system_updated=unchecked(datetime, source_system_updated),
+            resource_id=resource_id,
+            resource_type=unchecked(ResourceType, resource_type),
+            force_update=force_update,
+            reindex_collections=reindex_collections,
+            fingerprint=fingerprint,
+            await_vector_store_sync=await_vector_store_sync,
+        )
+        source = source_of(file, file_name=file_name, fallback_name=document_name or document_external_id)
+        upload = Upload(fields=form.parts(), part="file", source=source)
+        patience = INDEXING_PATIENCE if await_vector_store_sync else 0.0
+        return Call("catalog/uploadFile", upload, UploadFileResponse, patience=patience)
+
+    @Operation
+    def upload_document_file(
+        self, file: FileInput, *, file_name: str | None = None
+    ) -> Call[UploadDocumentFileResponse]:
+        """Upload a document under an external id of its own (deprecated: use `upload_file`)."""
+        source = source_of(file, file_name=file_name, fallback_name="document")
+        upload = Upload(fields={}, part="document", source=source)
+        return Call("catalog/uploadDocumentFile", upload, UploadDocumentFileResponse, keyed=True)
+
+    @Operation
+    def plan_upload(
+        self, documents: Sequence[PlannedUpload | Members], *, upload_as_user_email: str | None = None
+    ) -> Call[PlanUploadResponse]:
+        """Ask what uploading each of up to 1000 documents would do, by the fingerprints of what would be sent."""
+        request = PlanUploadRequest(
+            documents=listed(PlannedUpload, documents), upload_as_user_email=upload_as_user_email
+        )
+        return Call("catalog/planUpload", request, PlanUploadResponse)
+
+    @Operation
+    def get_document(self, document_id: Id, *, user_email: str | None = None) -> Call[GetDocumentResponse]:
+        """Return a document with its versions, newest first, and how far it is indexed where."""
+        request = GetDocumentRequest(document_id=unchecked(UUID, document_id), user_email=user_email)
+        return Call("catalog/getDocument", request, GetDocumentResponse)
+
+    @ListOperation
+    def list_documents(
+        self,
+        *,
+        document_name: str | None = None,
+        owner_email: str | None = None,
+        resource_types: Sequence[ResourceType | str] | None = None,
+        media_types: Sequence[str] | None = None,
+        updated_from: datetime | str | None = None,
+        updated_to: datetime | str | None = None,
+        user_email: str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+    ) -> Listing[Document, ListDocumentsResponse]:
+        """Walk the documents the caller may read, in a stable order; filters narrow together.
+
+        `document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not.
+        """
+        request = ListDocumentsRequest(
+            document_name=document_name,
+            owner_email=owner_email,
+            resource_types=listed(ResourceType, resource_types),
+            media_types=listed(str, media_types),
+            updated_from=unchecked(datetime, updated_from),
+            updated_to=unchecked(datetime, updated_to),
+            user_email=user_email,
+            page_size=page_size,
+            page_token=page_token,
+        )
+        return Listing("catalog/listDocuments", request, ListDocumentsResponse, lambda page: page.documents)
+
+    @DownloadOperation
+    def download_document(
+        self, document_id: Id, *, document_version: int | None = None, user_email: str | None = None
+    ) -> tuple[str, RequestModel]:
+        """Open a document's file, of its newest version unless one is named; `save`, `read` or iterate it."""
+        request = DownloadDocumentRequest(
+            document_id=unchecked(UUID, document_id), document_version=document_version, user_email=user_email
+        )
+        return "catalog/downloadDocument", request
+
+    @Operation
+    def delete_document(self, document_id: Id, *, user_email: str | None = None) -> Call[DeleteDocumentResponse]:
+        """Delete a document everywhere; its id and version numbers are never used for something else."""
+        request = DeleteDocumentRequest(document_id=unchecked(UUID, document_id), user_email=user_email)
+        return Call("catalog/deleteDocument", request, DeleteDocumentResponse, keyed=True)

@@ -1,0 +1,214 @@
+"""documentCollections/*: collections, the documents in them, and their chunks."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from carrel._calls import Call
+from carrel._operations import ListOperation, Operation, Raw, Resource
+from carrel._pages import Listing
+from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.wire.collections import (
+    AddDocumentChunksToCollectionRequest,
+    AddDocumentChunksToCollectionResponse,
+    AddDocumentToCollectionRequest,
+    AddDocumentToCollectionResponse,
+    CreateDocumentCollectionRequest,
+    CreateDocumentCollectionResponse,
+    CustomMetadataSchema,
+    DeleteDocumentCollectionRequest,
+    DeleteDocumentCollectionResponse,
+    DistanceMetric,
+    DocumentChunk,
+    DocumentCollection,
+    DocumentInCollection,
+    GetDocumentChunksRequest,
+    GetDocumentChunksResponse,
+    ListDocumentCollectionsRequest,
+    ListDocumentCollectionsResponse,
+    ListDocumentsInCollectionRequest,
+    ListDocumentsInCollectionResponse,
+    ReindexDocumentInCollectionRequest,
+    ReindexDocumentInCollectionResponse,
+    RemoveDocumentFromCollectionRequest,
+    RemoveDocumentFromCollectionResponse,
+)
+
+M = TypeVar("M")
+
+
+class DocumentCollections(Resource[M]):
+    """Collections the caller may search, or edit."""
+
+    @property
+    def with_raw_response(self) -> "DocumentCollections[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return DocumentCollections(self._session.as_raw())
+
+    @Operation
+    def create_document_collection(
+        self,
+        collection_name: str,
+        *,
+        embeddings_model: str | None = None,
+        distance_metric: DistanceMetric | str = DistanceMetric.COSINE,
+        custom_metadata_schema: CustomMetadataSchema | Members | None = None,
+        user_email: str | None = None,
+    ) -> Call[CreateDocumentCollectionResponse]:
+        """Create a collection, which the caller then owns. Raises ConflictError `name_taken`.
+
+        The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, types being STRING, INT, DOUBLE, DATETIME
+        and BOOLEAN; without one, documents have no metadata there.
+        """
+        request = CreateDocumentCollectionRequest(
+            collection_name=collection_name,
+            embeddings_model=embeddings_model,
+            distance_metric=unchecked(DistanceMetric, distance_metric),
+            custom_metadata_schema=unchecked(CustomMetadataSchema, custom_metadata_schema or CustomMetadataSchema()),
+            user_email=user_email,
+        )
+        path = "documentCollections/createDocumentCollection"
+        return Call(path, request, CreateDocumentCollectionResponse, keyed=True)
+
+    @Operation
+    def delete_document_collection(
+        self, document_collection_id: Id, *, user_email: str | None = None
+    ) -> Call[DeleteDocumentCollectionResponse]:
+        """Delete a collection; its documents stay in the catalog."""
+        request = DeleteDocumentCollectionRequest(
+            document_collection_id=unchecked(UUID, document_collection_id), user_email=user_email
+        )
+        path = "documentCollections/deleteDocumentCollection"
+        return Call(path, request, DeleteDocumentCollectionResponse, keyed=True)
+
+    @ListOperation
+    def list_document_collections(
+        self,
+        *,
+        collection_name: str | None = None,
+        user_email: str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+    ) -> Listing[DocumentCollection, ListDocumentCollectionsResponse]:
+        """Walk the collections the caller may search; `collection_name` is part of the name, whatever its case."""
+        request = ListDocumentCollectionsRequest(
+            collection_name=collection_name, user_email=user_email, page_size=page_size, page_token=page_token
+        )
+        path = "documentCollections/listDocumentCollections"
+        return Listing(path, request, ListDocumentCollectionsResponse, lambda page: page.document_collections)
+
+    @Operation
+    def add_document_to_collection(
+        self,
+        *,
+        document_id: Id,
+        document_collection_id: Id,
+        custom_metadata: Mapping[str, str],
+        user_email: str | None = None,
+    ) -> Call[AddDocumentToCollectionResponse]:
+        """Add a catalog document to a collection, or bring it up to date there; needs EDITOR and READ.
+
+        Keys of the metadata must be in the collection's schema, and values, always strings, parse as their types.
+        """
+        request = AddDocumentToCollectionRequest(
+            document_id=unchecked(UUID, document_id),
+            document_collection_id=unchecked(UUID, document_collection_id),
+            custom_metadata=dict(custom_metadata),
+            user_email=user_email,
+        )
+        return Call("documentCollections/addDocumentToCollection", request, AddDocumentToCollectionResponse)
+
+    @Operation
+    def add_document_chunks_to_collection(
+        self,
+        *,
+        document_id: Id,
+        document_collection_id: Id,
+        chunks: Sequence[str],
+        custom_metadata: Mapping[str, str],
+        user_email: str | None = None,
+    ) -> Call[AddDocumentChunksToCollectionResponse]:
+        """Add a catalog document with up to 10,000 chunks of the caller's making, indexed as given."""
+        request = AddDocumentChunksToCollectionRequest(
+            document_id=unchecked(UUID, document_id),
+            document_collection_id=unchecked(UUID, document_collection_id),
+            chunks=listed(str, chunks),
+            custom_metadata=dict(custom_metadata),
+            user_email=user_email,
+        )
+        path = "documentCollections/addDocumentChunksToCollection"
+        return Call(path, request, AddDocumentChunksToCollectionResponse)
+
+    @Operation
+    def reindex_document_in_collection(
+        self,
+        *,
+        document_id: Id,
+        document_collection_id: Id,
+        custom_metadata: Mapping[str, str] | None = None,
+        user_email: str | None = None,
+    ) -> Call[ReindexDocumentInCollectionResponse]:
+        """Chunk and index a document's newest contents again; its metadata stays unless given.
+
+        Raises ConflictError for a document whose chunks the caller made: those are the caller's to send again.
+        """
+        request = ReindexDocumentInCollectionRequest(
+            document_id=unchecked(UUID, document_id),
+            document_collection_id=unchecked(UUID, document_collection_id),
+            custom_metadata=None if custom_metadata is None else dict(custom_metadata),
+            user_email=user_email,
+        )
+        return Call("documentCollections/reindexDocumentInCollection", request, ReindexDocumentInCollectionResponse)
+
+    @Operation
+    def remove_document_from_collection(
+        self, *, document_id: Id, document_collection_id: Id, user_email: str | None = None
+    ) -> Call[RemoveDocumentFromCollectionResponse]:
+        """Take a document out of a collection; it stays in the catalog. Raises NotFoundError if it isn't in it."""
+        request = RemoveDocumentFromCollectionRequest(
+            document_id=unchecked(UUID, document_id),
+            document_collection_id=unchecked(UUID, document_collection_id),
+            user_email=user_email,
+        )
+        path = "documentCollections/removeDocumentFromCollection"
+        return Call(path, request, RemoveDocumentFromCollectionResponse, keyed=True)
+
+    @ListOperation
+    def list_documents_in_collection(
+        self,
+        document_collection_id: Id,
+        *,
+        user_email: str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+    ) -> Listing[DocumentInCollection, ListDocumentsInCollectionResponse]:
+        """Walk the documents of a collection that the caller may read, each with its version there."""
+        request = ListDocumentsInCollectionRequest(
+            document_collection_id=unchecked(UUID, document_collection_id),
+            user_email=user_email,
+            page_size=page_size,
+            page_token=page_token,
+        )
+        path = "documentCollections/listDocumentsInCollection"
+        return Listing(path, request, ListDocumentsInCollectionResponse, lambda page: page.documents)
+
+    @ListOperation
+    def get_document_chunks(
+        self,
+        document_id: Id,
+        *,
+        document_collection_id: Id | None = None,
+        user_email: str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+    ) -> Listing[DocumentChunk, GetDocumentChunksResponse]:
+        """Walk a document's chunks in reading order, as a collection has them, or the catalog when none is named."""
+        request = GetDocumentChunksRequest(
+            document_id=unchecked(UUID, document_id),
+            document_collection_id=unchecked(UUID, document_collection_id),
+            user_email=user_email,
+            page_size=page_size,
+            page_token=page_token,
+        )
+        path = "documentCollections/getDocumentChunks"
+        return Listing(path, request, GetDocumentChunksResponse, lambda page: page.chunks)

@@ -1,0 +1,112 @@
+"""search/*: over the catalog, within a collection, and feedback on what was found."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from carrel._calls import Call
+from carrel._operations import Operation, Raw, Resource
+from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.wire.common import ResourceType
+from carrel.wire.search import (
+    CatalogSearchOptions,
+    CollectionSearchOptions,
+    MetadataFilter,
+    SearchDocumentCatalogRequest,
+    SearchDocumentCatalogResponse,
+    SearchDocumentCollectionRequest,
+    SearchDocumentCollectionResponse,
+    SearchFeedback,
+    SearchMode,
+    SubmitSearchFeedbackRequest,
+    SubmitSearchFeedbackResponse,
+)
+
+M = TypeVar("M")
+
+
+class Search(Resource[M]):
+    """Searches; only what the acting principal may read is ever ranked, counted or quoted."""
+
+    @property
+    def with_raw_response(self) -> "Search[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return Search(self._session.as_raw())
+
+    @Operation
+    def search_document_catalog(
+        self,
+        search_query: str,
+        *,
+        max_results: int = 10,
+        mode: SearchMode | str = SearchMode.HYBRID,
+        resource_types: Sequence[ResourceType | str] | None = None,
+        metadata_filters: Sequence[MetadataFilter | Members] = (),
+        user_email: str | None = None,
+    ) -> Call[SearchDocumentCatalogResponse]:
+        """Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC).
+
+        A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
+        filters narrow together.
+        """
+        options = CatalogSearchOptions(
+            max_results=max_results,
+            mode=unchecked(SearchMode, mode),
+            resource_types=listed(ResourceType, resource_types),
+            metadata_filters=listed(MetadataFilter, metadata_filters),
+        )
+        request = SearchDocumentCatalogRequest(search_query=search_query, search_options=options, user_email=user_email)
+        return Call("search/searchDocumentCatalog", request, SearchDocumentCatalogResponse)
+
+    @Operation
+    def search_document_collection(
+        self,
+        search_query: str,
+        *,
+        document_collection_id: Id,
+        max_chunks: int = 10,
+        merge_contents: bool = False,
+        threshold: float | None = None,
+        mode: SearchMode | str = SearchMode.HYBRID,
+        structured_query_filters: Sequence[MetadataFilter | Members] = (),
+        user_email: str | None = None,
+    ) -> Call[SearchDocumentCollectionResponse]:
+        """Find up to 100 chunks in a collection, grouped by document; needs VIEWER there and READ on each document.
+
+        `threshold` drops chunks that score less (0 to 1); `merge_contents` also joins a document's chunks. Filters
+        compare by the type the collection's schema gives the field.
+        """
+        options = CollectionSearchOptions(
+            max_chunks=max_chunks,
+            merge_contents=merge_contents,
+            threshold=threshold,
+            mode=unchecked(SearchMode, mode),
+        )
+        request = SearchDocumentCollectionRequest(
+            document_collection_id=unchecked(UUID, document_collection_id),
+            search_query=search_query,
+            structured_query_filters=listed(MetadataFilter, structured_query_filters),
+            search_options=options,
+            user_email=user_email,
+        )
+        return Call("search/searchDocumentCollection", request, SearchDocumentCollectionResponse)
+
+    @Operation
+    def submit_search_feedback(
+        self,
+        *,
+        search_id: Id,
+        feedback: SearchFeedback | str,
+        comments: str | None = None,
+        document_id: Id | None = None,
+        user_email: str | None = None,
+    ) -> Call[SubmitSearchFeedbackResponse]:
+        """Keep THUMBS_UP or THUMBS_DOWN on a search, or on one of its results, on the audit log."""
+        request = SubmitSearchFeedbackRequest(
+            search_id=unchecked(UUID, search_id),
+            feedback=unchecked(SearchFeedback, feedback),
+            comments=comments,
+            document_id=unchecked(UUID, document_id),
+            user_email=user_email,
+        )
+        return Call("search/submitSearchFeedback", request, SubmitSearchFeedbackResponse, keyed=True)
