@@ -1,0 +1,26 @@
+"""Ids."""
+
+from uuid import UUID, uuid4
+
+import pytest
+
+from service import identifiers
+
+
+def test_uuid7_is_one_and_sorts_by_the_time_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version and variant are RFC 9562's; a later millisecond sorts after an earlier one, whatever the random bits."""
+    made: list[UUID] = []
+    for millisecond in (1, 2, 1_763_000_000_000, 2**48 - 1):
+        monkeypatch.setattr(identifiers.time, "time_ns", lambda now=millisecond: now * 1_000_000)
+        made += [identifiers.uuid7() for _ in range(50)]
+        assert {one.int >> 80 for one in made[-50:]} == {millisecond}
+    assert {(one.version, one.variant) for one in made} == {(7, "specified in RFC 4122")}
+    assert len(set(made)) == len(made)
+
+
+def test_a_document_id_is_the_same_for_the_same_name_in_the_same_organization_only() -> None:
+    """So that an upload needs no look-up, and two organizations never meet."""
+    one, other = uuid4(), uuid4()
+    assert identifiers.document_id_for(one, "a") == identifiers.document_id_for(one, "a")
+    assert identifiers.document_id_for(one, "a") != identifiers.document_id_for(one, "b")
+    assert identifiers.document_id_for(one, "a") != identifiers.document_id_for(other, "a")
