@@ -1,14 +1,18 @@
 """The ASGI application: every domain's endpoints under /api/v0, and the ones operators use."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from fastapi import FastAPI
 
 from service import errors
 from service.logs import logger
 from service.routing import Router
-from service.runtime import Runtime
+from service.runtime import Runtime, open_runtime
+from service.settings import Settings
 
 DOMAINS = ("identity", "permissions", "audit", "catalog", "collections", "search")
 
@@ -28,3 +32,16 @@ def create_app(runtime: Runtime) -> FastAPI:
                 logger.exception("domain_not_importable", domain=domain)
     app.include_router(api)
     return app
+
+
+@asynccontextmanager
+async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]:
+    """Open the runtime, start what runs beside the requests, and give the application; close it all afterwards."""
+    async with open_runtime(settings, **shared) as runtime:
+        try:
+            from service.ingestion.sweeper import keep_sweeping  # noqa: PLC0415
+
+            runtime.background.spawn(keep_sweeping(runtime))
+        except ImportError:  # until chunking has landed
+            logger.exception("sweeper_not_importable")
+        yield create_app(runtime)

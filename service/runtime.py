@@ -15,17 +15,11 @@ from service import migrations
 from service.database import Database, driver_url
 from service.embedded import SUPERUSER, EmbeddedPostgres, FolderLock
 from service.embedded_host import DatabaseServerError
+from service.embedding import Embedders, open_embedders
+from service.extraction import Extractor
+from service.files import FileStore
+from service.identity.bootstrap import bootstrap
 from service.logs import logger
-from service.parts import (
-    Embedders,
-    Extractor,
-    FileStore,
-    bootstrap,
-    open_embedders,
-    open_extractor,
-    open_files,
-    start_sweeping,
-)
 from service.settings import Settings
 
 SUPERVISE_SECONDS = 1.0
@@ -91,13 +85,35 @@ async def open_runtime(
         runtime = Runtime(
             settings=settings,
             database=database,
-            files=open_files(settings),
+            files=await asyncio.to_thread(_open_files, settings),
             extractor=extractor or await open_extractor(stack, settings),
-            embedders=embedders or await open_embedders(stack, settings),
+            embedders=embedders or await _open_embedders(stack, settings),
         )
         stack.push_async_callback(runtime.background.close)
-        start_sweeping(runtime)
         yield runtime
+
+
+async def open_extractor(stack: AsyncExitStack, settings: Settings) -> Extractor:
+    """Start the processes that read files; they end with the stack."""
+    extractor = Extractor(
+        workers=settings.extraction_workers,
+        seconds=settings.extraction_seconds,
+        memory_bytes=settings.extraction_memory_bytes,
+    )
+    stack.push_async_callback(asyncio.to_thread, extractor.close)
+    return extractor
+
+
+async def _open_embedders(stack: AsyncExitStack, settings: Settings) -> Embedders:
+    embedders = await open_embedders(settings)
+    stack.push_async_callback(embedders.close)
+    return embedders
+
+
+def _open_files(settings: Settings) -> FileStore:
+    folder = settings.data_dir / "files"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return FileStore.from_url(settings.files_url or folder.resolve().as_uri())
 
 
 async def _open_database(stack: AsyncExitStack, settings: Settings) -> Database:

@@ -15,9 +15,10 @@ from pydantic import SecretStr
 
 from service.database import Database
 from service.embedded import DATABASE
-from service.main import create_app
-from service.parts import bootstrap, open_embedders, open_extractor
-from service.runtime import Runtime, open_runtime
+from service.embedding import open_embedders
+from service.identity.bootstrap import bootstrap
+from service.main import open_app
+from service.runtime import Runtime, open_extractor
 from service.settings import Settings
 from tests.harness.databases import TestDatabases
 from tests.harness.loops import LoopThread
@@ -75,9 +76,10 @@ class SharedParts:
     def __init__(self, folder: Path, loop: LoopThread) -> None:
         self._loop = loop
         self._stack = AsyncExitStack()
-        self._settings = settings_for_test(folder, None)
-        self.extractor = loop.run(open_extractor(self._stack, self._settings))
-        self.embedders = loop.run(open_embedders(self._stack, self._settings))
+        settings = settings_for_test(folder, None)
+        self.extractor = loop.run(open_extractor(self._stack, settings))
+        self.embedders = loop.run(open_embedders(settings))
+        self._stack.push_async_callback(self.embedders.close)
 
     def close(self) -> None:
         """Stop the processes."""
@@ -117,8 +119,9 @@ class ServiceHarness:
             return service, stack.pop_all()
 
     async def _assemble(self, stack: AsyncExitStack, settings: Settings, database: str) -> RunningService:
-        runtime = await stack.enter_async_context(open_runtime(settings, **self._shared))
-        server = QuickServer(uvicorn.Config(create_app(runtime), log_config=None, lifespan="off"))
+        app = await stack.enter_async_context(open_app(settings, **self._shared))
+        runtime: Runtime = app.state.runtime
+        server = QuickServer(uvicorn.Config(app, log_config=None, lifespan="off"))
         listener = socket.create_server(("127.0.0.1", 0))
         serving = asyncio.create_task(server.serve([listener]))
         stack.push_async_callback(_end, server, serving)

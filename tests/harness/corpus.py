@@ -1,0 +1,230 @@
+"""An organization's index, written and read directly: what the tests of index and search stand on."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.database import Database, driver_url
+from service.identifiers import document_id_for, uuid7
+from service.indexing import queries
+from service.indexing.service import Space, catalog_space, fold_statistics, write_index
+from service.indexing.tables import TOTAL_TERM
+from service.indexing.terms import as_sparsevec, query_words, term_of, weigh_query
+from service.permissions.access import Access
+from service.permissions.service import register_resource
+from tests.harness.services import RunningService
+
+
+@dataclass(frozen=True)
+class FakeModel:
+    """A model only by its name and dimensions: its vectors are hashes of the texts."""
+
+    name: str = "all-MiniLM-L6-v2"
+    dimensions: int = 384
+
+
+@dataclass(frozen=True)
+class FakeChunk:
+    """A chunk as the chunker gives it."""
+
+    text: str
+    hash: bytes
+    dense_text: str
+
+
+MEAN = np.zeros(384, np.float32)
+
+
+def vector_of(passage: str) -> np.ndarray:
+    """A unit vector that depends on the passage alone."""
+    vector = np.random.default_rng(list(sha256(passage.encode()).digest())).standard_normal(384).astype(np.float32)
+    return vector / np.linalg.norm(vector)
+
+
+@dataclass
+class Corpus:
+    """One organization's catalog; `transaction` opens one as the service does, on connections of its own."""
+
+    database: Database
+    organization_id: UUID
+    owner_id: UUID
+    space: Space
+    model: FakeModel
+
+    @classmethod
+    async def open(cls, service: RunningService) -> "Corpus":
+        """Begin with the bootstrapped organization of a service."""
+        url = service.settings.database_url
+        assert url is not None
+        database = Database(driver_url(url.get_secret_value()))
+        async with database.transaction(None, read_only=True) as connection:
+            organization_id = (await connection.execute(text("SELECT organization_id FROM organizations"))).scalar_one()
+        async with database.transaction(organization_id) as connection:
+            owner = text("SELECT principal_id FROM principals WHERE kind = 'user'")
+            owner_id = (await connection.execute(owner)).scalar_one()
+            space = await catalog_space(connection, organization_id, model=FakeModel())
+        return cls(database, organization_id, owner_id, space, FakeModel())
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self.database.close()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction of the service's role in the organization."""
+        async with self.database.transaction(self.organization_id) as connection:
+            yield connection
+
+    def chunk(self, title: str, passage: str) -> FakeChunk:
+        """Return a passage as a chunk of a document with that title."""
+        dense_text = f"{title}\n{passage}"
+        return FakeChunk(passage, sha256(dense_text.encode()).digest(), dense_text)
+
+    async def add(self, title: str, chunks: Sequence[str], *, access: Access | None = None) -> UUID:
+        """Add a document to the catalog, readable by its owner alone unless told otherwise, and index it."""
+        external_id = f"{title}-{uuid7()}"
+        document_id = document_id_for(self.organization_id, external_id)
+        access = access or Access(owner_id=self.owner_id, viewers=frozenset(), editors=frozenset())
+        async with self.transaction() as connection:
+            await connection.execute(
+                text(
+                    "INSERT INTO documents (document_id, organization_id, external_id, name, owner_id, version)"
+                    " VALUES (:document_id, :organization_id, :external_id, :name, :owner_id, 1)"
+                ),
+                {
+                    "document_id": document_id,
+                    "organization_id": self.organization_id,
+                    "external_id": external_id,
+                    "name": title,
+                    "owner_id": self.owner_id,
+                },
+            )
+            await register_resource(
+                connection,
+                self.organization_id,
+                object_id=document_id,
+                resource_type="UPLOADED_DOCUMENT",
+                resource_id=str(document_id),
+                access=access,
+            )
+        await self.want(document_id, self.space)
+        async with self.transaction() as connection:
+            assert await self.write(connection, document_id, title, chunks)
+        return document_id
+
+    async def want(self, document_id: UUID, space: Space, *, version: int = 1, metadata: str = "{}") -> None:
+        """Want a version of a document in a space."""
+        async with self.transaction() as connection:
+            await connection.execute(
+                text(
+                    "INSERT INTO space_documents (document_id, space_id, organization_id, version, custom_metadata)"
+                    " VALUES (:document_id, :space_id, :organization_id, :version, cast(:metadata AS jsonb))"
+                    " ON CONFLICT (document_id, space_id) DO UPDATE SET version = excluded.version"
+                ),
+                {
+                    "document_id": document_id,
+                    "space_id": space.space_id,
+                    "organization_id": self.organization_id,
+                    "version": version,
+                    "metadata": metadata,
+                },
+            )
+
+    async def write(
+        self,
+        connection: AsyncConnection,
+        document_id: UUID,
+        title: str,
+        chunks: Sequence[str],
+        *,
+        version: int = 1,
+        space: Space | None = None,
+    ) -> bool:
+        """Index a document's chunks, with vectors made from their texts."""
+        made = [self.chunk(title, passage) for passage in chunks]
+        vectors = np.stack([vector_of(chunk.dense_text) for chunk in made])
+        return await write_index(
+            connection,
+            self.organization_id,
+            space=space or self.space,
+            document_id=document_id,
+            version=version,
+            title=title,
+            chunks=made,
+            embeddings=vectors,
+            mean=MEAN,
+        )
+
+    async def rewrite(
+        self, document_id: UUID, title: str, chunks: Sequence[str], *, wanted: int = 2, version: int = 2
+    ) -> bool:
+        """Want a version and index one."""
+        await self.want(document_id, self.space, version=wanted)
+        async with self.transaction() as connection:
+            return await self.write(connection, document_id, title, chunks, version=version)
+
+    async def fold(self) -> int:
+        """Fold the term statistics."""
+        async with self.transaction() as connection:
+            return await fold_statistics(connection, self.organization_id)
+
+    async def frequency(self, word: str, space: Space | None = None) -> int:
+        """How many chunks contain a word."""
+        return await self._frequency(term_of(word, "english"), space)
+
+    async def total(self, space: Space | None = None) -> int:
+        """How many chunks there are."""
+        return await self._frequency(TOTAL_TERM, space)
+
+    async def _frequency(self, term: int, space: Space | None) -> int:
+        space_id = (space or self.space).space_id
+        async with self.transaction() as connection:
+            counts = await queries.count_frequencies(connection, self.organization_id, space_id=space_id, terms=[term])
+        return counts.get(term, 0)
+
+    async def rows(self, document_id: UUID) -> dict[int, Any]:
+        """The chunk rows of a document in the catalog, by number, each with where PostgreSQL keeps it."""
+        statement = text(
+            "SELECT chunk_no, chunk_id, text, ctid::text AS place FROM chunks_384 WHERE document_id = :document_id"
+        )
+        async with self.transaction() as connection:
+            found = await connection.execute(statement, {"document_id": document_id})
+            return {row["chunk_no"]: row for row in found.mappings()}
+
+    async def codes(self, document_id: UUID) -> list[int]:
+        """How many codes each page of a document holds."""
+        statement = text(
+            "SELECT num_nonnulls(c1, c2, c3, c4, c5, c6, c7, c8) FROM code_pages_384"
+            " WHERE document_id = :document_id ORDER BY page_no"
+        )
+        async with self.transaction() as connection:
+            return list((await connection.execute(statement, {"document_id": document_id})).scalars())
+
+    async def access_classes(self, document_id: UUID) -> dict[str, Any]:
+        """The access class of a document's resource, and those of its chunks and code pages."""
+        statement = text(
+            "SELECT (SELECT access_class FROM resources WHERE object_id = :document_id) AS resource,"
+            " ARRAY(SELECT access_class FROM chunks_384 WHERE document_id = :document_id) AS chunks,"
+            " ARRAY(SELECT access_class FROM code_pages_384 WHERE document_id = :document_id) AS code_pages"
+        )
+        async with self.transaction() as connection:
+            return dict((await connection.execute(statement, {"document_id": document_id})).mappings().one())
+
+    async def lexical_scores(self, query: str) -> list[float]:
+        """The inner product of every chunk of the catalog with a query, as the database computes it."""
+        words = query_words(query, "english")
+        terms = {term_of(word, "english") for word in words} | {TOTAL_TERM}
+        async with self.transaction() as connection:
+            counts = await queries.count_frequencies(
+                connection, self.organization_id, space_id=self.space.space_id, terms=terms
+            )
+            vector = weigh_query(words, language="english", frequencies=counts, total=counts[TOTAL_TERM])
+            statement = text("SELECT -(terms <#> cast(:query AS sparsevec)) FROM chunks_384")
+            return list((await connection.execute(statement, {"query": as_sparsevec(vector)})).scalars())
