@@ -28,3 +28,8 @@ def pages_of(codes: Sequence[str]) -> list[list[str | None]]:
 def as_vector(embedding: NDArray[np.float32] | NDArray[np.float16]) -> str:
     """Write a vector as pgvector reads it."""
     return "[" + ",".join(map(repr, embedding.astype(np.float32).tolist())) + "]"
+
+
+def from_binary(sent: bytes) -> NDArray[np.float32]:
+    """Read a `halfvec` as the server sends it: two 16-bit numbers (dimensions, unused), then its values."""
+    return np.frombuffer(sent, ">f2", offset=4).astype(np.float32)

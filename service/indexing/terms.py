@@ -123,7 +123,7 @@ def as_sparsevec(weights: Mapping[int, float]) -> str:
     return "{" + ",".join(f"{term}:{weight:.9g}" for term, weight in sorted(weights.items())) + f"}}/{TERM_DIMENSIONS}"
 
 
-def terms_in(sparsevec: str) -> frozenset[int]:
-    """Read the terms out of a vector as pgvector writes it."""
-    inside = sparsevec[1 : sparsevec.index("}")]
-    return frozenset(int(entry.partition(":")[0]) for entry in inside.split(",") if entry)
+def read_sparsevec(written: str) -> dict[int, float]:
+    """Read a term vector as pgvector writes it."""
+    entries = (entry.partition(":") for entry in written[1 : written.index("}")].split(",") if entry)
+    return {int(term): float(weight) for term, _, weight in entries}

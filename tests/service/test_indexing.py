@@ -1,0 +1,232 @@
+"""The index itself: what is written, counted and moved, and what two connections can do to each other."""
+
+import asyncio
+import math
+import re
+from collections import Counter
+
+import pytest
+
+from service.indexing.service import (
+    catalog_space,
+    create_space,
+    delete_space,
+    remove_everywhere,
+    remove_from_space,
+    stored_embeddings,
+)
+from service.indexing.stemming import stemmer_for
+from service.indexing.stop_words import INDEX_STOP_WORDS
+from service.indexing.terms import query_words, rounded_frequency
+from service.permissions.access import Access
+from service.permissions.service import set_access
+from tests.harness.corpus import Corpus
+
+
+@pytest.fixture
+async def corpus(service):
+    """An empty catalog to write documents into directly."""
+    corpus = await Corpus.open(service)
+    yield corpus
+    await corpus.close()
+
+
+async def test_bm25_in_vectors_is_textbook_bm25(corpus):
+    """The inner product of chunk and query vectors is BM25 as the textbooks write it, to a millionth."""
+    texts = [
+        ("Harbour rules", ["Ferries leave the harbour at nine, and the harbour master waves.", "No dogs on ferries."]),
+        ("Dogs", ["A dog may travel with its owner. Dogs pay nothing."]),
+        ("Timetable", ["Nine, ten, eleven: the ferries go every hour of the day, every day of the year."]),
+    ]
+    for title, chunks in texts:
+        await corpus.add(title, chunks)
+    query = "when do the harbour ferries leave, and do dogs travel"
+    scores = await corpus.lexical_scores(query)
+    flat = [(title, chunk) for title, chunks in texts for chunk in chunks]
+    expected = textbook_bm25(flat, query)
+    assert len(scores) == 4
+    assert sorted(scores) == pytest.approx(sorted(expected), rel=1e-6)
+
+
+def textbook_bm25(chunks: list[tuple[str, str]], query: str) -> list[float]:
+    """BM25 written out from its definition, over words; of the code under test only the rounding."""
+    stem = stemmer_for("english").stemWord
+
+    def words(passage: str) -> list[str]:
+        return [stem(word) for word in re.findall(r"\w+", passage.lower()) if word not in INDEX_STOP_WORDS]
+
+    bags = [Counter(words(f"{title} {title} {chunk}")) for title, chunk in chunks]
+    asked = [stem(word) for word in ("harbour", "ferries", "leave", "dogs", "travel")]
+    assert query_words(query, "english") == ["harbour", "ferries", "leave", "dogs", "travel"]
+    total = rounded_frequency(len(bags))
+    scores: list[float] = []
+    for bag in bags:
+        score = 0.0
+        for word in asked:
+            frequency = rounded_frequency(sum(word in other for other in bags))
+            idf = math.log(1 + (max(total, frequency) - frequency + 0.5) / (frequency + 0.5))
+            score += idf * bag[word] / (bag[word] + 1.2 * (1 - 0.4 + 0.4 * bag.total() / 80))
+        scores.append(score)
+    return scores
+
+
+async def test_statistics_follow_every_change(corpus):
+    """Document frequencies equal a recount after writing, rewriting, shrinking and removing, folded or not."""
+    first = await corpus.add("Ships", ["the red ship", "the blue ship", "a green boat"])
+    await corpus.add("Boats", ["a red boat"])
+    assert await corpus.frequency("ship") == 3
+    assert await corpus.frequency("boat") == 2
+    assert await corpus.total() == 4
+    assert await corpus.fold() > 0
+    await corpus.rewrite(first, "Boats", ["the red ship"])
+    assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (1, 2, 2)
+    async with corpus.transaction() as connection:
+        await remove_everywhere(connection, corpus.organization_id, document_id=first)
+    assert (await corpus.frequency("ship"), await corpus.total()) == (0, 1)
+    await corpus.fold()
+    assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (0, 1, 1)
+
+
+async def test_two_folds_at_once_count_nothing_twice(corpus):
+    """Folding from two connections at once, beside writers, loses no delta and counts none twice."""
+    for number in range(5):
+        await corpus.add(f"Title {number}", ["ship and boat"])
+    await asyncio.gather(corpus.fold(), corpus.fold(), corpus.add("More", ["ship"]), corpus.fold())
+    while await corpus.fold():
+        pass
+    assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (6, 5, 6)
+
+
+async def test_only_what_changed_is_written_again(corpus):
+    """After an edit of one chunk of twenty the other nineteen keep their rows, and so their ids."""
+    chunks = [f"chunk number {number} about ships" for number in range(20)]
+    document_id = await corpus.add("Ships", chunks)
+    before = await corpus.rows(document_id)
+    chunks[7] = "something else"
+    await corpus.rewrite(document_id, "Ships", chunks)
+    after = await corpus.rows(document_id)
+    assert [number for number in range(20) if before[number] != after[number]] == [7]
+
+
+async def test_a_shorter_version_leaves_nothing_behind(corpus):
+    """Chunks and codes beyond the new end are gone, and the last page keeps only the codes that are left."""
+    document_id = await corpus.add("Ships", [f"chunk {number}" for number in range(20)])
+    await corpus.rewrite(document_id, "Ships", [f"chunk {number}" for number in range(10)])
+    assert len(await corpus.rows(document_id)) == 10
+    assert await corpus.codes(document_id) == [8, 2]
+
+
+async def test_a_version_no_longer_wanted_is_not_written(corpus):
+    """Whoever indexes an overtaken version is told so, and nothing is written."""
+    document_id = await corpus.add("Ships", ["one"])
+    assert not await corpus.rewrite(document_id, "Ships", ["two"], wanted=3, version=2)
+    assert [row["text"] for row in (await corpus.rows(document_id)).values()] == ["one"]
+
+
+async def test_vectors_are_kept_per_document_and_model(corpus):
+    """A text's vector is found again by its hash, as stored, but never through another document."""
+    document_id = await corpus.add("Ships", ["one", "two"])
+    other = await corpus.add("Boats", ["three"])
+    digest = corpus.chunk("Ships", "two").hash
+    for owner, expected in ((document_id, {digest}), (other, set())):
+        async with corpus.transaction() as connection:
+            stored = await stored_embeddings(
+                connection, corpus.organization_id, document_id=owner, model=corpus.space.model,
+                dimensions=384, hashes=[digest, b"unknown"],
+            )  # fmt: skip
+        assert stored.keys() == expected
+    async with corpus.transaction() as connection:
+        stored = await stored_embeddings(
+            connection, corpus.organization_id, document_id=document_id, model="other", dimensions=384, hashes=[digest]
+        )
+    assert stored == {}
+
+
+@pytest.mark.parametrize("first", ["grant", "write"])
+async def test_an_index_write_never_brings_an_older_access_class_back(corpus, first):
+    """A grant and an index write at the same moment, in either order, end with the grant's class in every row."""
+    document_id = await corpus.add("Ships", ["one", "two"])
+    reader = Access(owner_id=None, viewers=frozenset({corpus.organization_id}), editors=frozenset())
+    locked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def leader(work):
+        async with corpus.transaction() as connection:
+            await work(connection)
+            locked.set()
+            await go_on.wait()
+
+    async def follower(work):
+        async with corpus.transaction() as connection:
+            await work(connection)
+
+    async def grant(connection):
+        await set_access(connection, corpus.organization_id, object_id=document_id, access=reader)
+
+    async def write(connection):
+        assert await corpus.write(connection, document_id, "Ships", ["three", "two", "four"])
+
+    works = (grant, write) if first == "grant" else (write, grant)
+    leading = asyncio.create_task(leader(works[0]))
+    await locked.wait()
+    following = asyncio.create_task(follower(works[1]))
+    await asyncio.sleep(0.2)
+    assert not following.done()
+    go_on.set()
+    await asyncio.gather(leading, following)
+    classes = await corpus.access_classes(document_id)
+    assert len(classes["chunks"]) == 3
+    assert set(classes["chunks"]) == set(classes["code_pages"]) == {classes["resource"]}
+
+
+async def test_a_removed_document_never_comes_back(corpus):
+    """An index write that waited for the document's removal writes nothing."""
+    document_id = await corpus.add("Ships", ["one"])
+    locked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def remove():
+        async with corpus.transaction() as connection:
+            await remove_from_space(
+                connection, corpus.organization_id, space_id=corpus.space.space_id, document_id=document_id
+            )
+            locked.set()
+            await go_on.wait()
+
+    async def write():
+        async with corpus.transaction() as connection:
+            return await corpus.write(connection, document_id, "Ships", ["two"])
+
+    removing = asyncio.create_task(remove())
+    await locked.wait()
+    writing = asyncio.create_task(write())
+    await asyncio.sleep(0.2)
+    go_on.set()
+    await removing
+    assert await writing is False
+    assert await corpus.rows(document_id) == {}
+
+
+async def test_a_deleted_space_leaves_nothing(corpus):
+    """Deleting a space removes its chunks, codes, statistics and rows, and no other space's."""
+    document_id = await corpus.add("Ships", ["one"])
+    async with corpus.transaction() as connection:
+        space = await create_space(connection, corpus.organization_id, model=corpus.model)
+    await corpus.want(document_id, space)
+    async with corpus.transaction() as connection:
+        assert await corpus.write(connection, document_id, "Ships", ["one"], space=space)
+        await delete_space(connection, corpus.organization_id, space_id=space.space_id)
+    assert len(await corpus.rows(document_id)) == 1
+    assert await corpus.total() == 1
+    assert await corpus.total(space) == 0
+
+
+async def test_the_catalog_is_created_once(service):
+    """Two first uploads at once find themselves in the same catalog."""
+    corpus = await Corpus.open(service)
+
+    async def open_catalog():
+        async with corpus.transaction() as connection:
+            return await catalog_space(connection, corpus.organization_id, model=corpus.model)
+
+    spaces = await asyncio.gather(open_catalog(), open_catalog(), open_catalog())
+    await corpus.close()
+    assert len({space.space_id for space in spaces}) == 1
