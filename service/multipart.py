@@ -7,17 +7,20 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 from uuid import uuid4
 
 from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartCallbacks, parse_options_header
+from python_multipart.multipart import parse_options_header
 from starlette.requests import ClientDisconnect, Request
 
 from service.errors import BadRequest, FieldError, TooLarge, UnsupportedMedia
 from service.file_names import clean_file_name
 from service.files import storage_full
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
 
 # So much is gathered before a thread hashes and writes it: a small file costs one trip to a thread.
 _FLUSH_BYTES = 1 << 20
@@ -159,7 +162,7 @@ class _Parts:
         self._pending: list[bytes] = []
         self._ended = False
 
-    def callbacks(self) -> MultipartCallbacks:
+    def callbacks(self) -> "MultipartCallbacks":
         """Return the functions to be called by the parser."""
         return {
             "on_part_begin": self._begin,
