@@ -38,10 +38,10 @@ def picture_pdf() -> bytes:
     return bytes(document.output())
 
 
-def encrypted_pdf(password: str = "secret") -> bytes:
-    """A PDF that asks for a password."""
+def encrypted_pdf(*, asks: bool = True) -> bytes:
+    """A PDF that asks for a password, or one that only its owner's password may change."""
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf([("Private words", 12)])))
-    writer.encrypt(password, algorithm="AES-256")
+    writer.encrypt("secret" if asks else "", "owner", algorithm="AES-256")
     buffer = io.BytesIO()
     writer.write(buffer)
     return buffer.getvalue()

@@ -109,17 +109,19 @@ def add_html(text: str, builder: BlockBuilder) -> None:
 
 
 def _root(text: str) -> Any:
-    """Parse text that is decoded already, so that a <meta charset> in it decides nothing."""
-    parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False, remove_comments=True, remove_pis=True)
+    """Parse text that is decoded already, so that a <meta charset> in it decides nothing.
+
+    `huge_tree` lifts the limit on the length of a text (10 MB), beyond which the rest would be lost without a word;
+    depth stays limited, at 2,048 elements.
+    """
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=True, remove_comments=True, remove_pis=True)
     try:
         root = etree.fromstring(text.encode("utf-8", "replace"), parser)
     except (etree.XMLSyntaxError, ValueError) as error:
         raise corrupt("HTML") from error
-    if root is None:
-        return etree.Element("html")
-    if any("depth" in entry.message.lower() for entry in parser.error_log):
+    if any(entry.level == etree.ErrorLevels.FATAL for entry in parser.error_log):
         raise too_complex("The page's elements are nested too deeply.")
-    return root
+    return etree.Element("html") if root is None else root
 
 
 class _Page:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.extraction.building import BlockBuilder
 
-_DIGITS = re.compile(r"\d+")
+_NUMBER = re.compile(r"[0-9]{1,6}")
 _BULLET = re.compile(r"(?:[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s")  # noqa: RUF001 - bullets as PDFs have them
 # PDFium writes one of these where a word was divided at the end of a line.
 _DIVISIONS = ("\ufffe", "\x02", "\u00ad")
@@ -16,6 +16,7 @@ _HEADING_RATIO = 1.15
 _HEADING_CHARACTERS = 200
 _EDGE_LINES = 2
 _FEWEST_PAGES = 4
+_FEWEST_LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,33 +35,52 @@ class Line:
 
 def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
     """Add the blocks of all pages, numbered from 1."""
-    running = _running_lines(pages)
-    levels = _heading_levels(pages)
-    for number, page in enumerate(pages, start=1):
-        lines = [line for place, line in enumerate(page) if not (_at_edge(place, page) and _mask(line.text) in running)]
-        for level, text in _paragraphs(lines, levels):
+    kept = _without_running_lines(pages)
+    levels = _heading_levels(kept)
+    for number, page in enumerate(kept, start=1):
+        for level, text in _paragraphs(page, levels):
             if level:
                 builder.heading(text, level, page=number)
             else:
                 builder.paragraph(text, page=number)
 
 
-def _running_lines(pages: Sequence[Sequence[Line]]) -> frozenset[str]:
-    """Return what stands at the head or foot of most pages, its digits masked: page numbers, chapter names."""
+def _without_running_lines(pages: Sequence[Sequence[Line]]) -> Sequence[Sequence[Line]]:
+    """Leave out what stands at the head or foot of most pages: page numbers always, words from the second time on.
+
+    So no words are lost that a page has for itself.
+    """
     if len(pages) < _FEWEST_PAGES:
-        return frozenset()
+        return pages
     seen: Counter[str] = Counter()
-    for page in pages:
-        seen.update({_mask(line.text) for place, line in enumerate(page) if _at_edge(place, page)})
-    return frozenset(text for text, count in seen.items() if count * 2 > len(pages))
+    for number, page in enumerate(pages):
+        seen.update({key for place, line in enumerate(page) if _at_edge(place, page) for key in _keys(line, number)})
+    running = {key for key, count in seen.items() if count * 2 > len(pages)}
+    shown: set[str] = set()
+    return [_kept(page, number, running, shown) for number, page in enumerate(pages)]
+
+
+def _kept(page: Sequence[Line], number: int, running: set[str], shown: set[str]) -> list[Line]:
+    kept: list[Line] = []
+    for place, line in enumerate(page):
+        found = running.intersection(_keys(line, number)) if _at_edge(place, page) else set[str]()
+        if not found or found == {line.text} - shown:
+            kept.append(line)
+        shown |= found
+    return kept
 
 
 def _at_edge(place: int, page: Sequence[Line]) -> bool:
-    return place < _EDGE_LINES or place >= len(page) - _EDGE_LINES
+    """Say whether a line may be a running one; on a page of a few lines, every line is the page's own."""
+    return len(page) >= _FEWEST_LINES and (place < _EDGE_LINES or place >= len(page) - _EDGE_LINES)
 
 
-def _mask(text: str) -> str:
-    return _DIGITS.sub("#", text)
+def _keys(line: Line, number: int) -> tuple[str, ...]:
+    """Return what a running line has in common with those of other pages: its words, or a number that counts pages."""
+    digits = _NUMBER.search(line.text)
+    if digits is None:
+        return (line.text,)
+    return line.text, f"{_NUMBER.sub('#', line.text)} from {int(digits[0]) - number}"
 
 
 def _heading_levels(pages: Sequence[Sequence[Line]]) -> dict[float, int]:

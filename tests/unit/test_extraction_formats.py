@@ -13,6 +13,8 @@ from tests import made_files
 
 @pytest.fixture
 def extract(tmp_path):
+    """Parse the content under a name."""
+
     def run(name: str, content: bytes) -> Extraction:
         return parse_file(made_files.saved(tmp_path, "file", content), name, Limits())
 
@@ -20,6 +22,7 @@ def extract(tmp_path):
 
 
 def shown(extraction: Extraction) -> list[tuple[str, str]]:
+    """Return kind and text of each block."""
     return [(block.kind, block.text) for block in extraction.blocks]
 
 
@@ -54,13 +57,28 @@ def test_pdf_headings_come_from_size_and_pages_are_numbered(extract):
 def test_pdf_running_heads_and_page_numbers_are_left_out(extract):
     """What stands at the head or foot of most pages, digits aside, is not text."""
     pages = [
-        [("Orchard Ltd, internal", 9), (f"Number {word} is about {word} trees.", 11), (f"Page {number}", 9)]
+        [
+            ("Orchard Ltd, internal", 9),
+            (f"Number {word} is about {word} trees.", 11),
+            (f"It says where a {word} grows.", 11),
+            (f"It says when a {word} is picked.", 11),
+            (f"Page {number}", 9),
+        ]
         for number, word in enumerate(["pear", "apple", "plum", "cherry", "quince"], start=1)
     ]
     text = " ".join(block.text for block in extract("a.pdf", made_files.pdf(*pages)).blocks)
-    assert "Orchard Ltd" not in text
+    assert text.count("Orchard Ltd") == 1
     assert "Page" not in text
     assert "Number quince is about quince trees." in text
+
+
+def test_pdf_lines_that_only_look_alike_are_kept(extract):
+    """Sums at the foot of every page are not page numbers: no page loses what it alone says."""
+    pages = [
+        [(word, 12) for word in ("One.", "Two.", "Three.", "Four.")] + [(f"Sum {7 * n % 5}", 12)] for n in range(5)
+    ]
+    texts = {block.text for block in extract("a.pdf", made_files.pdf(*pages)).blocks}
+    assert texts == {"One.", "Two.", "Three.", "Four.", "Sum 0", "Sum 1", "Sum 2", "Sum 3", "Sum 4"}
 
 
 def test_word_headings_lists_and_tables(extract):
@@ -220,7 +238,10 @@ def pick(): ...
 def test_markdown_template_tags_are_not_text(extract):
     """Tags of site generators vanish, also as a link's address; in code they stay."""
     text = 'See [the page]({% page "/a b" %}) now.\n\n{% include "x.html"\n a: 1 %}\n\nUse `{% raw %}`.\n'
-    assert shown(extract("a.md", text.encode())) == [("paragraph", "See the page now."), ("paragraph", "Use {% raw %}.")]
+    assert shown(extract("a.md", text.encode())) == [
+        ("paragraph", "See the page now."),
+        ("paragraph", "Use {% raw %}."),
+    ]
 
 
 def test_markdown_with_nothing_but_a_title_is_its_title(extract):
@@ -231,12 +252,17 @@ def test_markdown_with_nothing_but_a_title_is_its_title(extract):
 
 def test_text_keeps_lines_and_splits_at_blank_ones(extract):
     """A paragraph is what stands between blank lines."""
-    assert shown(extract("a.txt", b"one\ntwo\r\n\r\n  \r\nthree\n")) == [("paragraph", "one\ntwo"), ("paragraph", "three")]
+    assert shown(extract("a.txt", b"one\ntwo\r\n\r\n  \r\nthree\n")) == [
+        ("paragraph", "one\ntwo"),
+        ("paragraph", "three"),
+    ]
 
 
 def test_json_flat_objects_are_rows_and_the_rest_has_its_path(extract):
     """Numbers stay as written; nested members carry their path; the title is the outermost one."""
-    value = '{"title": "Stock", "by": {"name": "Ada", "n": 1.10}, "tags": ["a", null, true], "rows": [{"x": 1, "y": "b"}]}'
+    value = (
+        '{"title": "Stock", "by": {"name": "Ada", "n": 1.10}, "tags": ["a", null, true], "rows": [{"x": 1, "y": "b"}]}'
+    )
     extraction = extract("a.json", value.encode())
     assert extraction.title == "Stock"
     assert shown(extraction) == [

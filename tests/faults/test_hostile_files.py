@@ -1,0 +1,303 @@
+"""A hostile file costs one refusal: not the service's time, memory, secrets or next file."""
+
+import asyncio
+import os
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from service.extraction import Extractor, UnreadableFile
+from tests import made_files
+
+MEMORY = 400 << 20
+WORDS = made_files.word(paragraphs=[("Normal", "some words")])
+SHEET = made_files.workbook(A=[["x", "y"], [1, 2]])
+WORD_BODY = (
+    '<?xml version="1.0"?>{doctype}<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+    "<w:body><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:body></w:document>"
+)
+LAUGHS = (
+    "<!DOCTYPE lolz [<!ENTITY a 'lollollollollollollol'>"
+    + "".join(f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(10))
+    + "]>"
+)
+
+
+@pytest.fixture(scope="module")
+def extractor():
+    """Two workers with small limits, shared by the tests that don't kill them."""
+    made = Extractor(workers=2, seconds=8, memory_bytes=MEMORY)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def refuse(extractor, tmp_path):
+    """Extract a file and return the refusal's code; afterwards the next file must be read as ever."""
+
+    async def run(name: str, content: bytes) -> str:
+        with pytest.raises(UnreadableFile) as caught:
+            await extractor.extract(made_files.saved(tmp_path, "hostile", content), file_name=name)
+        after = await extractor.extract(made_files.saved(tmp_path, "harmless", b"pears"), file_name="a.txt")
+        assert after.blocks[0].text == "pears"
+        return caught.value.code
+
+    return run
+
+
+@pytest.fixture
+def canary():
+    """A web server that nobody should ever ask for anything; yields (address, requests it got)."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_):
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def test_zip_bomb_in_a_word_document(refuse):
+    """300 MB of zeros in a 300 KB .docx are refused by what the archive declares, before anything is unpacked."""
+    bomb = made_files.with_part(WORDS, "word/media/image1.bmp", bytes(300 << 20))
+    assert len(bomb) < 1 << 20
+    assert await refuse("a.docx", bomb) == "file_too_complex"
+
+
+@pytest.mark.parametrize("name", ["word/document.xml", "word/styles.xml"])
+async def test_zip_bomb_that_lies_about_its_size(refuse, name):
+    """A part that is larger than declared is found while it is unpacked, never unpacked whole."""
+    bomb = made_files.with_part(WORDS, name, b"<a>" + bytes(100 << 20), declared_size=2_000)
+    assert await refuse("a.docx", bomb) in {"file_corrupt", "file_too_complex"}
+
+
+async def test_billion_laughs(refuse):
+    """Entities that expand to gigabytes are refused in every Office format."""
+    bomb = WORD_BODY.format(doctype=LAUGHS, text="&k;").encode()
+    assert await refuse("a.docx", made_files.with_part(WORDS, "word/document.xml", bomb)) == "file_too_complex"
+    padded = b"<!-- " + b"x" * 100_000 + b" -->"
+    late = bomb.replace(b"<!DOCTYPE", padded + b"<!DOCTYPE")
+    assert await refuse("a.docx", made_files.with_part(WORDS, "word/document.xml", late)) != ""
+    strings = (
+        LAUGHS + '<sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><si><t>&k;</t></si></sst>'
+    )
+    assert await refuse("a.xlsx", made_files.with_part(SHEET, "xl/sharedStrings.xml", strings.encode())) != ""
+    sheet = (
+        padded.decode()
+        + LAUGHS
+        + '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
+        + ('<sheetData><row r="1"><c r="A1" t="inlineStr"><is><t>&k;</t></is></c></row></sheetData></worksheet>')
+    )
+    assert await refuse("a.xlsx", made_files.with_part(SHEET, "xl/worksheets/sheet1.xml", sheet.encode())) != ""
+
+
+async def test_outside_entities_reveal_no_file(extractor, tmp_path):
+    """An entity that names a file of the server never brings its content into a document."""
+    secret = made_files.saved(tmp_path, "secret", b"the-secret-words")
+    doctype = f"<!DOCTYPE a [<!ENTITY x SYSTEM 'file://{secret}'>]>"
+    padding = f"<!-- {'x' * 100_000} -->"
+    attempts = {
+        "a.docx": made_files.with_part(
+            WORDS, "word/document.xml", WORD_BODY.format(doctype=padding + doctype, text="words &x;").encode()
+        ),
+        "a.html": f"<?xml version='1.0'?>{doctype}<html><p>words &x;</p></html>".encode(),
+    }
+    for name, content in attempts.items():
+        try:
+            found = await extractor.extract(made_files.saved(tmp_path, "file", content), file_name=name)
+        except UnreadableFile:
+            continue
+        assert "the-secret-words" not in str(found)
+
+
+async def test_nothing_is_ever_fetched(extractor, tmp_path, canary):
+    """Pictures, styles, entities, linked workbooks and templates that live elsewhere stay there."""
+    address, asked = canary
+    page = f"""<!DOCTYPE html SYSTEM "{address}/dtd"><html><link rel=stylesheet href={address}/css>
+    <img src={address}/img><iframe src={address}/frame></iframe><p>words that are long enough to be kept</p>"""
+    relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    relations = (
+        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+        f'<Relationship Id="r1" Type="{relation}/image" Target="{address}/picture" TargetMode="External"/>'
+        f'<Relationship Id="r2" Type="{relation}/attachedTemplate" Target="{address}/dot" TargetMode="External"/>'
+        f'<Relationship Id="r3" Type="{relation}/externalLinkPath" Target="{address}/book" TargetMode="External"/>'
+        "</Relationships>"
+    ).encode()
+    files = {
+        "a.html": page.encode(),
+        "a.md": f"![x]({address}/picture) words\n\n<img src='{address}/img'>".encode(),
+        "a.docx": made_files.with_part(WORDS, "word/_rels/document.xml.rels", relations),
+        "a.xlsx": made_files.with_part(SHEET, "xl/worksheets/_rels/sheet1.xml.rels", relations),
+    }
+    for name, content in files.items():
+        assert (await extractor.extract(made_files.saved(tmp_path, "file", content), file_name=name)).blocks
+    assert asked == []
+
+
+async def test_deep_nesting(refuse):
+    """Values, elements and messages nested a hundred thousand times are refused, not recursed into."""
+    depth = 100_000
+    assert await refuse("a.json", b"[" * depth + b"]" * depth) == "file_too_complex"
+    assert await refuse("a.html", b"<div>" * depth + b"words") == "file_too_complex"
+    message = b"".join(
+        b"Subject: x\nContent-Type: multipart/mixed; boundary=%d\n\n--%d\n" % (n, n) for n in range(5_000)
+    )
+    assert await refuse("a.eml", message) in {"file_too_complex", "file_corrupt", "file_without_text"}
+
+
+async def test_deep_nesting_that_is_harmless(extractor, tmp_path):
+    """Nested quotes and brackets in Markdown end as text, within the time limit."""
+    content = b">" * 5_000 + b" words\n\n" + b"[" * 20_000 + b"\n\n" + b"*a **b " * 5_000
+    assert (await extractor.extract(made_files.saved(tmp_path, "file", content), file_name="a.md")).blocks
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.csv", "a.html", "a.tsv"])
+async def test_one_huge_line(extractor, tmp_path, name):
+    """Ten million characters without a line break are cut into blocks."""
+    path = made_files.saved(tmp_path, "file", b"pears and apples " * 600_000)
+    found = await extractor.extract(path, file_name=name)
+    assert sum(len(block.text) for block in found.blocks) > 10_000_000
+    assert max(len(block.text) for block in found.blocks) <= 8_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.md", b"{%" * 500_000),
+        ("a.md", b"](" + b" " * 1_000_000 + b"x"),
+        ("a.md", b"<!--" * 200_000),
+        ("a.md", b"`" * 300_000 + b"a"),
+        ("a.md", b"---\n" + b"title " * 200_000),
+        ("a.txt", b"\n \t" * 500_000 + b"x"),
+        ("a.csv", (b'"' * 99 + b",;\t|") * 10_000),
+        ("a.eml", b"Subject: " + b"=?utf-8?q?" * 20_000 + b"\n\nx"),
+        ("a.eml", b"From: " + b"(" * 20_000 + b"\n\nx"),
+        ("a.html", b"<a" * 500_000),
+        ("a.html", b"<table><tr><td>" * 2_000 + b"x"),
+    ],
+)
+async def test_what_makes_regular_expressions_slow(extractor, tmp_path, name, content):
+    """Input that makes careless patterns take forever is read or refused in seconds."""
+    started = time.monotonic()
+    try:
+        await extractor.extract(made_files.saved(tmp_path, "file", content), file_name=name)
+    except UnreadableFile as refusal:
+        assert refusal.code in {"file_too_complex", "file_corrupt", "file_without_text"}  # noqa: PT017 - or it is read
+    assert time.monotonic() - started < 12
+
+
+async def test_a_file_that_takes_too_long_ends_its_worker(tmp_path):
+    """Time is counted per file; what passes it is refused with the limit named, and the pool goes on."""
+    extractor = Extractor(workers=1, seconds=0.5, memory_bytes=1 << 30)
+    slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 900_000)
+    try:
+        with pytest.raises(UnreadableFile, match=r"longer than 0\.5 seconds"):
+            await extractor.extract(slow, file_name="a.csv")
+        found = await extractor.extract(made_files.saved(tmp_path, "file", b"pears"), file_name="a.txt")
+        assert found.blocks[0].text == "pears"
+    finally:
+        extractor.close()
+
+
+async def test_a_file_that_takes_too_much_memory(refuse):
+    """Memory is limited per worker: the file is refused and the machine never notices."""
+    wide = b"<w:p/>" * 6_000_000
+    body = WORD_BODY.format(doctype="", text="x").encode().replace(b"<w:p>", wide + b"<w:p>")
+    assert await refuse("a.docx", made_files.with_part(WORDS, "word/document.xml", body)) == "file_too_complex"
+
+
+async def test_a_worker_killed_while_reading_costs_one_refusal(tmp_path):
+    """Whoever's file it was gets a 400; the next file is read by a new worker."""
+    extractor = Extractor(workers=1, seconds=30, memory_bytes=1 << 30)
+    slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 900_000)
+    try:
+        await extractor.warm()
+        pids = set(extractor._pool._pool_manager.worker_manager.workers)
+        reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))
+        await asyncio.sleep(0.3)
+        for pid in pids:
+            os.kill(pid, 9)
+        with pytest.raises(UnreadableFile) as caught:
+            await reading
+        assert caught.value.code == "file_too_complex"
+        found = await extractor.extract(made_files.saved(tmp_path, "file", b"pears"), file_name="a.txt")
+        assert found.blocks[0].text == "pears"
+    finally:
+        extractor.close()
+
+
+async def test_an_idle_worker_that_is_killed_costs_nothing(tmp_path):
+    """With every worker dead before the file comes, the file is read all the same."""
+    extractor = Extractor(workers=2, seconds=10, memory_bytes=1 << 30)
+    path = made_files.saved(tmp_path, "file", b"pears")
+    try:
+        await extractor.warm()
+        for pid in list(extractor._pool._pool_manager.worker_manager.workers):
+            os.kill(pid, 9)
+        await asyncio.sleep(0.4)
+        assert (await extractor.extract(path, file_name="a.txt")).blocks[0].text == "pears"
+        assert (await extractor.extract(path, file_name="a.txt")).blocks[0].text == "pears"
+    finally:
+        extractor.close()
+
+
+async def test_cancelling_frees_the_worker(tmp_path):
+    """A caller that gives up doesn't keep a worker from the next one."""
+    extractor = Extractor(workers=1, seconds=60, memory_bytes=1 << 30)
+    slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 900_000)
+    try:
+        await extractor.warm()
+        reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))
+        await asyncio.sleep(0.2)
+        reading.cancel()
+        started = time.monotonic()
+        await extractor.extract(made_files.saved(tmp_path, "file", b"pears"), file_name="a.txt")
+        assert time.monotonic() - started < 2
+    finally:
+        extractor.close()
+
+
+async def test_workers_may_not_write_files(tmp_path):
+    """A parser that is tricked into writing finds no room to write to."""
+    extractor = Extractor(workers=1, seconds=10, memory_bytes=1 << 30)
+    try:
+        write = extractor._pool.schedule((tmp_path / "planted").write_bytes, args=(b"x",))
+        with pytest.raises(OSError, match="File too large"):
+            await asyncio.wrap_future(write)
+    finally:
+        extractor.close()
+
+
+async def test_a_pdf_of_ten_thousand_pages_is_read(tmp_path):
+    """As long as it fits the time limit, a PDF's number of pages is no reason to refuse it."""
+    content = made_files.pdf(*([[("Page of pears", 12)]] * 10_000))
+    extractor = Extractor(workers=1, seconds=60, memory_bytes=1 << 30)
+    try:
+        found = await extractor.extract(made_files.saved(tmp_path, "file", content), file_name="a.pdf")
+        assert found.blocks[-1].page == 10_000
+    finally:
+        extractor.close()
+
+
+async def test_workers_have_nothing_of_the_web_loaded():
+    """What runs beside hostile files has neither the web framework nor the database driver in it."""
+    extractor = Extractor(workers=1, seconds=10, memory_bytes=1 << 30)
+    try:
+        loaded = extractor._pool.schedule(
+            eval, args=("{'fastapi', 'psycopg', 'lxml'} & set(__import__('sys').modules)",)
+        )
+        assert await asyncio.wrap_future(loaded) == {"lxml"}
+    finally:
+        extractor.close()

@@ -1,0 +1,114 @@
+"""What can't be read is refused with its own code and a message that says what to do."""
+
+import io
+import zipfile
+
+import pytest
+
+from service.extraction.building import Limits
+from service.extraction.failures import Unreadable
+from service.extraction.parsing import parse_file
+from tests import made_files
+
+WORDS = made_files.word(paragraphs=[("Normal", "some words")])
+SHEET = made_files.workbook(A=[["x", "y"], [1, 2]])
+PDF = made_files.pdf([("Some words about pears", 12)])
+# The first bytes of a compound file (MS-CFB), as Office wraps what it encrypts and as it wrote before 2007.
+COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(4_000)
+ENCRYPTED_OFFICE = COMPOUND + "EncryptedPackage".encode("utf-16-le") + bytes(400)
+PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(100)
+
+
+def plain_zip() -> bytes:
+    """An archive that is no Office file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a.txt", "words")
+    return buffer.getvalue()
+
+
+def refusal(folder, name: str, content: bytes, limits: Limits | None = None) -> Unreadable:
+    """Return how the file is refused."""
+    with pytest.raises(Unreadable) as caught:
+        parse_file(made_files.saved(folder, "file", content), name, limits or Limits())
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("a.md", b"", "file_empty"),
+        ("a.docx", b"", "file_empty"),
+        ("a.txt", b" \n\t\r\n ", "file_without_text"),
+        ("a.json", b"{}", "file_without_text"),
+        ("a.csv", b",,\n,,\n", "file_without_text"),
+        ("a.html", b"<html><script>x()</script></html>", "file_without_text"),
+        ("a.pdf", made_files.picture_pdf(), "file_without_text"),
+        ("a.docx", made_files.word(), "file_without_text"),
+        ("a.xlsx", made_files.workbook(A=[]), "file_without_text"),
+        ("a.eml", b"From: a@b.example\n\n", "file_without_text"),
+        ("a.pdf", made_files.encrypted_pdf(), "file_encrypted"),
+        ("a.docx", ENCRYPTED_OFFICE, "file_encrypted"),
+        ("a.xlsx", ENCRYPTED_OFFICE, "file_encrypted"),
+        ("a.pdf", PDF[: len(PDF) // 2], "file_corrupt"),
+        ("a.pdf", b"%PDF-1.7\n" + bytes(200) + b"%%EOF", "file_corrupt"),
+        ("a.docx", WORDS[: len(WORDS) // 2], "file_corrupt"),
+        ("a.docx", made_files.with_part(WORDS, "word/document.xml", b"<w:document"), "file_corrupt"),
+        ("a.xlsx", made_files.with_part(SHEET, "xl/worksheets/sheet1.xml", b"<nothing"), "file_corrupt"),
+        ("a.pptx", made_files.slides()[:-60], "file_corrupt"),
+        ("a.json", b'{"a": [1, 2', "file_corrupt"),
+        ("a.jsonl", b'{"a": 1}\nnothing\n', "file_corrupt"),
+        ("a.eml", b"no header here, only words", "file_corrupt"),
+        ("a.docx", PDF, "file_type_mismatch"),
+        ("a.pdf", WORDS, "file_type_mismatch"),
+        ("a.xlsx", WORDS, "file_type_mismatch"),
+        ("a.pdf", b"just words", "file_type_mismatch"),
+        ("a.md", PDF, "file_type_mismatch"),
+        ("a.txt", bytes(range(256)) * 40, "file_type_mismatch"),
+        ("a.doc", COMPOUND, "file_type_unsupported"),
+        ("a.png", PNG, "file_type_unsupported"),
+        ("a.pdf", PNG, "file_type_unsupported"),
+        ("a.zip", plain_zip(), "file_type_unsupported"),
+        ("a.docx", plain_zip(), "file_type_unsupported"),
+        ("a.rtf", b"{\\rtf1 words}", "file_type_unsupported"),
+        ("a.xml", b"<a>words</a>", "file_type_unsupported"),
+        ("a.unknown", bytes(100), "file_type_unsupported"),
+    ],
+)
+def test_each_unreadable_file_has_its_code(tmp_path, name, content, code):
+    """The code tells why, and the message tells what to do in at least a sentence."""
+    found = refusal(tmp_path, name, content)
+    assert found.code == code
+    assert found.message.endswith(".")
+    assert len(found.message) > 40
+
+
+def test_a_text_that_mentions_pdf_is_not_one(tmp_path):
+    """The mark of a PDF inside words decides nothing."""
+    path = made_files.saved(tmp_path, "file", b"A PDF begins with %PDF-1.7 and ends with %%EOF.")
+    assert parse_file(path, "a.md", Limits()).media_type == "text/markdown"
+
+
+def test_a_pdf_with_only_an_owner_password_is_read(tmp_path):
+    """What everybody can open is not encrypted to us."""
+    path = made_files.saved(tmp_path, "file", made_files.encrypted_pdf(asks=False))
+    assert parse_file(path, "a.pdf", Limits()).blocks[0].text == "Private words"
+
+
+@pytest.mark.parametrize(
+    ("limits", "name", "content"),
+    [
+        (Limits(characters=20), "a.txt", b"pears and apples and plums"),
+        (Limits(characters=20), "a.pdf", made_files.pdf([("pears and apples and plums", 12)])),
+        (Limits(blocks=3), "a.csv", b"a,b\n" + b"1,2\n" * 9),
+        (Limits(pages=1), "a.pdf", made_files.pdf([("one", 12)], [("two", 12)])),
+        (Limits(pages=1), "a.pptx", made_files.slides()),
+        (Limits(archive_entries=3), "a.docx", WORDS),
+        (Limits(archive_bytes=1_000), "a.docx", WORDS),
+        (Limits(entry_bytes=100), "a.xlsx", SHEET),
+    ],
+)
+def test_each_limit_refuses_what_passes_it(tmp_path, limits, name, content):
+    """A file over any of the limits is too complex, and is read within the default ones."""
+    assert refusal(tmp_path, name, content, limits).code == "file_too_complex"
+    assert parse_file(tmp_path / "file", name, Limits()).blocks
