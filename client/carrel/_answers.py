@@ -1,5 +1,6 @@
 """From an HTTP answer, or its absence, to a wire model or the exception that tells what happened."""
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -74,9 +75,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     if value is None:
         return None
     try:
-        return max(float(value), 0.0) if value.strip().isascii() else None
+        seconds = float(value)
     except ValueError:
         return _seconds_until(value)
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def _seconds_until(date: str) -> float | None:

@@ -1,0 +1,89 @@
+"""Answers as the service would give them."""
+
+from typing import Any
+
+DOCUMENT_ID = "0190c1c0-0000-7000-8000-000000000001"
+COLLECTION_ID = "0190c1c0-0000-7000-8000-000000000002"
+OTHER_ID = "0190c1c0-0000-7000-8000-000000000003"
+AT = "2026-01-31T09:30:00Z"
+
+USER = {"type": "user", "email": "ada@example.com", "id": OTHER_ID, "name": "Ada"}
+RESOURCE = {"resourceId": "page-1", "resourceType": "CONFLUENCE_PAGE"}
+
+DOCUMENT: dict[str, Any] = {
+    "documentId": DOCUMENT_ID,
+    "documentName": "Travel",
+    "documentExternalId": "travel",
+    "resource": RESOURCE,
+    "owner": USER,
+    "documentVersion": 2,
+    "fileName": "travel.md",
+    "fileSize": 12,
+    "mediaType": "text/markdown",
+    "customMetadata": {"team": "ops"},
+    "createdAt": AT,
+    "updatedAt": AT,
+}
+UPLOADED = {"documentId": DOCUMENT_ID, "documentVersion": 1, "status": "CREATED", "indexing": "DONE"}
+INDEXED = {
+    "documentId": DOCUMENT_ID,
+    "documentCollectionId": COLLECTION_ID,
+    "documentVersion": 1,
+    "chunkCount": 3,
+    "embeddedChunkCount": 3,
+    "status": "INDEXED",
+}
+FOUND = {
+    "searchId": OTHER_ID,
+    "results": [
+        {
+            "documentId": DOCUMENT_ID,
+            "documentName": "Travel",
+            "documentExternalId": "travel",
+            "resource": RESOURCE,
+            "score": 0.9,
+            "snippet": {"text": "book a train", "matches": [{"start": 7, "end": 12}]},
+            "customMetadata": {"team": "ops"},
+            "updatedAt": AT,
+        }
+    ],
+}
+FOUND_CHUNKS = {
+    "searchId": OTHER_ID,
+    "results": [
+        {
+            "documentId": DOCUMENT_ID,
+            "documentName": "Travel",
+            "documentExternalId": "travel",
+            "documentMetadata": {"team": "ops"},
+            "chunks": [
+                {"chunkId": OTHER_ID, "chunkIndex": 0, "text": "book a train", "score": 0.9},
+                {"chunkId": OTHER_ID, "chunkIndex": 4, "text": "or a ferry", "score": 0.4},
+            ],
+        }
+    ],
+    "searchTermsUsed": ["train"],
+    "structuredFiltersApplied": [],
+}
+USER_ROW = {"id": OTHER_ID, "email": "ada@example.com", "name": "Ada", "isAdmin": False, "active": True}
+GROUP_ROW = {"id": OTHER_ID, "name": "Ops", "externalId": "ops", "memberCount": 2}
+ORGANIZATION = {
+    "organizationId": OTHER_ID,
+    "name": "Example",
+    "domain": "example.com",
+    "serviceAccountsEnabled": False,
+}
+API_KEY_ROW: dict[str, Any] = {
+    "apiKeyId": OTHER_ID,
+    "hint": "wxyz",
+    "name": "loader",
+    "ownerEmail": "ada@example.com",
+    "mayActForUsers": True,
+    "status": "active",
+    "createdAt": AT,
+}
+GRANTS = {
+    "resource": RESOURCE,
+    "grants": [{"principal": {"type": "group", "id": OTHER_ID, "name": "Ops"}, "role": "VIEWER"}],
+    "organizationWide": False,
+}

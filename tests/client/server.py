@@ -1,0 +1,144 @@
+"""A small HTTP server that answers as it is told, badly on purpose, and remembers what it was sent."""
+
+import asyncio
+import json
+import socket
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.message import Message
+from email.parser import BytesParser
+from typing import Any
+
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+Answer = Callable[[Request], Awaitable[Response] | Response]
+
+
+@dataclass(frozen=True)
+class Received:
+    """A request as the server saw it."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body, parsed."""
+        return json.loads(self.body)
+
+    @property
+    def parts(self) -> dict[str, Message]:
+        """The multipart body's parts by name, read by the standard library."""
+        head = f"Content-Type: {self.headers['content-type']}\r\n\r\n".encode()
+        message = BytesParser().parsebytes(head + self.body)
+        return {str(part.get_param("name", header="content-disposition")): part for part in message.get_payload()}
+
+
+@dataclass
+class Server:
+    """Answers in the order of `script`; `received` holds every request that came whole."""
+
+    base_url: str = ""
+    script: deque[Answer] = field(default_factory=deque)
+    received: list[Received] = field(default_factory=list)
+
+    def will(self, *answers: Answer | dict[str, Any]) -> None:
+        """Answer the next requests like this, each once."""
+        self.script.extend(json_answer(answer) if isinstance(answer, dict) else answer for answer in answers)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Be the ASGI application."""
+        request = Request(scope, receive)
+        body = await request.body()
+        self.received.append(Received(request.url.path, dict(request.headers), body))
+        answer = self.script.popleft()(request) if self.script else refuse(500, "script_empty")(request)
+        response = await answer if asyncio.iscoroutine(answer) else answer
+        await response(scope, receive, send)
+
+
+def json_answer(content: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+    """Answer with JSON."""
+    return lambda _: JSONResponse(content, status_code=status, headers=headers)
+
+
+def refuse(status: int, code: str = "refused", headers: dict[str, str] | None = None, **members: Any) -> Answer:
+    """Answer with the service's error shape."""
+    error = {"message": f"refused with {status}", "code": code, "requestId": "request-1", **members}
+    return json_answer({"error": error}, status=status, headers=headers)
+
+
+def raw(content: bytes, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+    """Answer with these bytes."""
+    return lambda _: Response(content, status_code=status, headers=headers)
+
+
+def cut_short(content: bytes, *, promised: int, headers: dict[str, str] | None = None) -> Answer:
+    """Answer with fewer bytes than promised, and close the connection."""
+
+    async def body() -> Any:
+        yield content
+        await asyncio.sleep(0.01)
+        raise ConnectionAbortedError
+
+    return lambda _: StreamingResponse(body(), headers={"content-length": str(promised), **(headers or {})})
+
+
+def slowly(seconds: float, answer: Answer) -> Answer:
+    """Answer after a while."""
+
+    async def wait(request: Request) -> Response:
+        await asyncio.sleep(seconds)
+        response = answer(request)
+        assert isinstance(response, Response)
+        return response
+
+    return wait
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """Run the server in a thread, on a port of its own."""
+    server = Server()
+    config = uvicorn.Config(server, log_level="critical", ws="none", lifespan="off", timeout_graceful_shutdown=1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server.base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        runner = uvicorn.Server(config)
+        thread = threading.Thread(target=runner.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            runner.should_exit = True
+            thread.join(10)
+
+
+@contextmanager
+def resetting() -> Iterator[str]:
+    """Give the address of a server that reads a little of each request and resets the connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.1)
+        stop = threading.Event()
+
+        def run() -> None:
+            while not stop.is_set():
+                try:
+                    connection, _ = listener.accept()
+                except TimeoutError:
+                    continue
+                connection.recv(10)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                connection.close()
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            stop.set()
+            thread.join(5)

@@ -1,0 +1,324 @@
+"""How a client is made, what it shows of itself, and what it raises."""
+
+import copy
+import logging
+import pickle
+import re
+import subprocess
+import sys
+import threading
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import carrel
+from carrel import (
+    APIError,
+    AsyncCarrel,
+    AuthenticationError,
+    BadRequestError,
+    Carrel,
+    CarrelError,
+    ConfigurationError,
+    ConflictError,
+    NotFoundError,
+    PayloadTooLargeError,
+    PermissionDeniedError,
+    RateLimitError,
+    ServerError,
+    UnexpectedResponseError,
+    UnsupportedMediaTypeError,
+    errors,
+)
+from carrel._connect import normalized
+from carrel._logging import log_as_asked
+from carrel.wire.common import ErrorDetail
+from carrel.wire.permissions import ListAuthorizedResourcesResponse
+from tests.client.conftest import API_KEY, Caller, MakeCaller
+from tests.client.samples import DOCUMENT_ID, FOUND, FOUND_CHUNKS
+from tests.client.server import Server, raw, refuse
+
+ROOT = Path(__file__).parents[2]
+DELETED = {"documentId": DOCUMENT_ID}
+
+PUBLIC = """
+    APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AuthenticationError BadRequestError
+    Carrel CarrelError ConfigurationError ConflictError Download InvalidArgumentError NotFoundError Pager
+    PayloadTooLargeError PermissionDeniedError RateLimitError RawResponse ServerError UnexpectedResponseError
+    UnsupportedMediaTypeError __version__
+"""
+
+
+def _delete(client: Any) -> Any:
+    return client.catalog.delete_document(DOCUMENT_ID)
+
+
+def _python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)  # noqa: S603 - our own
+
+
+def test_public_names() -> None:
+    """The package's public names are these; adding or removing one is a decision."""
+    assert sorted(carrel.__all__) == sorted(PUBLIC.split())
+    assert all(hasattr(carrel, name) for name in carrel.__all__)
+
+
+def test_version() -> None:
+    """The version is the project's."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert carrel.__version__ == project["version"]
+
+
+def test_error_tree_is_documented() -> None:
+    """Every error class stands in the module's tree, under its parent."""
+    documented = re.findall(r"(\w+Error)\b", errors.__doc__ or "")
+    classes = {name for name, value in vars(errors).items() if isinstance(value, type) and name.endswith("Error")}
+    assert classes - {"CarrelError"} <= set(documented)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, BadRequestError),
+        (401, AuthenticationError),
+        (403, PermissionDeniedError),
+        (404, NotFoundError),
+        (409, ConflictError),
+        (413, PayloadTooLargeError),
+        (415, UnsupportedMediaTypeError),
+        (429, RateLimitError),
+        (500, ServerError),
+        (503, ServerError),
+        (418, APIError),
+    ],
+)
+async def test_errors(make_caller: MakeCaller, server: Server, status: int, kind: type[APIError]) -> None:
+    """Every status has its exception, with code, message, request id and details as the service gave them."""
+    server.will(refuse(status, "some_code", details=[{"field": "pageSize", "message": "too large"}]))
+    with pytest.raises(kind) as caught:
+        await make_caller(max_retries=0)(_delete)
+    error = caught.value
+    assert type(error) is kind
+    assert (error.status, error.code, error.request_id) == (status, "some_code", "request-1")
+    assert error.details == (ErrorDetail(field="pageSize", message="too large"),)
+    assert str(error) == f"refused with {status}; pageSize: too large ({status} some_code, request request-1)"
+
+
+async def test_error_without_the_services_shape(caller: Caller, server: Server) -> None:
+    """A refusal that isn't the service's is told apart by its class and code."""
+    server.will(refuse(418), raw(b"gone", status=410))
+    with pytest.raises(APIError):
+        await caller(_delete)
+    with pytest.raises(UnexpectedResponseError, match="HTTP 410"):
+        await caller(_delete)
+
+
+def test_errors_cross_processes() -> None:
+    """An error keeps its members through pickle, as a worker process hands it over."""
+    error = NotFoundError("no", status=404, code="not_found", request_id="r", retry_after=1.0)
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301 - our own bytes
+        assert (type(twin), vars(twin), str(twin)) == (NotFoundError, vars(error), str(error))
+
+
+@pytest.mark.parametrize("kind", [Carrel, AsyncCarrel])
+def test_credential_and_address_from_the_environment(
+    kind: type[Carrel] | type[AsyncCarrel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CARREL_API_KEY and CARREL_BASE_URL are used when nothing is given, and given ones come first."""
+    monkeypatch.delenv("CARREL_API_KEY", raising=False)
+    monkeypatch.delenv("CARREL_BASE_URL", raising=False)
+    with pytest.raises(ConfigurationError, match="CARREL_API_KEY"):
+        kind()
+    monkeypatch.setenv("CARREL_API_KEY", " key-of-environment\n")
+    monkeypatch.setenv("CARREL_BASE_URL", "https://carrel.example.com/api/v0/")
+    client = kind()
+    assert client.base_url == "https://carrel.example.com"
+    assert client._session.connection.headers["authorization"] == "Bearer key-of-environment"
+    assert kind("key", "http://localhost:1/").base_url == "http://localhost:1"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("http://localhost:8000/", "http://localhost:8000"),
+        (" https://example.com/api/v0 ", "https://example.com"),
+        ("https://example.com/carrel//", "https://example.com/carrel"),
+        ("https://example.com/carrel/api/v0/", "https://example.com/carrel"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+    ],
+)
+def test_addresses(given: str, expected: str) -> None:
+    """An address may end in a slash or the API's own path; a proxy's path before it is kept."""
+    assert normalized(given) == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["localhost:8000", "ftp://example.com", "https://", "https://user:pw@example.com", "http://a/?x=1", "http://a:b"],
+)
+def test_odd_addresses(given: str) -> None:
+    """What can't be the service's address is refused, without repeating a password in it."""
+    with pytest.raises(ConfigurationError) as caught:
+        normalized(given)
+    assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["", "  ", "svc key", "svc_key\nX-Evil: 1", "schlüssel", "a\0b"])
+def test_odd_keys(key: str) -> None:
+    """A key that can't be one is refused, without repeating it."""
+    with pytest.raises(ConfigurationError) as caught:
+        Carrel(key)
+    assert not key.strip() or key not in str(caught.value)
+
+
+async def test_secrets_stay_out_of_sight(
+    caller: Caller, server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither repr, nor errors, nor the most talkative log show the key or a body."""
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setattr(logging.getLogger("carrel"), "propagate", True)
+    server.will(refuse(503), refuse(401), FOUND)
+    with pytest.raises(AuthenticationError) as caught:
+        await caller(_delete)
+    await caller(lambda c: c.search.search_document_catalog("query-in-confidence"))
+    session = caller.client._session
+    shown = [
+        repr(caller.client),
+        repr(caller.client.catalog),
+        repr(session.connection),
+        repr(caught.value),
+        caplog.text,
+    ]
+    assert "/api/v0/catalog/deleteDocument attempt 2: 401" in caplog.text
+    assert not [text for text in shown if API_KEY in text or API_KEY[-8:] in text or "query-in-confidence" in text]
+    with pytest.raises(TypeError, match="credential"):
+        pickle.dumps(caller.client)
+
+
+def test_log_by_environment() -> None:
+    """CARREL_LOG=debug writes to standard error, once a line; without it nothing is written."""
+    code = "import carrel._logging as l; l.log_as_asked(); l.log_as_asked(); l.logger.debug('hello')"
+    lines = {}
+    for level in ("debug", "info", ""):
+        lines[level] = _python(code, CARREL_LOG=level).stderr.count("hello")
+    assert lines == {"debug": 1, "info": 0, "": 0}
+    log_as_asked({})
+
+
+async def test_headers(caller: Caller, server: Server) -> None:
+    """Requests name the SDK and its version; with_options adds headers to the copy alone."""
+    server.will(DELETED, DELETED)
+    traced = caller.client.with_options(headers={"X-Request-Id": "mine"})
+    await caller(lambda _: _delete(traced))
+    await caller(_delete)
+    first, second = (request.headers for request in server.received)
+    assert first["user-agent"].startswith(f"carrel-python/{carrel.__version__} ")
+    assert first["x-request-id"] == "mine"
+    assert "x-request-id" not in second
+
+
+async def test_own_http_client(caller: Caller, server: Server) -> None:
+    """A given HTTP client is used with its headers and hooks, and left open."""
+    seen: list[str] = []
+    if caller.is_async:
+
+        async def hook(request: httpx.Request) -> None:
+            seen.append(request.url.path)
+
+        http: Any = httpx.AsyncClient(headers={"X-Trace": "1"}, event_hooks={"request": [hook]})
+        client: Any = AsyncCarrel(API_KEY, server.base_url, http_client=http)
+    else:
+        http = httpx.Client(headers={"X-Trace": "1"}, event_hooks={"request": [lambda r: seen.append(r.url.path)]})
+        client = Carrel(API_KEY, server.base_url, http_client=http)
+    server.will(DELETED)
+    await caller(lambda _: _delete(client))
+    await caller(lambda _: client.close())
+    assert seen == ["/api/v0/catalog/deleteDocument"]
+    assert server.received[0].headers["x-trace"] == "1"
+    assert not http.is_closed
+    await caller(lambda _: http.aclose() if caller.is_async else http.close())
+
+
+async def test_close(make_caller: MakeCaller, server: Server) -> None:
+    """A context manager closes the connections; a copy by with_options doesn't."""
+    caller = make_caller()
+    server.will(DELETED)
+    await caller(lambda c: c.with_options(timeout=1).close())
+    await caller(_delete)
+    if caller.is_async:
+        async with caller.client as entered:
+            assert entered is caller.client
+    else:
+        with caller.client as entered:
+            assert entered is caller.client
+    with pytest.raises(RuntimeError, match="closed"):
+        await caller(_delete)
+
+
+def test_threads_share_a_client(server: Server) -> None:
+    """Many threads may use one client at once; each gets its own answers."""
+    server.will(*[FOUND] * 64)
+    failures: list[BaseException] = []
+    with Carrel(API_KEY, server.base_url) as client:
+
+        def work() -> None:
+            try:
+                for _ in range(8):
+                    assert client.search.search_document_catalog("trains").results[0].score == 0.9
+            except BaseException as exc:  # noqa: BLE001 - reported by the thread that asserts
+                failures.append(exc)
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert len(server.received) == 64
+
+
+def test_negative_retries() -> None:
+    """max_retries counts from 0."""
+    with pytest.raises(ConfigurationError, match="max_retries"):
+        Carrel(API_KEY, max_retries=-1)
+
+
+async def test_frames(caller: Caller, server: Server) -> None:
+    """Searches and lists become frames: nested members with dots, ids as text, a row per chunk of a collection."""
+    server.will(FOUND, FOUND_CHUNKS, {"resources": []})
+    frame = (await caller(lambda c: c.search.search_document_catalog("trains"))).to_frame()
+    row = frame.iloc[0]
+    assert (row["document_id"], row["resource.resource_type"]) == (DOCUMENT_ID, "CONFLUENCE_PAGE")
+    assert (row["custom_metadata.team"], row["snippet.matches"]) == ("ops", [{"start": 7, "end": 12}])
+    assert str(row["updated_at"].tzinfo) == "UTC"
+    chunks = await caller(lambda c: c.search.search_document_collection("x", document_collection_id=DOCUMENT_ID))
+    assert list(chunks.to_frame()["text"]) == ["book a train", "or a ferry"]
+    assert list(chunks.to_frame()["document_name"]) == ["Travel", "Travel"]
+    empty = await caller(lambda c: c.permissions.list_authorized_resources().to_frame())
+    assert list(empty.columns) == ["resource_id", "resource_type"]
+
+
+def test_frames_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pandas, to_frame says what to install."""
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"carrel\[frames\]"):
+        ListAuthorizedResourcesResponse(resources=[]).to_frame()
+
+
+def test_import_brings_no_service() -> None:
+    """Importing the SDK imports neither pandas nor anything of the service, the flows or the app."""
+    code = (
+        "import sys, carrel; print(sorted({m.split('.')[0] for m in sys.modules} "
+        "& {'pandas', 'service', 'flows', 'app', 'sqlalchemy', 'fastapi', 'starlette'}))"
+    )
+    assert _python(code).stdout.strip() == "[]"
+
+
+def test_carrel_error_is_the_root() -> None:
+    """One except clause catches everything the SDK raises of its own."""
+    kinds = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+    assert all(issubclass(kind, CarrelError) for kind in kinds)

@@ -1,0 +1,422 @@
+"""Every operation sends the wire's request, and reads the wire's answer."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from carrel import InvalidArgumentError, RawResponse, UnexpectedResponseError
+from carrel._operations import DownloadOperation, ListOperation, Operation
+from carrel.resources import admin, catalog, document_collections, permissions, search
+from carrel.wire.common import PagedResponse, ResourceIdentifier, ResourceType
+from tests.client.conftest import API_KEY, Caller, MakeCaller
+from tests.client.samples import (
+    API_KEY_ROW,
+    AT,
+    COLLECTION_ID,
+    DOCUMENT,
+    DOCUMENT_ID,
+    FOUND,
+    FOUND_CHUNKS,
+    GRANTS,
+    GROUP_ROW,
+    INDEXED,
+    ORGANIZATION,
+    OTHER_ID,
+    RESOURCE,
+    UPLOADED,
+    USER,
+    USER_ROW,
+)
+from tests.client.server import Server, raw
+
+IN_COLLECTION = {"document_id": DOCUMENT_ID, "document_collection_id": COLLECTION_ID}
+IN_COLLECTION_WIRE = {"documentId": DOCUMENT_ID, "documentCollectionId": COLLECTION_ID}
+ADA = {"type": "user", "email": "ada@example.com"}
+
+Case = tuple[str, Callable[[Any], Any], dict[str, Any], dict[str, Any]]
+
+SINGLE: list[Case] = [
+    (
+        "catalog/planUpload",
+        lambda c: c.catalog.plan_upload([{"document_external_id": "a", "fingerprint": "1"}]),
+        {"documents": [{"documentExternalId": "a", "fingerprint": "1"}]},
+        {"documents": [{"documentExternalId": "a", "action": "CREATE"}]},
+    ),
+    (
+        "catalog/getDocument",
+        lambda c: c.catalog.get_document(DOCUMENT_ID, user_email="ada@example.com"),
+        {"documentId": DOCUMENT_ID, "userEmail": "ada@example.com"},
+        {**DOCUMENT, "versions": [], "indexedIn": []},
+    ),
+    (
+        "catalog/deleteDocument",
+        lambda c: c.catalog.delete_document(DOCUMENT_ID),
+        {"documentId": DOCUMENT_ID},
+        {"documentId": DOCUMENT_ID},
+    ),
+    (
+        "documentCollections/createDocumentCollection",
+        lambda c: c.document_collections.create_document_collection(
+            "Policies", custom_metadata_schema={"fields": [{"name": "team", "type": "STRING"}]}
+        ),
+        {
+            "collectionName": "Policies",
+            "distanceMetric": "COSINE",
+            "customMetadataSchema": {"fields": [{"name": "team", "type": "STRING"}]},
+        },
+        {"documentCollectionId": COLLECTION_ID},
+    ),
+    (
+        "documentCollections/deleteDocumentCollection",
+        lambda c: c.document_collections.delete_document_collection(COLLECTION_ID),
+        {"documentCollectionId": COLLECTION_ID},
+        {"documentCollectionId": COLLECTION_ID},
+    ),
+    (
+        "documentCollections/addDocumentToCollection",
+        lambda c: c.document_collections.add_document_to_collection(**IN_COLLECTION, custom_metadata={"team": "ops"}),
+        {**IN_COLLECTION_WIRE, "customMetadata": {"team": "ops"}},
+        INDEXED,
+    ),
+    (
+        "documentCollections/addDocumentChunksToCollection",
+        lambda c: c.document_collections.add_document_chunks_to_collection(
+            **IN_COLLECTION, chunks=["one", "two"], custom_metadata={}
+        ),
+        {**IN_COLLECTION_WIRE, "chunks": ["one", "two"], "customMetadata": {}},
+        INDEXED,
+    ),
+    (
+        "documentCollections/reindexDocumentInCollection",
+        lambda c: c.document_collections.reindex_document_in_collection(**IN_COLLECTION),
+        IN_COLLECTION_WIRE,
+        INDEXED,
+    ),
+    (
+        "documentCollections/removeDocumentFromCollection",
+        lambda c: c.document_collections.remove_document_from_collection(**IN_COLLECTION),
+        IN_COLLECTION_WIRE,
+        IN_COLLECTION_WIRE,
+    ),
+    (
+        "search/searchDocumentCatalog",
+        lambda c: c.search.search_document_catalog(
+            "trains",
+            max_results=5,
+            mode="LEXICAL",
+            resource_types=["CONFLUENCE_PAGE"],
+            metadata_filters=[{"field": "team", "operator": "==", "value": "ops"}],
+        ),
+        {
+            "searchQuery": "trains",
+            "searchOptions": {
+                "maxResults": 5,
+                "mode": "LEXICAL",
+                "resourceTypes": ["CONFLUENCE_PAGE"],
+                "metadataFilters": [{"field": "team", "operator": "==", "value": "ops"}],
+            },
+        },
+        FOUND,
+    ),
+    (
+        "search/searchDocumentCollection",
+        lambda c: c.search.search_document_collection(
+            "trains", document_collection_id=COLLECTION_ID, max_chunks=3, threshold=0.2
+        ),
+        {
+            "documentCollectionId": COLLECTION_ID,
+            "searchQuery": "trains",
+            "structuredQueryFilters": [],
+            "searchOptions": {"maxChunks": 3, "mergeContents": False, "threshold": 0.2, "mode": "HYBRID"},
+        },
+        FOUND_CHUNKS,
+    ),
+    (
+        "search/submitSearchFeedback",
+        lambda c: c.search.submit_search_feedback(search_id=OTHER_ID, feedback="THUMBS_UP", comments="Just it"),
+        {"searchId": OTHER_ID, "feedback": "THUMBS_UP", "comments": "Just it"},
+        {"auditLogId": OTHER_ID},
+    ),
+    ("admin/organization/get", lambda c: c.admin.organization.get(), {}, ORGANIZATION),
+    (
+        "admin/organization/update",
+        lambda c: c.admin.organization.update(service_accounts_enabled=True),
+        {"serviceAccountsEnabled": True},
+        ORGANIZATION,
+    ),
+    (
+        "admin/users/upsert",
+        lambda c: c.admin.users.upsert([{"email": "ada@example.com", "is_admin": True, "password": "correct horse"}]),
+        {"users": [{"email": "ada@example.com", "isAdmin": True, "password": "correct horse"}]},
+        {"users": [USER_ROW]},
+    ),
+    (
+        "admin/groups/upsert",
+        lambda c: c.admin.groups.upsert([{"name": "Ops", "external_id": "ops", "members": [ADA]}]),
+        {"groups": [{"name": "Ops", "externalId": "ops", "members": [ADA]}]},
+        {"groups": [GROUP_ROW]},
+    ),
+    (
+        "admin/groups/addMembers",
+        lambda c: c.admin.groups.add_members(OTHER_ID, [ADA]),
+        {"groupId": OTHER_ID, "members": [ADA]},
+        {"memberCount": 1},
+    ),
+    (
+        "admin/groups/removeMembers",
+        lambda c: c.admin.groups.remove_members(OTHER_ID, [{"type": "serviceAccount", "id": OTHER_ID}]),
+        {"groupId": OTHER_ID, "members": [{"type": "serviceAccount", "id": OTHER_ID}]},
+        {"memberCount": 0},
+    ),
+    (
+        "admin/grants/set",
+        lambda c: c.admin.grants.set(RESOURCE, [{"principal": ADA, "role": "EDITOR"}], organization_wide=True),
+        {"resource": RESOURCE, "grants": [{"principal": ADA, "role": "EDITOR"}], "organizationWide": True},
+        GRANTS,
+    ),
+    (
+        "admin/grants/setMany",
+        lambda c: c.admin.grants.set_many([{"resource": RESOURCE, "grants": []}]),
+        {"resources": [{"resource": RESOURCE, "grants": [], "organizationWide": False}]},
+        {"resourceCount": 1},
+    ),
+    (
+        "admin/apiKeys/create",
+        lambda c: c.admin.api_keys.create("loader", expires_at=datetime(2027, 1, 1, tzinfo=UTC)),
+        {"name": "loader", "mayActForUsers": False, "expiresAt": "2027-01-01T00:00:00Z"},
+        {**API_KEY_ROW, "apiKey": "svc_key_new"},
+    ),
+    (
+        "admin/apiKeys/revoke",
+        lambda c: c.admin.api_keys.revoke(OTHER_ID),
+        {"apiKeyId": OTHER_ID},
+        {**API_KEY_ROW, "status": "revoked"},
+    ),
+]
+
+LISTS: list[Case] = [
+    (
+        "catalog/listDocuments",
+        lambda c: c.catalog.list_documents(document_name="trav", updated_from=AT, resource_types=["BOX_FILE"]),
+        {"documentName": "trav", "updatedFrom": AT, "resourceTypes": ["BOX_FILE"]},
+        {"documents": [DOCUMENT]},
+    ),
+    (
+        "documentCollections/listDocumentCollections",
+        lambda c: c.document_collections.list_document_collections(),
+        {},
+        {
+            "documentCollections": [
+                {
+                    "documentCollectionId": COLLECTION_ID,
+                    "collectionName": "Policies",
+                    "embeddingsModel": "all-MiniLM-L6-v2",
+                    "distanceMetric": "COSINE",
+                    "customMetadataSchema": {"fields": [{"name": "team", "type": "STRING"}]},
+                    "documentCount": 1,
+                    "role": "OWNER",
+                    "createdAt": AT,
+                }
+            ]
+        },
+    ),
+    (
+        "documentCollections/listDocumentsInCollection",
+        lambda c: c.document_collections.list_documents_in_collection(COLLECTION_ID),
+        {"documentCollectionId": COLLECTION_ID},
+        {
+            "documents": [
+                {
+                    "documentId": DOCUMENT_ID,
+                    "documentName": "Travel",
+                    "documentExternalId": "travel",
+                    "documentVersion": 2,
+                    "indexedVersion": 1,
+                    "stale": True,
+                    "chunkCount": 3,
+                    "customMetadata": {},
+                    "addedAt": AT,
+                }
+            ]
+        },
+    ),
+    (
+        "documentCollections/getDocumentChunks",
+        lambda c: c.document_collections.get_document_chunks(DOCUMENT_ID),
+        {"documentId": DOCUMENT_ID},
+        {"documentVersion": 1, "chunks": [{"chunkId": OTHER_ID, "chunkIndex": 0, "text": "book a train"}]},
+    ),
+    (
+        "permissions/listAuthorizedPrincipalsForResource",
+        lambda c: c.permissions.list_authorized_principals_for_resource(RESOURCE),
+        {"resource": RESOURCE, "action": "READ"},
+        {"principals": [USER, {"type": "group", "id": OTHER_ID, "name": "Ops"}]},
+    ),
+    (
+        "permissions/listAuthorizedResources",
+        lambda c: c.permissions.list_authorized_resources(resource_type="AGENT"),
+        {"action": "READ", "resourceType": "AGENT"},
+        {"resources": [RESOURCE]},
+    ),
+    ("admin/users/list", lambda c: c.admin.users.list(query="ad"), {"query": "ad"}, {"users": [USER_ROW]}),
+    ("admin/groups/list", lambda c: c.admin.groups.list(), {}, {"groups": [GROUP_ROW]}),
+    ("admin/grants/list", lambda c: c.admin.grants.list(RESOURCE), {"resource": RESOURCE}, GRANTS),
+    ("admin/apiKeys/list", lambda c: c.admin.api_keys.list(), {}, {"apiKeys": [API_KEY_ROW]}),
+    (
+        "admin/auditLog/query",
+        lambda c: c.admin.audit_log.query(from_="2026-01-01T02:00:00+02:00"),
+        {"from": "2026-01-01T00:00:00Z"},
+        {"entries": [{"auditLogId": OTHER_ID, "at": AT, "actor": USER, "action": "catalog.upload", "details": {}}]},
+    ),
+]
+
+
+def _named(cases: list[Case]) -> list[Any]:
+    return [pytest.param(case, id=case[0]) for case in cases]
+
+
+@pytest.mark.parametrize("case", _named(SINGLE))
+async def test_operation(caller: Caller, server: Server, case: Case) -> None:
+    """The request has the wire's path and members, and every member of the answer is read."""
+    path, operate, request_body, answer = case
+    server.will(answer)
+    result = await caller(operate)
+    assert server.received[0].path == f"/api/v0/{path}"
+    assert server.received[0].json == request_body
+    assert server.received[0].headers["authorization"] == f"Bearer {API_KEY}"
+    assert _covers(result.model_dump(mode="json", by_alias=True), answer)
+
+
+@pytest.mark.parametrize("case", _named(LISTS))
+async def test_list_operation(caller: Caller, server: Server, case: Case) -> None:
+    """A list is walked over its pages, each asked for with the token of the one before and the same query."""
+    path, operate, request_body, answer = case
+    server.will({**answer, "nextPageToken": "more"}, answer)
+    rows = next(value for value in answer.values() if isinstance(value, list))
+    items = await caller.walk(operate(caller.client))
+    dumped = [item.model_dump(mode="json", by_alias=True) for item in items]
+    assert len(dumped) == 2 * len(rows)
+    assert all(_covers(row, wanted) for row, wanted in zip(dumped, rows * 2, strict=True))
+    assert [request.path for request in server.received] == [f"/api/v0/{path}"] * 2
+    assert server.received[0].json == {**request_body, "pageSize": 100}
+    assert server.received[1].json == {**request_body, "pageSize": 100, "pageToken": "more"}
+
+
+def _covers(got: Any, wanted: Any) -> bool:
+    """Whether every member of `wanted` was read as it was sent."""
+    if isinstance(wanted, dict):
+        return all(_covers(got[key], value) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        return len(got) == len(wanted) and all(map(_covers, got, wanted))
+    return bool(got == wanted)
+
+
+def test_every_operation_has_a_case() -> None:
+    """No operation of a resource is left out of the cases above (uploads and downloads have files of their own)."""
+    groups = [
+        catalog.Catalog,
+        document_collections.DocumentCollections,
+        search.Search,
+        permissions.Permissions,
+        *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.AuditLog, admin.OrganizationSettings),
+    ]
+    members = [member for group in groups for member in vars(group).values()]
+    assert sum(isinstance(member, Operation) for member in members) == len(SINGLE) + 2
+    assert sum(isinstance(member, ListOperation) for member in members) == len(LISTS)
+    assert sum(isinstance(member, DownloadOperation) for member in members) == 1
+    described = [m for m in members if isinstance(m, Operation | ListOperation | DownloadOperation)]
+    assert all(member.__doc__ for member in described)
+
+
+async def test_with_raw_response(caller: Caller, server: Server) -> None:
+    """with_raw_response gives headers, status, request id and body beside the model, for lists their first page."""
+    server.will({"documentId": DOCUMENT_ID}, {"documents": [], "nextPageToken": "more"})
+    answer = await caller(lambda c: c.catalog.with_raw_response.delete_document(DOCUMENT_ID))
+    assert isinstance(answer, RawResponse)
+    assert (answer.status_code, answer.parsed.document_id) == (200, UUID(DOCUMENT_ID))
+    assert answer.content.startswith(b"{")
+    assert answer.headers["content-type"] == "application/json"
+    page = await caller(lambda c: c.catalog.with_raw_response.list_documents())
+    assert isinstance(page.parsed, PagedResponse)
+    assert page.parsed.next_page_token == "more"
+
+
+async def test_pages(caller: Caller, server: Server) -> None:
+    """`pages()` walks page by page, nothing is fetched before, and each walk starts anew."""
+    one, two = {"resources": [RESOURCE], "nextPageToken": "more"}, {"resources": []}
+    pager = caller.client.permissions.list_authorized_resources(page_size=1)
+    assert not server.received
+    for _ in range(2):
+        server.will(one, two)
+        pages = await caller.walk(pager.pages())
+        assert [len(page.resources) for page in pages] == [1, 0]
+    assert [request.json.get("pageToken") for request in server.received] == [None, "more"] * 2
+
+
+async def test_page_token_continues(caller: Caller, server: Server) -> None:
+    """A walk begins at the page whose token is given."""
+    server.will({"resources": [RESOURCE]})
+    await caller.walk(caller.client.permissions.list_authorized_resources(page_token="from-here"))
+    assert server.received[0].json["pageToken"] == "from-here"
+
+
+async def test_pager_that_does_not_advance(caller: Caller, server: Server) -> None:
+    """A service that gives the same token again ends the walk with an error, not an endless loop."""
+    server.will(*[{"resources": [RESOURCE], "nextPageToken": "same"}] * 3)
+    with pytest.raises(Exception, match="doesn't advance"):
+        await caller.walk(caller.client.permissions.list_authorized_resources())
+    assert len(server.received) == 2
+
+
+@pytest.mark.parametrize(
+    ("operate", "named"),
+    [
+        (lambda c: c.catalog.get_document("not-an-id"), "document_id"),
+        (lambda c: c.search.search_document_catalog("x", max_results=101), "max_results"),
+        (lambda c: c.search.search_document_catalog("a\0b"), "search_query"),
+        (lambda c: c.search.search_document_catalog("x", resource_types="AGENT"), "resource_types"),
+        (lambda c: c.admin.users.upsert([{"email": "ada@example.com", "rank": 1}]), "users.0.rank"),
+    ],
+)
+async def test_arguments_are_checked(caller: Caller, server: Server, operate: Callable[[Any], Any], named: str) -> None:
+    """Arguments that make no request are refused by name, before anything is sent."""
+    with pytest.raises(InvalidArgumentError, match=named):
+        await caller(operate)
+    assert not server.received
+
+
+async def test_arguments_of_coroutines_are_checked_when_awaited(make_caller: MakeCaller) -> None:
+    """An asynchronous operation raises where it is awaited, so that gathering several leaves none un-awaited."""
+    caller = make_caller()
+    if not caller.is_async:
+        pytest.skip("about coroutines")
+    coroutine = caller.client.catalog.get_document("not-an-id")
+    with pytest.raises(InvalidArgumentError):
+        await coroutine
+
+
+async def test_unknown_members_and_types_are_tolerated(caller: Caller, server: Server) -> None:
+    """A newer service's members are ignored, and a resource type this client doesn't know reads as UNKNOWN."""
+    resource = {"resourceId": "x", "resourceType": "HOLOGRAM", "planet": "Mars"}
+    server.will({"resources": [resource], "weather": "fine"})
+    items = await caller.walk(caller.client.permissions.list_authorized_resources())
+    assert items == [ResourceIdentifier(resource_id="x", resource_type=ResourceType.UNKNOWN)]
+
+
+@pytest.mark.parametrize("body", [b"<html>login</html>", b"", b"[1]", b'{"documentId": 1}', b"\xff\xfe"])
+async def test_unreadable_answer(caller: Caller, server: Server, body: bytes) -> None:
+    """A 200 that isn't the service's raises UnexpectedResponseError, and isn't asked for again."""
+    server.will(raw(body, headers={"x-request-id": "r-1"}))
+    with pytest.raises(UnexpectedResponseError, match="base_url") as caught:
+        await caller(lambda c: c.catalog.delete_document(DOCUMENT_ID))
+    assert (caught.value.status, caught.value.request_id, len(server.received)) == (200, "r-1", 1)
+
+
+async def test_upload_answer(caller: Caller, server: Server) -> None:
+    """An upload's answer tells the document, its version, what was done and whether it is searchable."""
+    server.will(UPLOADED)
+    result = await caller(lambda c: c.catalog.upload_file(b"hello", document_external_id="a"))
+    assert (result.document_id, result.status, result.indexing) == (UUID(DOCUMENT_ID), "CREATED", "DONE")

@@ -1,0 +1,46 @@
+"""What a type checker knows of the client, in both modes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+CODE = """
+from typing import reveal_type
+from carrel import AsyncCarrel, Carrel
+blocking, awaiting = Carrel(), AsyncCarrel()
+reveal_type(blocking.catalog.get_document("x"))
+reveal_type(awaiting.catalog.get_document("x"))
+reveal_type(blocking.catalog.with_raw_response.get_document("x"))
+reveal_type(awaiting.catalog.with_raw_response.get_document("x"))
+reveal_type(blocking.admin.users.list())
+reveal_type(awaiting.admin.users.list())
+reveal_type(blocking.catalog.download_document("x"))
+reveal_type(awaiting.catalog.download_document("x"))
+reveal_type(blocking.catalog.delete_document)
+blocking.catalog.get_document(nope=1)
+"""
+EXPECTED = [
+    "GetDocumentResponse",
+    "Coroutine[Any, Any, GetDocumentResponse]",
+    "RawResponse[GetDocumentResponse]",
+    "Coroutine[Any, Any, RawResponse[GetDocumentResponse]]",
+    "Pager[User, AdminUsersListResponse]",
+    "AsyncPager[User, AdminUsersListResponse]",
+    "Download",
+    "Coroutine[Any, Any, AsyncDownload]",
+    "(document_id: UUID | str, *, user_email: str | None = None) -> DeleteDocumentResponse",
+]
+
+
+def test_types_of_both_modes(tmp_path: Path) -> None:
+    """An operation has its parameters in every mode, and its result as that mode gives it."""
+    file = tmp_path / "uses.py"
+    file.write_text(CODE)
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    found = json.loads(done.stdout)
+    messages = [entry["message"] for entry in found["generalDiagnostics"]]
+    revealed = [message.split(' is "', 1)[1].rstrip('"') for message in messages if message.startswith("Type of")]
+    assert revealed == EXPECTED
+    assert any('No parameter named "nope"' in message for message in messages)
