@@ -10,7 +10,7 @@ from app.settings import settings
 def client() -> carrel.Carrel:
     """Return the client, which is safe to use from every session's thread."""
     chosen = settings()
-    return carrel.Carrel(api_key=chosen.key, base_url=chosen.base_url)
+    return carrel.Carrel(api_key=chosen.api_key.get_secret_value(), base_url=chosen.base_url)
 
 
 @st.cache_data(ttl=10, show_spinner=False)
@@ -25,4 +25,11 @@ def collections() -> list[tuple[str, str]]:
     """Return the collections the workbench may see as (id, name), by name."""
     found = client().document_collections.list_document_collections()
     pairs = [(str(item.document_collection_id), item.collection_name) for item in found]
+    return sorted(pairs, key=lambda pair: pair[1].lower())
+
+
+@st.cache_data(ttl=10, show_spinner=False)
+def groups() -> list[tuple[str, str]]:
+    """Return the organization's groups as (id, name), by name."""
+    pairs = [(str(group.id), group.name) for group in client().admin.groups.list()]
     return sorted(pairs, key=lambda pair: pair[1].lower())

@@ -17,16 +17,11 @@ class WorkbenchSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="CARREL_", extra="ignore")
 
     base_url: str = "http://127.0.0.1:8000"
-    api_key: SecretStr = Field(validation_alias="CARREL_API_KEY", default=SecretStr(""))
-    bootstrap_api_key: SecretStr = SecretStr("")
+    api_key: SecretStr = SecretStr("")
+    prefect_api_url: str = Field(validation_alias="PREFECT_API_URL", default="http://127.0.0.1:4200/api")
     app_host: str = "127.0.0.1"
     app_port: int = 8501
     uploads_dir: Path = Field(default_factory=lambda: user_data_path("carrel-workbench") / "uploads")
-
-    @property
-    def key(self) -> str:
-        """The API key to call the service with; empty when none is set."""
-        return (self.api_key or self.bootstrap_api_key).get_secret_value()
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Write the settings `make up` starts with: secrets of this machine's own, made once."""
+"""Write the settings `make up` starts with: addresses on this machine, and secrets of its own, made once."""
 
 import os
 import secrets
@@ -6,10 +6,15 @@ import sys
 from pathlib import Path
 
 TEMPLATE = """\
-# Made by `make up`. The admin and the key below are created on the first start, on an empty database.
+# Made by `make up`. The admin and the key are created on the first start, on an empty database.
 CARREL_BOOTSTRAP_ADMIN_EMAIL=admin@northlight.example
 CARREL_BOOTSTRAP_ADMIN_PASSWORD={password}
 CARREL_BOOTSTRAP_API_KEY={api_key}
+
+# What the flows, the workbench and your own scripts use.
+CARREL_BASE_URL=http://127.0.0.1:8000
+CARREL_API_KEY={api_key}
+PREFECT_API_URL=http://127.0.0.1:4200/api
 """
 
 

@@ -1,6 +1,6 @@
 """Errors in words: what went wrong, what to do, and the request id to quote."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import streamlit as st
@@ -10,14 +10,16 @@ from app.settings import settings
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explained() -> Generator[None]:
     """Show an error of the service or of the way to it in place of what failed, and end the page's run there."""
     try:
         yield
     except carrel.AuthenticationError:
         st.error("The service doesn't accept the workbench's API key. Set CARREL_API_KEY to a valid one and restart.")
     except carrel.APIConnectionError:
-        st.error(f"The service at {settings().base_url} doesn't answer. Start it with `make up`, then reload this page.")
+        st.error(
+            f"The service at {settings().base_url} doesn't answer. Start it with `make up`, then reload this page."
+        )
     except carrel.APIError as error:
         reference = f"\n\nRequest id: `{error.request_id}`" if error.request_id else ""
         st.error(f"{escaped(error.message)}{reference}")

@@ -1,0 +1,118 @@
+"""`python -m sample`: load the sample organization through the bulk-upload flow, once, and say where everything is.
+
+It is one of the Procfile's processes, which end together; so it stays until it is stopped.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import TypeVar
+from uuid import UUID
+
+import httpx
+
+import carrel
+from flows.operations.options import UploadOptions
+from flows.runs import Runs, RunsError, RunStatus
+from sample.organization import MANIFEST, NAME, is_loaded, set_up
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 180.0
+BAR = 40
+
+
+def main() -> None:
+    """Load, greet, wait."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, leave)
+    base_url = os.environ["CARREL_BASE_URL"]
+    wait_until(lambda: httpx.get(f"{base_url}/readyz", timeout=2).is_success, failing_with=httpx.TransportError)
+    with carrel.Carrel(base_url=base_url) as client, Runs(os.environ["PREFECT_API_URL"]) as runs:
+        if not is_loaded(client):
+            load(client, runs)
+    say(
+        GREETING.format(
+            workbench=workbench_url(), service=base_url, prefect=os.environ["PREFECT_API_URL"][:-4], **os.environ
+        )
+    )
+    signal.pause()
+
+
+GREETING = """
+  Carrel is up, with Northlight Ferries in it.
+
+    Workbench   {workbench}
+    Service     {service}/docs      CARREL_API_KEY is in .env
+    Prefect     {prefect}
+
+  Admin: {CARREL_BOOTSTRAP_ADMIN_EMAIL}, password in .env. The workbench needs no sign-in yet: it listens on this
+  machine alone and acts as the admin. Choose a person under "As" to see what that person finds.
+  Ctrl-C stops everything; the next `make up` has kept it.
+"""
+
+
+def load(client: carrel.Carrel, runs: Runs) -> None:
+    """Set up the organization, start the flow, and show it until it ends."""
+    say("Loading the sample organization …")
+    collection = set_up(client)
+    run = wait_until(
+        lambda: runs.start_upload(str(MANIFEST), UploadOptions(collection=collection)), failing_with=RunsError
+    )
+    status = follow(runs, run)
+    if status.state != "COMPLETED" or status.counts.quarantined:
+        say(f"The sample was not loaded whole ({status.message}). See the run in Prefect; `make up` tries again.")
+    else:
+        client.admin.organization.update(name=NAME)
+
+
+def follow(runs: Runs, run: UUID) -> RunStatus:
+    """Show a run's progress, a line whenever it has moved, until it has ended."""
+    shown = -1
+    while True:
+        status = runs.run_status(run)
+        done = int(status.progress)
+        if done != shown and status.counts.to_send:
+            filled = BAR * done // 100
+            sent = status.counts.to_send - status.counts.waiting
+            say(f"[{'#' * filled}{'.' * (BAR - filled)}] {done:3d} %  {sent} of {status.counts.to_send} documents")
+            shown = done
+        if status.finished:
+            return status
+        time.sleep(1)
+
+
+def wait_until(attempt: Callable[[], T], *, failing_with: type[Exception]) -> T:
+    """Return the first true result of `attempt`, tried twice a second; its last error when patience ends."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            result = attempt()
+        except failing_with:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            if result or time.monotonic() > deadline:
+                return result
+        time.sleep(0.5)
+
+
+def workbench_url() -> str:
+    """Return where the workbench listens."""
+    return f"http://127.0.0.1:{os.environ.get('CARREL_APP_PORT', '8501')}"
+
+
+def leave(_number: int, _frame: FrameType | None) -> None:
+    """End quietly: being stopped is this process's ordinary end."""
+    sys.exit(0)
+
+
+def say(text: str) -> None:
+    """Print at once, also into a pipe."""
+    print(text, flush=True)  # noqa: T201 - this is what a person who ran `make up` reads
+
+
+if __name__ == "__main__":
+    main()
