@@ -1,0 +1,116 @@
+"""Short words for setting up an organization over HTTP, and for reading refusals."""
+
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from service.identifiers import uuid7
+from service.identity.organizations import create_organization
+from service.permissions.service import Access, register_resource
+from service.secrets import API_KEY, mint
+from tests.harness.services import RunningService
+
+
+def code(response: httpx.Response) -> tuple[int, str]:
+    """The status and code of a refusal."""
+    return response.status_code, response.json()["error"]["code"]
+
+
+def done(response: httpx.Response) -> dict[str, Any]:
+    """The body of an answer that must be a 200."""
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def a_key(service: RunningService, **body: Any) -> dict[str, Any]:
+    """A new API key; the admin's unless `ownerEmail` says otherwise."""
+    return done(service.call("admin/apiKeys/create", {"name": "a key", **body}))
+
+
+def a_user(service: RunningService, email: str, **body: Any) -> dict[str, Any]:
+    """A user, created or changed."""
+    return done(service.call("admin/users/upsert", {"users": [{"email": email, **body}]}))["users"][0]
+
+
+def a_group(service: RunningService, name: str, *members: dict[str, Any], **body: Any) -> dict[str, Any]:
+    """A group of these members, created or changed; the way others refer to it is `group(…)`."""
+    groups = [{"name": name, "members": list(members), **body}]
+    return done(service.call("admin/groups/upsert", {"groups": groups}))["groups"][0]
+
+
+def user(email: str) -> dict[str, Any]:
+    """How a request names a user."""
+    return {"type": "user", "email": email}
+
+
+def group(one: dict[str, Any]) -> dict[str, Any]:
+    """How a request names a group."""
+    return {"type": "group", "id": one["id"]}
+
+
+def organization_id(service: RunningService, *, api_key: str | None = None) -> UUID:
+    """The id of the organization a key belongs to."""
+    return UUID(done(service.call("admin/organization/get", api_key=api_key))["organizationId"])
+
+
+def a_resource(
+    service: RunningService, resource_id: str, *, resource_type: str = "UPLOADED_DOCUMENT", owner: str | None = None
+) -> dict[str, str]:
+    """A resource without contents that nobody but its owner (a principal's id) may read, as requests name it."""
+    organization = organization_id(service)
+
+    async def register() -> None:
+        async with service.runtime.database.transaction(organization) as connection:
+            await register_resource(
+                connection,
+                organization,
+                object_id=uuid7(),
+                resource_type=resource_type,
+                resource_id=resource_id,
+                access=Access(owner_id=UUID(owner) if owner else None),
+            )
+
+    service.run(register())
+    return {"resourceId": resource_id, "resourceType": resource_type}
+
+
+def another_organization(service: RunningService) -> str:
+    """Make a second organization beside the first; returns its admin's API key."""
+    key, organization = mint(API_KEY), uuid7()
+
+    async def create() -> None:
+        async with service.runtime.database.transaction(organization) as connection:
+            await create_organization(
+                connection, organization, name="Other", admin_email="admin@other.test", api_key=key
+            )
+
+    service.run(create())
+    return key.value.get_secret_value()
+
+
+def readers(service: RunningService, resource: dict[str, str], *, page_size: int = 1000, **options: Any) -> list[str]:
+    """Who may read a resource, all pages: groups by name, people by address, in the order given."""
+    body = {"resource": resource, "action": "READ"}
+    found = walk(service, "permissions/listAuthorizedPrincipalsForResource", body, page_size=page_size, **options)
+    return [one.get("email", one["name"]) for one in found]
+
+
+def readable(service: RunningService, email: str | None = None, **body: Any) -> list[str]:
+    """The ids of the resources that somebody (the admin unless an address is given) may read, all pages."""
+    body = {"action": "READ", **({"userEmail": email} if email else {}), **body}
+    return [one["resourceId"] for one in walk(service, "permissions/listAuthorizedResources", body, page_size=1000)]
+
+
+def walk(
+    service: RunningService, operation: str, body: dict[str, Any], *, page_size: int, **options: Any
+) -> list[dict[str, Any]]:
+    """Every item of a paged list."""
+    items: list[dict[str, Any]] = []
+    token: dict[str, str] = {}
+    while True:
+        page = done(service.call(operation, {**body, "pageSize": page_size, **token}, **options))
+        items += next(value for value in page.values() if isinstance(value, list))
+        if "nextPageToken" not in page:
+            return items
+        token = {"pageToken": page["nextPageToken"]}
