@@ -2,6 +2,7 @@
 
 FlowError
 ├── SourceError          the folder, glob or manifest can't be read at all
+│   └── NameUnknownError a group or collection that the run's options name does not exist
 ├── SourceBusyError      another run is working on the same source
 ├── RefusedError         the service refuses the caller: nothing that is retried would go better
 └── ServiceDownError     the service stayed away for longer than the run was told to wait
@@ -18,6 +19,12 @@ class SourceError(FlowError):
     """The source as a whole can't be read: it is missing, not of a known kind, or its header is wrong."""
 
     code = "source_unreadable"
+
+
+class NameUnknownError(SourceError):
+    """No group or collection, or more than one, has this name."""
+
+    code = "name_unknown"
 
 
 class SourceBusyError(FlowError):

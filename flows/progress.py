@@ -4,7 +4,7 @@
 |---|---|---|
 | carrel-plan | markdown | the plan, before anything is sent |
 | carrel-progress | progress | percent of what is to be sent |
-| carrel-counts | table, one row | flows.operations.summary.Summary's members, `phase`, `documentsPerSecond`, `seconds` |
+| carrel-counts | table, one row | the members of operations.summary.Summary, `phase`, `documentsPerSecond`, `seconds` |
 | carrel-failures | table | the quarantine's first rows: place, document, code, reason |
 
 All but the plan are updated in place every two seconds, so that a run of any size leaves four artifacts.
@@ -15,9 +15,8 @@ import contextlib
 import json
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
 from uuid import UUID
 
 import httpx
@@ -31,10 +30,10 @@ from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_rows
 from flows.operations.scan import Scanned
 from flows.operations.summary import Summary, summarize
+from flows.runs import COUNTS, FAILURES, PLAN, PROGRESS
 
 _log = logging.getLogger(__name__)
 
-PLAN, PROGRESS, COUNTS, FAILURES = "carrel-plan", "carrel-progress", "carrel-counts", "carrel-failures"
 _SECONDS = 2.0
 _WINDOW = 8  # updates that the current rate is taken over
 _SHOWN = 200
@@ -139,9 +138,3 @@ def plan_markdown(scanned: Scanned, plan: Plan) -> str:
     for reason, number in scanned.skipped.items():
         lines.append(f"Left out as {reason}: {number} (such as {', '.join(scanned.examples[reason])}).")
     return "\n".join(lines)
-
-
-def table_rows(data: object) -> Sequence[Mapping[str, Any]]:
-    """Return the rows of a table artifact's data."""
-    rows: object = json.loads(data) if isinstance(data, str) else data
-    return rows if isinstance(rows, list) else []  # pyright: ignore[reportUnknownVariableType] - JSON

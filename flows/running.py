@@ -1,31 +1,77 @@
-"""What both flows share: batches as task runs, and a run's end as a Prefect state."""
+"""What both flows share: batches as task runs, followed by artifacts, and a run's end as a Prefect state."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
 
 from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
-from prefect.tasks import Task
 
 from flows.errors import FlowError, ServiceDownError
-from flows.operations.jobs import Job, Outcome, run_batch
+from flows.operations.jobs import Job, Outcome, RunBatches, run_batch
 from flows.progress import Progress
 from flows.settings import FlowSettings
 
 _AT_ONCE = 2  # batches: while one drains its last documents, the other keeps the service busy
 
 
-def _worth_retrying(_task: Task[..., object], _run: object, state: State) -> bool:
-    """A service that stayed away may be back; what else stops a batch would stop it again."""
-    try:
-        state.result(raise_on_failure=True)
-    except ServiceDownError:
-        return True
-    except FlowError:
-        return False
-    except Exception:  # noqa: BLE001 - not ours to judge: a lost worker, a bug in one place
-        return True
-    return False
+def _worth_retrying(_task: object, _run: object, state: State[Any]) -> bool:
+    """A service that stayed away may be back; the other errors of ours would only come again."""
+    error: object = state.data
+    return isinstance(error, ServiceDownError) or not isinstance(error, FlowError)
+
+
+@task(
+    task_run_name="batch-{partition}",
+    retries=3,
+    retry_delay_seconds=[5, 30, 120],
+    retry_condition_fn=_worth_retrying,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+async def send_batch(job: Job, partition: int, concurrency: int) -> int:
+    """Send one batch; what an earlier try has sent is not sent again. Returns the number of documents."""
+    return await run_batch(job, partition, settings=FlowSettings(), concurrency=concurrency)
+
+
+def batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatches:
+    """Return what runs a job's batches as task runs, two at a time, with the settings' concurrency between them."""
+
+    async def run(job: Job) -> None:
+        at_once = min(_AT_ONCE, job.partitions)
+        concurrency = max(1, settings.flows_concurrency // at_once)
+        queue = iter(range(job.partitions))
+
+        async def work() -> None:
+            for partition in queue:
+                await send_batch(job, partition, concurrency)
+
+        workers = [asyncio.create_task(work()) for _ in range(at_once)]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+        progress.phase = "indexing"
+
+    return run
+
+
+def current_run_id() -> UUID:
+    """Return the id of the flow run this is called in."""
+    return UUID(str(flow_run.get_id()))
+
+
+async def concluded(progress: Progress, outcome: Outcome) -> State[dict[str, Any]]:
+    """Publish the last figures and return the run's final state: completed, naming what is in quarantine if anything.
+
+    The state's data are the summary's members.
+    """
+    progress.phase = "done"
+    await progress.publish_summary(outcome.summary)
+    get_run_logger().info(outcome.summary.text())
+    name = "Completed" if not outcome.summary.quarantined else "CompletedWithQuarantine"
+    return Completed(name=name, message=outcome.summary.text(), data=outcome.summary.as_json())

@@ -38,3 +38,17 @@ class FlowSettings(BaseSettings):
     def ledgers(self) -> Path:
         """The folder of the ledgers."""
         return (self.flows_dir or self.data_dir / "flows") / "ledgers"
+
+
+def prefect_environment(settings: FlowSettings) -> dict[str, str]:
+    """Return the environment that Prefect should have: its state in the data folder, no reports to its makers.
+
+    For the Prefect server and for whatever imports Prefect; what is set already should stand.
+    """
+    return {
+        "PREFECT_HOME": str(settings.data_dir / "prefect"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+        "PREFECT_RUNNER_POLL_FREQUENCY": "2",
+    }

@@ -4,6 +4,7 @@ import asyncio
 
 from flows.operations.jobs import (
     Job,
+    OnEnd,
     OnPlan,
     Outcome,
     RunBatches,
@@ -36,13 +37,14 @@ async def upload(
     settings: FlowSettings,
     run_batches: RunBatches | None = None,
     on_plan: OnPlan | None = None,
+    on_end: OnEnd | None = None,
     dry_run: bool = False,
 ) -> Outcome:
     """Bring the catalog to what the source holds; documents the source no longer has are left alone.
 
-    `on_plan` hears the plan before anything is sent; `run_batches` does the batches (by default in turn, here);
-    `dry_run` ends with the plan. Raises SourceError, SourceBusyError, RefusedError or ServiceDownError; whatever was
-    done is kept and the next run goes on from there.
+    `on_plan` hears the plan before anything is sent, `on_end` the end while the ledger is open; `run_batches` does the
+    batches (by default in turn, here); `dry_run` ends with the plan. Raises SourceError, SourceBusyError, RefusedError
+    or ServiceDownError; whatever was done is kept and the next run goes on from there.
     """
     watch = Stopwatch()
     async with open_client(settings) as client:
@@ -73,4 +75,6 @@ async def upload(
                 if options.wait_for_index:
                     await settle(client, ledger, patience=patience)
                 ledger.finish()
+            if on_end is not None:
+                await on_end()
             return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.path)

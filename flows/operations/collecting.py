@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 
 from carrel import AsyncCarrel
-from flows.errors import SourceError
 from flows.operations.documents import Defaults, SourceDocument
 from flows.operations.jobs import (
     Job,
+    OnEnd,
     OnPlan,
     Outcome,
     RunBatches,
@@ -44,6 +44,7 @@ async def add_to_collection(
     settings: FlowSettings,
     run_batches: RunBatches | None = None,
     on_plan: OnPlan | None = None,
+    on_end: OnEnd | None = None,
 ) -> Outcome:
     """Add every document that the source names, by its external id, to the collection; no file is read or sent.
 
@@ -53,10 +54,7 @@ async def add_to_collection(
     async with open_client(settings) as client:
         patience = patience_of(client, settings)
         names = names_of(client, patience=patience)
-        try:
-            collection = await names.id_of("collection", options.collection)
-        except LookupError as exc:
-            raise SourceError(str(exc.args[0])) from exc
+        collection = await names.id_of("collection", options.collection)
         defaults = Defaults(metadata=options.metadata, hidden=options.hidden)
         with collection_ledger(source, collection, settings=settings) as ledger:
             await asyncio.to_thread(ledger.begin)
@@ -72,6 +70,8 @@ async def add_to_collection(
             if options.wait_for_index:
                 await settle(client, ledger, patience=patience)
             ledger.finish()
+            if on_end is not None:
+                await on_end()
             return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.path)
 
 

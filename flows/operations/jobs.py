@@ -42,6 +42,7 @@ class Outcome:
 
 
 RunBatches = Callable[[Job], Awaitable[None]]
+OnEnd = Callable[[], Awaitable[None]]
 OnPlan = Callable[[Ledger, Scanned, Plan], Awaitable[None]]
 
 

@@ -121,6 +121,24 @@ class Ledger(Store):
                 (self.run_key, time.time(), os.getpid(), self.scan),
             )
 
+    @classmethod
+    def watch(cls, path: Path, *, process: int) -> Self | None:
+        """Open the ledger of the run that a process has begun, to read; None as long as it has not."""
+        if not path.exists():
+            return None
+        ledger = cls(path)
+        rows = ledger.rows("SELECT run_key FROM runs WHERE process = ? AND finished_at IS NULL", (process,))
+        if not rows:
+            ledger.close()
+            return None
+        ledger.run_key = str(rows[0][0])
+        return ledger
+
+    def join_latest(self) -> None:
+        """Read the run that was begun last."""
+        rows = self.rows("SELECT run_key FROM runs ORDER BY started_at DESC LIMIT 1")
+        self.run_key = str(rows[0][0]) if rows else ""
+
     def finish(self) -> None:
         """Mark the run finished: the next one begins anew."""
         with self.transaction() as connection:
@@ -310,7 +328,7 @@ class Ledger(Store):
             " ORDER BY part, number, external_id LIMIT ?2",
             (self.run_key, limit),
         )
-        return [Failure(str(place), key and str(key), str(code), str(text)) for place, key, code, text in rows]
+        return [Failure(*row) for row in rows]  # pyright: ignore[reportArgumentType] - the columns' types
 
 
 _EXCUSES: Mapping[object, tuple[str | None, str | None]] = {

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from carrel import AsyncCarrel
 from carrel.errors import PermissionDeniedError
+from flows.errors import NameUnknownError
 from flows.operations.documents import Problem, SourceDocument
 from flows.operations.patience import Patience
 
@@ -31,14 +32,14 @@ class Names:
             if access is not None and access.groups:
                 groups = [await self.id_of("group", group) for group in access.groups]
                 access = replace(access, groups=tuple(sorted(set(groups))))
-        except LookupError as exc:
-            return Problem(document.place, "name_unknown", str(exc.args[0]), document.external_id)
+        except NameUnknownError as exc:
+            return Problem(document.place, exc.code, str(exc), document.external_id)
         return replace(document, access=access, collection=collection)
 
     async def id_of(self, kind: str, name: str) -> str:
         """Return the id of the group or collection (`kind`) of this name; an id is returned as it is.
 
-        Raises LookupError for a name that nothing, or more than one thing, has.
+        Raises NameUnknownError for a name that nothing, or more than one thing, has.
         """
         if _is_id(name):
             return name.lower()
@@ -49,7 +50,7 @@ class Names:
             return next(iter(found))
         what = f"no {kind} is named" if not found else f"more than one {kind} is named"
         msg = f"{what.capitalize()} {name!r}. Give its id, or create it first."
-        raise LookupError(msg)
+        raise NameUnknownError(msg)
 
 
 def names_of(client: AsyncCarrel, *, patience: Patience) -> Names:
@@ -62,7 +63,7 @@ def names_of(client: AsyncCarrel, *, patience: Patience) -> Names:
                 found += [(name, str(group.id)) for name in (group.name, group.external_id) if name]
         except PermissionDeniedError as exc:
             msg = "Only an admin's key can look groups up by name. Give their ids, or use such a key."
-            raise LookupError(msg) from exc
+            raise NameUnknownError(msg) from exc
         return found
 
     async def collections() -> list[tuple[str, str]]:

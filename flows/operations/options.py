@@ -10,13 +10,13 @@ class UploadOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    collection: str | None = Field(None, description="Name or id of a collection to add every document to.")
-    allowed_users: list[str] | None = Field(None, description="Email addresses of who may read the documents.")
-    allowed_groups: list[str] | None = Field(None, description="Names or ids of groups who may read the documents.")
-    internal_public: bool | None = Field(None, description="Everybody in the organization may read the documents.")
+    collection: str | None = Field(default=None, description="Name or id of a collection to add every document to.")
+    allowed_users: list[str] | None = Field(default=None, description="Email addresses of who may read.")
+    allowed_groups: list[str] | None = Field(default=None, description="Names or ids of groups who may read.")
+    internal_public: bool | None = Field(default=None, description="Everybody in the organization may read.")
     metadata: dict[str, str] = Field(default_factory=dict, description="Custom metadata of every document.")
     hidden: bool = Field(default=False, description="Also send files and folders whose name begins with a dot.")
-    upload_as_user_email: str | None = Field(None, description="The user to upload as; the key must allow it.")
+    upload_as_user_email: str | None = Field(default=None, description="The user to upload as; the key must allow it.")
     retry_refused: bool = Field(default=False, description="Send what was refused before and is still the same.")
     wait_for_index: bool = Field(default=True, description="End only when what was sent can be searched.")
 

@@ -1,0 +1,56 @@
+"""Serving the flows: deployments that others can start, run as processes of this machine."""
+
+from datetime import timedelta
+
+from prefect import aserve
+from prefect.automations import Automation
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import StateType
+from prefect.events.actions import ChangeFlowRunState
+from prefect.events.schemas.automations import EventTrigger, Posture
+from prefect.events.schemas.events import ResourceSpecification
+from prefect.types.entrypoint import EntrypointType
+
+from flows.bulk_upload import bulk_upload
+from flows.collection_add import collection_add
+from flows.runs import DEPLOYMENT
+
+_LOST = "carrel: end runs that have gone silent"
+_SILENCE = timedelta(seconds=120)  # four heartbeats
+
+
+async def serve_flows(*, limit: int = 4) -> None:
+    """Offer both flows as deployments named `carrel` and run what is started, at most `limit` at a time, until stopped.
+
+    Runs on different sources go side by side; a second one on the same source stops at once and says why.
+    """
+    await _watch_for_lost_runs()
+    deployments = [
+        await flow.ato_deployment(DEPLOYMENT, entrypoint_type=EntrypointType.MODULE_PATH)
+        for flow in (bulk_upload, collection_add)
+    ]
+    await aserve(*deployments, limit=limit, print_starting_message=False)
+
+
+async def _watch_for_lost_runs() -> None:
+    """A run whose machine died sends no heartbeat any more; it is then marked crashed, and not shown as running."""
+    async with get_client() as client:
+        if await client.read_automations_by_name(_LOST):
+            return
+    crash = ChangeFlowRunState(
+        name=None, state=StateType.CRASHED, message="The run has sent no heartbeat for two minutes.", force=False
+    )
+    ends = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
+    await Automation(
+        name=_LOST,
+        trigger=EventTrigger(
+            after={"prefect.flow-run.heartbeat"},
+            expect={"prefect.flow-run.heartbeat", "prefect.flow-run.CompletedWithQuarantine", *ends},
+            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=_SILENCE,
+        ),
+        actions=[crash],
+    ).acreate()
