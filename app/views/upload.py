@@ -124,7 +124,7 @@ def show_run(status: RunStatus) -> None:
             st.markdown(status.plan)
     if status.failures:
         st.subheader("Not loaded")
-        st.dataframe(status.failures, width="stretch", hide_index=True)
+        st.dataframe(status.failures, hide_index=True)  # pyright: ignore[reportUnknownMemberType] - Streamlit's type
 
 
 def numbers(counts: Summary) -> list[tuple[str, int]]:
@@ -176,7 +176,8 @@ def page() -> None:
     if source is None:
         st.caption(
             "PDF, Word, PowerPoint, Excel, CSV, HTML, Markdown, text, JSON and mail. What is already loaded and "
-            "unchanged is not sent again; what can't be read is listed with its reason and stops nothing."
+            "unchanged is not sent again; a file with the name of one loaded before becomes its next version; what can't be "
+            "read is listed with its reason and stops nothing."
         )
 
 
