@@ -8,8 +8,10 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from service import errors
+from service import errors, operations
+from service.edge import Edge
 from service.logs import logger
+from service.metrics import Metrics
 from service.routing import Router
 from service.runtime import Runtime, open_runtime
 from service.settings import Settings
@@ -21,7 +23,10 @@ def create_app(runtime: Runtime) -> FastAPI:
     """Assemble the application around a runtime that is already open."""
     app = FastAPI(title="Carrel", version="0.1.0", docs_url=None, redoc_url=None)
     app.state.runtime = runtime
+    app.state.metrics = Metrics(runtime)
+    app.add_middleware(Edge, metrics=app.state.metrics)
     errors.install(app)
+    app.include_router(operations.router)
     api = Router(prefix="/api/v0")
     for domain in DOMAINS:
         name = f"service.{domain}.endpoints"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MEBIBYTE = 1024 * 1024
@@ -21,47 +21,63 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CARREL_", frozen=True, extra="ignore", env_ignore_empty=True)
 
-    host: str = Field("127.0.0.1", description="Address to listen on.")
-    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     data_dir: Path = Field(
         default_factory=default_data_dir, description="Folder of all state: database, files, model, secret key."
     )
     database_url: SecretStr | None = Field(
-        None, description="An outside PostgreSQL with pgvector instead of the embedded one; its user migrates."
+        default=None, description="An outside PostgreSQL with pgvector instead of the embedded one; its user migrates."
     )
-    database_pool_size: int = Field(10, ge=1, le=1000, description="Most database connections of one process.")
-    bootstrap_admin_email: str | None = Field(None, description="On an empty database: the first admin's address.")
-    bootstrap_admin_password: SecretStr | None = Field(None, description="The first admin's password.")
+    database_pool_size: int = Field(default=10, ge=1, le=1000, description="Most database connections of one process.")
+    bootstrap_admin_email: str | None = Field(
+        default=None, description="On an empty database: the first admin's address."
+    )
+    bootstrap_admin_password: SecretStr | None = Field(default=None, description="The first admin's password.")
     bootstrap_api_key: SecretStr | None = Field(
-        None, description="The first admin's API key (svc_key_ and at least 32 characters), which may act for users."
+        default=None,
+        description="The first admin's API key (svc_key_ and at least 32 characters), which may act for users.",
     )
-    public_url: str | None = Field(None, description="The address callers use; the OAuth issuer.")
+    public_url: str | None = Field(default=None, description="The address callers use; the OAuth issuer.")
     secret_key: SecretStr | None = Field(
-        None, description="Key of stored URIs and page tokens; made and kept in the data folder when absent."
+        default=None, description="Key of stored URIs and page tokens; made and kept in the data folder when absent."
     )
     files_url: str | None = Field(
-        None, description="Where files lie (file:, s3:, gs:, az:); by default the data folder."
+        default=None, description="Where files lie (file:, s3:, gs:, az:); by default the data folder."
     )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Addresses whose X-Forwarded-For is believed."
+        default=(), description="Addresses whose X-Forwarded-For is believed."
     )
 
-    max_upload_bytes: int = Field(100 * MEBIBYTE, ge=1, description="Largest file taken, in bytes.")
-    max_json_bytes: int = Field(32 * MEBIBYTE, ge=1024, description="Largest JSON body taken, in bytes.")
-    request_seconds: float = Field(30.0, gt=0, description="Longest a single SQL statement of a request may take.")
+    max_upload_bytes: int = Field(default=100 * MEBIBYTE, ge=1, description="Largest file taken, in bytes.")
+    max_json_bytes: int = Field(default=32 * MEBIBYTE, ge=1024, description="Largest JSON body taken, in bytes.")
+    request_seconds: float = Field(
+        default=30.0, gt=0, description="Longest a single SQL statement of a request may take."
+    )
 
-    embeddings_url: str | None = Field(None, description="An OpenAI-compatible endpoint instead of the local model.")
-    embeddings_api_key: SecretStr | None = Field(None, description="The key for that endpoint.")
-    embeddings_model: str | None = Field(None, description="The model's name at that endpoint.")
-    embeddings_dimensions: int | None = Field(None, ge=1, le=4000, description="The length of its vectors.")
-    embeddings_precision: Literal["fp32", "int8"] = Field("fp32", description="Arithmetic of the local model.")
+    embeddings_url: str | None = Field(
+        default=None, description="An OpenAI-compatible endpoint instead of the local model."
+    )
+    embeddings_api_key: SecretStr | None = Field(default=None, description="The key for that endpoint.")
+    embeddings_model: str | None = Field(default=None, description="The model's name at that endpoint.")
+    embeddings_dimensions: int | None = Field(default=None, ge=1, le=4000, description="The length of its vectors.")
+    embeddings_precision: Literal["fp32", "int8"] = Field(default="fp32", description="Arithmetic of the local model.")
     inline_indexing_seconds: float = Field(
-        20.0, ge=0, description="How long an upload waits for its indexing before it goes on in the background."
+        default=20.0, ge=0, description="How long an upload waits for its indexing before it goes on in the background."
     )
 
-    extraction_workers: int = Field(2, ge=1, le=64, description="Processes that read files.")
-    extraction_seconds: float = Field(60.0, gt=0, description="Longest one file may take to read.")
-    extraction_memory_bytes: int = Field(1024 * MEBIBYTE, ge=64 * MEBIBYTE, description="Most memory of one reader.")
+    extraction_workers: int = Field(default=2, ge=1, le=64, description="Processes that read files.")
+    extraction_seconds: float = Field(default=60.0, gt=0, description="Longest one file may take to read.")
+    extraction_memory_bytes: int = Field(
+        default=1024 * MEBIBYTE, ge=64 * MEBIBYTE, description="Most memory of one reader."
+    )
 
-    sweep_seconds: float = Field(10.0, gt=0, description="How often work that a crash left is looked for.")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="The least level logged.")
+    sweep_seconds: float = Field(default=10.0, gt=0, description="How often work that a crash left is looked for.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", description="The least level logged."
+    )
+
+    @field_validator("trusted_proxies", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

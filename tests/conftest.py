@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.databases import TestDatabases
 from tests.harness.loops import LoopThread
+from tests.harness.processes import ServiceProcess
 from tests.harness.services import RunningService, ServiceHarness, SharedParts, bootstrap_template
 
 
@@ -59,3 +60,19 @@ def make_service(service_harness: ServiceHarness) -> Iterator[Callable[..., Runn
 def service(make_service: Callable[..., RunningService]) -> RunningService:
     """The service, running, with its bootstrap admin and nothing else."""
     return make_service()
+
+
+@pytest.fixture
+def service_process() -> Iterator[Callable[..., ServiceProcess]]:
+    """Start `python -m service` on a folder of its own: `service_process(CARREL_LOG_LEVEL="DEBUG")`; ends after it."""
+    made: list[ServiceProcess] = []
+
+    def make(**environment: str) -> ServiceProcess:
+        process = ServiceProcess(**environment)
+        made.append(process)
+        process.start()
+        return process
+
+    yield make
+    for process in made:
+        process.close()

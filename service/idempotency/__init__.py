@@ -1,0 +1,104 @@
+"""`Idempotency-Key`: a request sent twice is done once, and answered the same.
+
+`@idempotent` goes between the route's decorator and an endpoint that returns a wire model and does its work in the
+request's transaction (`ConnectionDep`). The response is kept in that same transaction, so that there is never work
+without its kept response, nor the other way round. By then the caller has been authenticated, its right to call the
+endpoint checked, and the body validated. Errors are not kept: the same key may try again.
+"""
+
+import functools
+import hashlib
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
+
+from fastapi import Depends, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.dependencies import CallerDep, ConnectionDep
+from service.errors import BadRequest, Conflict
+from service.idempotency import queries
+from service.idempotency.queries import Kept, Key
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+KEY_SHAPE = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
+PARAMETER = "idempotency"
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result", bound=BaseModel)
+Endpoint = Callable[Parameters, Awaitable[Result]]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One request that carries a key (or none), in its transaction."""
+
+    request: Request
+    connection: AsyncConnection
+    key: Key | None
+
+    async def digest(self) -> bytes:
+        """Return the SHA-256 of what is asked for: the endpoint and the body's bytes."""
+        return hashlib.sha256(self.request.url.path.encode() + b"\n" + await self.request.body()).digest()
+
+
+async def current_attempt(request: Request, caller: CallerDep, connection: ConnectionDep) -> Attempt:
+    """Read the request's key; 400 for one that isn't 1 to 255 visible ASCII characters."""
+    value = request.headers.get(HEADER)
+    if value is None:
+        return Attempt(request, connection, None)
+    if not KEY_SHAPE.fullmatch(value):
+        raise BadRequest(f"{HEADER} is 1 to 255 visible ASCII characters.", code="invalid_idempotency_key")
+    key = Key(organization_id=caller.organization_id, principal_id=caller.principal_id, value=value)
+    return Attempt(request, connection, key)
+
+
+def idempotent(endpoint: Endpoint[Parameters, Result]) -> Endpoint[Parameters, Result]:
+    """Do what is sent again with the same key once, and replay its response for 24 hours."""
+    return _once(endpoint, shows_secret=False)
+
+
+def idempotent_secret(endpoint: Endpoint[Parameters, Result]) -> Endpoint[Parameters, Result]:
+    """The same for a response that shows a secret: it is not kept, and its replay is 409 `already_done`."""
+    return _once(endpoint, shows_secret=True)
+
+
+def _once(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endpoint[Parameters, Result]:
+    @functools.wraps(endpoint)
+    async def once(*args: Any, **kwargs: Any) -> Any:
+        attempt = cast("Attempt", kwargs.pop(PARAMETER))
+        if attempt.key is None:
+            return await endpoint(*args, **kwargs)
+        digest = await attempt.digest()
+        if kept := await queries.claim(attempt.connection, attempt.key, request_digest=digest):
+            return _replay(kept, digest)
+        result = await endpoint(*args, **kwargs)
+        body = result.model_dump_json(by_alias=True, exclude_none=True).encode()
+        if not shows_secret:
+            await queries.keep(attempt.connection, attempt.key, body=body)
+        return Response(body, media_type="application/json")
+
+    # FastAPI reads this signature: the endpoint's, and one more dependency.
+    signature = inspect.signature(endpoint, eval_str=True)
+    more = inspect.Parameter(
+        PARAMETER, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[Attempt, Depends(current_attempt)]
+    )
+    parameters = [*signature.parameters.values(), more]
+    once.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
+    return once
+
+
+def _replay(kept: Kept, digest: bytes) -> Response:
+    if kept.request_digest != digest:
+        raise Conflict(f"This {HEADER} was used for another request. Use a new one.", code="idempotency_key_reused")
+    if kept.body is None:
+        raise Conflict(
+            "This was done before, and its response showed a secret, once. Make a new one if it is lost.",
+            code="already_done",
+        )
+    return Response(kept.body, media_type="application/json", headers={REPLAYED: "true"})

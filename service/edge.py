@@ -1,0 +1,83 @@
+"""The outermost layer of every request: its id, its log line, its metrics, and the last answer when all else fails."""
+
+import time
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.errors import ServiceError, error_response, internal_error
+from service.logs import begin_request, logger
+from service.metrics import UNKNOWN_ROUTE, Metrics
+
+MOST_HEADER_BYTES = 64 * 1024
+CLIENT_GONE = 499
+KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Edge:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http":
+            await Exchange(self._app, self._metrics, scope=scope, send=send).answer(receive)
+        else:
+            await self._app(scope, receive, send)
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, scope: Scope, send: Send) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._scope = scope
+        self._send = send
+        self._status = 0
+        self._headers = Headers(scope=scope)
+        self._request_id = begin_request(self._headers.get("x-request-id"))
+
+    async def answer(self, receive: Receive) -> None:
+        """Pass the request on; whatever happens, it is answered, logged and counted."""
+        started = time.perf_counter()
+        with self._metrics.in_flight.track_inprogress():
+            try:
+                await self._pass_on(receive)
+            except ClientDisconnect:
+                self._status = CLIENT_GONE
+            except Exception:  # noqa: BLE001 - the last place where a defect can become an answer
+                logger.exception("request_failed")
+                await self._answer_with(internal_error(), receive)
+            finally:
+                self._note(time.perf_counter() - started)
+
+    async def _pass_on(self, receive: Receive) -> None:
+        if sum(len(name) + len(value) for name, value in self._headers.raw) > MOST_HEADER_BYTES:
+            refusal = ServiceError("The request's headers are too large.", code="headers_too_large", status=431)
+            await self._answer_with(refusal, receive)
+        else:
+            await self._app(self._scope, receive, self._send_marked)
+
+    async def _answer_with(self, error: ServiceError, receive: Receive) -> None:
+        if not self._status:
+            await error_response(error)(self._scope, receive, self._send_marked)
+
+    async def _send_marked(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self._request_id
+            headers["X-Content-Type-Options"] = "nosniff"
+            headers.setdefault("Cache-Control", "no-store")
+        await self._send(message)
+
+    def _note(self, seconds: float) -> None:
+        route = getattr(self._scope.get("route"), "path", UNKNOWN_ROUTE)
+        method = self._scope["method"] if self._scope["method"] in KNOWN_METHODS else "other"
+        self._metrics.count(route=route, method=method, status=self._status, seconds=seconds)
+        logger.info("request", route=route, method=method, status=self._status, milliseconds=round(seconds * 1000, 1))

@@ -1,0 +1,38 @@
+"""What operators ask: is it alive, can it serve, how is it doing. None of it needs a credential."""
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.dependencies import RuntimeDep
+from service.errors import database_away, error_response
+
+READY_SECONDS = 3
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/healthz")
+async def healthz() -> dict[str, str]:
+    """Tell that the process is alive."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz")
+async def readyz(runtime: RuntimeDep) -> JSONResponse:
+    """Tell whether the service can serve: 200, or 503 while the database is away."""
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            await runtime.database.ping()
+    except (SQLAlchemyError, TimeoutError):
+        return error_response(database_away())
+    return JSONResponse({"status": "ready"})
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """Give Prometheus the counts since the start."""
+    return Response(request.app.state.metrics.render(), media_type=CONTENT_TYPE_LATEST)

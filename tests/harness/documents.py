@@ -1,0 +1,135 @@
+"""What tests of the catalog do again and again: upload text as somebody, ask what is there, look for leftovers."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.harness.services import RunningService
+
+DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+
+
+def add_users(service: RunningService, *emails: str) -> None:
+    """Create users."""
+    answer = service.call("admin/users/upsert", {"users": [{"email": email, "name": email} for email in emails]})
+    assert answer.status_code == 200, answer.text
+
+
+def add_group(service: RunningService, name: str, *emails: str) -> str:
+    """Create a group of these users and return its id."""
+    members = [{"type": "user", "email": email} for email in emails]
+    answer = service.call("admin/groups/upsert", {"groups": [{"name": name, "members": members}]})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["groups"][0]["id"]
+
+
+def upload(
+    service: RunningService,
+    external_id: str,
+    content: bytes | str = "The ferry leaves at noon.",
+    *,
+    file_name: str = "notes.txt",
+    as_user: str | None = None,
+    **parts: str,
+) -> httpx.Response:
+    """Upload a file under an external id; further parts by their wire names."""
+    data = {"documentExternalId": external_id, **parts}
+    if as_user is not None:
+        data["uploadAsUserEmail"] = as_user
+    body = content.encode() if isinstance(content, str) else content
+    return service.http.post("/api/v0/catalog/uploadFile", data=data, files={"file": (file_name, body)})
+
+
+def uploaded(service: RunningService, external_id: str, *args: Any, **options: Any) -> dict[str, Any]:
+    """Upload, and expect it to work."""
+    return ok(upload(service, external_id, *args, **options))
+
+
+def ok(response: httpx.Response) -> dict[str, Any]:
+    """Return the answer's JSON, which is a success."""
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def refused(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """Return the error, which is this one."""
+    assert response.status_code == status, response.text
+    error = response.json()["error"]
+    assert error["code"] == code, error
+    return error
+
+
+def get_document(service: RunningService, document_id: str, *, as_user: str | None = None) -> dict[str, Any]:
+    """Return what getDocument shows."""
+    return ok(service.call("catalog/getDocument", _acting({"documentId": document_id}, as_user)))
+
+
+def list_documents(service: RunningService, *, as_user: str | None = None, **filters: Any) -> list[str]:
+    """Return the external ids that listDocuments gives, page by page."""
+    found: list[str] = []
+    body = _acting(filters, as_user)
+    while True:
+        page = ok(service.call("catalog/listDocuments", body))
+        found += [document["documentExternalId"] for document in page["documents"]]
+        if "nextPageToken" not in page:
+            return found
+        body = {**body, "pageToken": page["nextPageToken"]}
+
+
+def chunks(service: RunningService, document_id: str, collection_id: str | None = None) -> list[str]:
+    """Return the texts of a document's chunks in reading order."""
+    body: dict[str, Any] = {"documentId": document_id, "pageSize": 1000}
+    if collection_id:
+        body["documentCollectionId"] = collection_id
+    return [chunk["text"] for chunk in ok(service.call("documentCollections/getDocumentChunks", body))["chunks"]]
+
+
+def search(service: RunningService, query: str, *, as_user: str | None = None) -> list[str]:
+    """Return the names of the documents the catalog's search finds."""
+    body = _acting({"searchQuery": query}, as_user)
+    return [result["documentName"] for result in ok(service.call("search/searchDocumentCatalog", body))["results"]]
+
+
+def create_collection(service: RunningService, name: str, *, as_user: str | None = None, **fields: str) -> str:
+    """Create a collection with fields (name=TYPE) and return its id."""
+    schema = {"fields": [{"name": field, "type": kind} for field, kind in fields.items()]}
+    body = _acting({"collectionName": name, "customMetadataSchema": schema}, as_user)
+    return ok(service.call("documentCollections/createDocumentCollection", body))["documentCollectionId"]
+
+
+def add_to_collection(
+    service: RunningService,
+    document_id: str,
+    collection_id: str,
+    *,
+    as_user: str | None = None,
+    operation: str = "addDocumentToCollection",
+    **members: Any,
+) -> httpx.Response:
+    """Add a document to a collection (or reindex or remove it there, by `operation`)."""
+    body = {"documentId": document_id, "documentCollectionId": collection_id, **members}
+    if operation == "addDocumentToCollection":
+        body.setdefault("customMetadata", {})
+    return service.call(f"documentCollections/{operation}", _acting(body, as_user))
+
+
+def embedded(service: RunningService) -> int:
+    """Return how many texts the service has embedded so far."""
+    return service.runtime.embedders.texts_embedded
+
+
+def stored_files(service: RunningService) -> list[Path]:
+    """Return the files in the store and the ones on their way in."""
+    folder = service.settings.data_dir
+    return [path for part in ("files", "uploads") for path in (folder / part).rglob("*") if path.is_file()]
+
+
+def assert_nothing_stored(service: RunningService) -> None:
+    """No document, no file, no half of one."""
+    assert list_documents(service) == []
+    assert stored_files(service) == []
+
+
+def _acting(body: dict[str, Any], user: str | None) -> dict[str, Any]:
+    return body if user is None else {**body, "userEmail": user}
