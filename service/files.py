@@ -9,13 +9,12 @@ import errno
 import os
 from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
-from typing_extensions import Buffer
 
 from service.errors import Unavailable
 
@@ -84,7 +83,7 @@ def storage_full(error: OSError) -> Unavailable | None:
     return _full() if error.errno in _FULL else None
 
 
-async def _pieces(stream: AsyncIterable[Buffer]) -> AsyncIterator[bytes]:
+async def _pieces(stream: AsyncIterable[Any]) -> AsyncIterator[bytes]:
     async for piece in stream:
         yield bytes(piece)
 

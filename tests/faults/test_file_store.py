@@ -1,0 +1,132 @@
+"""Files are kept by content: whole or not at all, however many put them and whatever the disk says."""
+
+import asyncio
+import hashlib
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.errors import Unavailable
+from service.files import FileStore
+
+SMALL = 40_000
+LARGE = 12 << 20
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store in a folder that isn't there yet, with a blank in its name."""
+    return FileStore.from_url((tmp_path / "the store").as_uri())
+
+
+def made(folder: Path, size: int) -> tuple[Path, bytes]:
+    """Return a file of random content and its hash."""
+    path = folder / f"source-{size}"
+    path.write_bytes(os.urandom(size))
+    return path, hashlib.sha256(path.read_bytes()).digest()
+
+
+def objects(folder: Path) -> list[Path]:
+    """Return every file in the store's folder, temporary ones too."""
+    return [path for path in (folder / "the store").rglob("*") if path.is_file()]
+
+
+async def read(store: FileStore, sha256: bytes) -> bytes:
+    """Return a whole file."""
+    return b"".join([piece async for piece in await store.stream(sha256)])
+
+
+@pytest.mark.parametrize("size", [0, SMALL, LARGE])
+async def test_what_is_put_can_be_read(store, tmp_path, size):
+    """Every byte comes back, and the source is left alone."""
+    path, sha256 = made(tmp_path, size)
+    assert not await store.exists(sha256)
+    await store.put(path, sha256)
+    assert await store.exists(sha256)
+    assert hashlib.sha256(await read(store, sha256)).digest() == sha256
+    assert path.stat().st_size == size
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+async def test_the_same_content_many_times_at_once_is_one_object(store, tmp_path, size):
+    """Two uploads of one file meet without an error, and a reader beside them sees it whole."""
+    path, sha256 = made(tmp_path, size)
+    await store.put(path, sha256)
+
+    async def read_often() -> None:
+        for _ in range(10):
+            assert hashlib.sha256(await read(store, sha256)).digest() == sha256
+
+    await asyncio.gather(read_often(), *(store.put(path, sha256) for _ in range(20)))
+    assert len(objects(tmp_path)) == 1
+
+
+async def test_a_file_that_is_gone_is_503_before_the_first_byte(store):
+    """What the database knows and the store doesn't is an outage, told before a response begins."""
+    with pytest.raises(Unavailable) as caught:
+        await store.stream(b"x" * 32)
+    assert caught.value.code == "file_unavailable"
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+async def test_a_full_disk_leaves_nothing_half_there(store, tmp_path, size):
+    """Without space the answer is storage_full, and not a byte of the file stays; later it can be put."""
+    path, sha256 = made(tmp_path, size)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL // 2, hard))
+    try:
+        with pytest.raises(Unavailable) as caught:
+            await store.put(path, sha256)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.code == "storage_full"
+    assert objects(tmp_path) == []
+    await store.put(path, sha256)
+    assert await store.exists(sha256)
+
+
+async def test_a_really_full_disk(tmp_path):
+    """The same on a file system that has no space left, where the tests may mount one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(  # noqa: S603, ASYNC221 - fixed words; nothing else runs on this loop
+        ["/bin/mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("only root may mount a file system")
+    try:
+        full = FileStore.from_url((disk / "the store").as_uri())
+        path, sha256 = made(tmp_path, LARGE)
+        with pytest.raises(Unavailable) as caught:
+            await full.put(path, sha256)
+        assert caught.value.code == "storage_full"
+        assert objects(disk) == []
+    finally:
+        subprocess.run(["/bin/umount", str(disk)], check=True)  # noqa: S603, ASYNC221 - see above
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_kill_while_putting_never_shows_half_a_file(tmp_path, attempt):
+    """Killed at any moment, the store has the whole object or none under its name."""
+    path, sha256 = made(tmp_path, LARGE)
+    program = (
+        "import asyncio, sys; from pathlib import Path; from service.files import FileStore\n"
+        "store = FileStore.from_url(sys.argv[1]); print('ready', flush=True)\n"
+        "asyncio.run(store.put(Path(sys.argv[2]), bytes.fromhex(sys.argv[3])))"
+    )
+    url = (tmp_path / "the store").as_uri()
+    with subprocess.Popen(  # noqa: S603 - our own interpreter and program
+        [sys.executable, "-c", program, url, str(path), sha256.hex()], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.002 + 0.004 * attempt)
+        process.kill()
+    name = sha256.hex()
+    found = [each for each in objects(tmp_path) if each.name == name]
+    assert all(hashlib.sha256(each.read_bytes()).digest() == sha256 for each in found)

@@ -1,0 +1,306 @@
+"""Receiving files over a real server: limits, malformed bodies, senders that vanish, disks that are full."""
+
+import asyncio
+import hashlib
+import os
+import resource
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+import uvicorn
+from fastapi import FastAPI, Request
+
+from service import errors
+from service.multipart import receive, remove_leftovers
+
+LIMIT = 8 << 20
+FIELDS = frozenset({"documentExternalId", "customMetadata"})
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Endpoint:
+    """One upload endpoint behind a real uvicorn; `received` counts the forms that came whole."""
+
+    def __init__(self, folder, limit: int = LIMIT) -> None:
+        self.folder = folder
+        self.received = 0
+        self.entered = 0
+        app = FastAPI()
+        errors.install(app)
+
+        @app.post("/upload")
+        async def upload(request: Request) -> dict[str, object]:
+            self.entered += 1
+            async with receive(
+                request, folder=folder, file_part="file", max_file_bytes=limit, allowed=FIELDS
+            ) as received:
+                self.received += 1
+                on_disk = await asyncio.to_thread(hash_of, received.file.path)
+                return {
+                    "fields": received.fields,
+                    "name": received.file.name,
+                    "size": received.file.size,
+                    "sha256": received.file.sha256.hex(),
+                    "onDisk": on_disk,
+                }
+
+        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="off"))
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/upload"
+        self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
+
+    def left(self) -> list[str]:
+        """Return what lies in the folder, after giving a removal that is under way a moment."""
+        for _ in range(100):
+            names = [path.name for path in self.folder.iterdir()]
+            if not names:
+                break
+            time.sleep(0.02)
+        return names
+
+
+@pytest.fixture
+def endpoint(tmp_path):
+    """An endpoint that takes at most 8 MB."""
+    made = Endpoint(tmp_path)
+    made.thread.start()
+    while not made.server.started:
+        time.sleep(0.01)
+    yield made
+    made.server.should_exit = True
+    made.thread.join()
+    made.socket.close()
+
+
+def post(endpoint: Endpoint, body: bytes, content_type: str = "multipart/form-data; boundary=B") -> httpx.Response:
+    """Send a body as it is."""
+    return httpx.post(endpoint.url, content=body, headers={"Content-Type": content_type}, timeout=60)
+
+
+def part(disposition: bytes, content: bytes = b"words", *headers: bytes) -> bytes:
+    """One part of a body with the boundary B."""
+    lines = [b"--B", b"Content-Disposition: form-data; " + disposition, *headers, b"", content]
+    return b"\r\n".join(lines) + b"\r\n"
+
+
+FILE = part(b'name="file"; filename="a.md"')
+END = b"--B--\r\n"
+
+
+@pytest.mark.parametrize("size", [0, 1, 5_000, (1 << 20) + 7, LIMIT])
+def test_a_file_arrives_as_it_was_sent(endpoint, size):
+    """Size, SHA-256, fields and name are told right, and nothing stays in the folder."""
+    content = os.urandom(size)
+    answer = httpx.post(
+        endpoint.url,
+        files={"file": ("🍐 plan.md", content)},
+        data={"documentExternalId": "ä-1", "customMetadata": "{}"},
+    )
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert found["fields"] == {"documentExternalId": "ä-1", "customMetadata": "{}"}
+    assert (found["name"], found["size"]) == ("🍐 plan.md", size)
+    assert found["sha256"] == found["onDisk"] == hashlib.sha256(content).hexdigest()
+    assert endpoint.left() == []
+
+
+def test_content_that_looks_like_a_boundary_arrives_whole(endpoint):
+    """Only the boundary itself ends a part, wherever the chunks are cut."""
+    content = b"\r\n--B\r--B\n--BC\r\n--" * 10_000
+    body = part(b'name="file"; filename="a.md"', content.replace(b"\r\n--B\r", b"\r\n--A\r")) + END
+    answer = post(endpoint, body.replace(b"\r\n--BC", b"\r\n--AC"))
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["sha256"] == answer.json()["onDisk"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (FILE + FILE + END, 400, "part_duplicate"),
+        (FILE + part(b'name="customMetadata"') * 2 + END, 400, "part_duplicate"),
+        (FILE + part(b'name="surprise"') + END, 400, "part_unknown"),
+        (part(b'name="customMetadata"') + END, 400, "file_missing"),
+        (END, 400, "file_missing"),
+        (b"", 400, "multipart_invalid"),
+        (b"not multipart at all", 400, "multipart_invalid"),
+        (FILE, 400, "multipart_invalid"),
+        (FILE[:-20], 400, "multipart_invalid"),
+        (b"--B\r\nContent-Disposition: attachment\r\n\r\nx\r\n" + END, 400, "multipart_invalid"),
+        (b"--B\r\n\r\nno headers\r\n" + END, 400, "multipart_invalid"),
+        (
+            part(b'name="file"; filename="a.md"', b"eA==", b"Content-Transfer-Encoding: base64") + END,
+            400,
+            "multipart_invalid",
+        ),
+        (b"--B\r\n" + b"X-Many: 1\r\n" * 5_000 + b"\r\nx\r\n" + END, 400, "multipart_invalid"),
+        (b"--B\r\nX-Long: " + b"x" * 100_000 + b"\r\n\r\nx\r\n" + END, 400, "multipart_invalid"),
+        (part(b'name="file"') + END, 400, "file_name_missing"),
+        (part(b'name="file"; filename=""') + END, 400, "file_name_missing"),
+        (part(b'name="file"; filename=".."') + END, 400, "file_name_invalid"),
+        (part(b'name="file"; filename="a\xff.md"') + END, 400, "file_name_invalid"),
+        (part(b'name="file"; filename="' + b"x" * 300 + b'"') + END, 400, "file_name_invalid"),
+        (FILE + part(b'name="customMetadata"', b"a\x00b") + END, 400, "field_invalid"),
+        (FILE + part(b'name="customMetadata"', b"a\xffb") + END, 400, "field_invalid"),
+        (FILE + part(b'name="customMetadata"', b"x" * (2 << 20)) + END, 400, "field_too_large"),
+        (part(b'name="file"; filename="a.md"', b"x" * (LIMIT + 1)) + END, 413, "file_too_large"),
+    ],
+)
+def test_a_bad_form_is_refused_with_its_reason(endpoint, body, status, code):
+    """Each has its own code, none is a 500, and nothing is left of any."""
+    answer = post(endpoint, body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert len(answer.json()["error"]["message"]) > 20
+    assert endpoint.received == 0
+    assert endpoint.left() == []
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        ("application/json", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("multipart/mixed; boundary=B", 415),
+        ("", 415),
+        ("multipart/form-data", 400),
+        ("multipart/form-data; boundary=", 400),
+        ("multipart/form-data; boundary=" + "x" * 300, 400),
+    ],
+)
+def test_a_body_of_another_type_is_refused(endpoint, content_type, status):
+    """Only multipart/form-data with a boundary is read."""
+    assert post(endpoint, FILE + END, content_type).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("C:\\\\dir\\\\plan.md", "plan.md"),
+        ("cod\u202efdp.md", "codfdp.md"),
+        ("say %22hi%22.md", 'say "hi".md'),
+        ('say \\"hi\\".md', 'say "hi".md'),
+    ],
+)
+def test_the_name_of_a_file_is_cleaned(endpoint, sent, kept):
+    """Folders and overrides never reach what is stored; quotes are read in both ways browsers write them."""
+    answer = post(endpoint, part(f'name="file"; filename="{sent}"'.encode()) + END)
+    assert answer.json()["name"] == kept
+
+
+def test_three_hundred_megabytes_are_refused_before_they_are_sent(endpoint):
+    """The declared length is enough: a client that waits for `100 Continue` sends nothing of the file."""
+    head = (
+        f"POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=B\r\n"
+        f"Content-Length: {300 << 20}\r\nExpect: 100-continue\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", endpoint.port)) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_three_hundred_megabytes_cost_no_memory_and_leave_nothing(endpoint, declared):
+    """Whether its length is declared or not, the sender is told 413, and the service's memory stays as it was."""
+    piece = b"x" * (1 << 20)
+    before = psutil.Process().memory_info().rss
+
+    def body():
+        yield part(b'name="file"; filename="a.md"')[:-7]
+        for _ in range(300):
+            yield piece
+
+    headers = {"Content-Type": "multipart/form-data; boundary=B"}
+    if declared:
+        headers["Content-Length"] = str(len(part(b'name="file"; filename="a.md"')[:-7]) + 300 * len(piece))
+    answer = httpx.post(endpoint.url, content=body(), headers=headers, timeout=60)
+    assert answer.status_code == 413
+    assert answer.json()["error"]["code"] == "file_too_large"
+    assert psutil.Process().memory_info().rss - before < 64 << 20
+    assert endpoint.left() == []
+
+
+def test_the_loop_stays_free_while_files_arrive(tmp_path):
+    """A large upload never holds the event loop for as long as people notice."""
+    endpoint = Endpoint(tmp_path, limit=300 << 20)
+    lag: list[float] = []
+
+    async def watch() -> None:
+        while not endpoint.server.should_exit:
+            started = time.perf_counter()
+            await asyncio.sleep(0.005)
+            lag.append(time.perf_counter() - started)
+
+    async def serve() -> None:
+        watching = asyncio.create_task(watch())
+        await endpoint.server.serve([endpoint.socket])
+        await watching
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    answer = httpx.post(endpoint.url, files={"file": ("a.bin", bytes(100 << 20))}, timeout=60)
+    endpoint.server.should_exit = True
+    thread.join()
+    endpoint.socket.close()
+    assert answer.json()["size"] == 100 << 20
+    assert sorted(lag)[int(len(lag) * 0.95)] < 0.1
+
+
+@pytest.mark.parametrize("sent", [1_000, 3 << 20])
+def test_a_sender_that_vanishes_leaves_nothing(endpoint, sent):
+    """A connection that breaks in the middle of a file leaves no file, and the next upload works."""
+    head = (
+        "POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=B\r\n"
+        f"Content-Length: {LIMIT}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", endpoint.port)) as connection:
+        connection.sendall(head.encode() + FILE[:-7] + b"x" * sent)
+        while not endpoint.entered:
+            time.sleep(0.01)
+        time.sleep(0.1)
+    assert endpoint.left() == []
+    assert endpoint.received == 0
+    assert post(endpoint, FILE + END).status_code == 200
+
+
+@contextmanager
+def no_file_larger_than(size: int):
+    """Make the system refuse to let files grow: what a full disk does, for whoever runs the tests."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("size", [200_000, 4 << 20])
+def test_a_full_disk_is_503_and_leaves_nothing(endpoint, size):
+    """The sender learns that there is no space and when to come back; half a file is removed."""
+    body = part(b'name="file"; filename="a.md"', b"x" * size) + END
+    with no_file_larger_than(100_000):
+        answer = post(endpoint, body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "storage_full")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert endpoint.left() == []
+    assert post(endpoint, body).status_code == 200
+
+
+def test_what_a_crash_left_is_removed_at_the_start(tmp_path):
+    """Only files of broken uploads are removed, and they are counted."""
+    (tmp_path / "upload-1234").write_bytes(b"half")
+    (tmp_path / "other").write_bytes(b"kept")
+    assert remove_leftovers(tmp_path) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
