@@ -165,14 +165,18 @@ async def write_chunks(
     own = _own_values(place, access_class)
     for start in range(0, len(rows), ROWS_AT_ONCE):
         part = rows[start : start + ROWS_AT_ONCE]
-        given = func.unnest(
-            literal([row.chunk_no for row in part], ARRAY(Integer)),
-            literal([row.chunk_id for row in part], ARRAY(Uuid)),
-            literal([row.text for row in part], ARRAY(Text)),
-            literal([row.text_hash for row in part], ARRAY(LargeBinary)),
-            literal([row.terms for row in part], ARRAY(Text)),
-            literal([row.embedding for row in part], ARRAY(Text)),
-        ).table_valued("chunk_no", "chunk_id", "text", "text_hash", "terms", "embedding")
+        given = (
+            func.unnest(
+                literal([row.chunk_no for row in part], ARRAY(Integer)),
+                literal([row.chunk_id for row in part], ARRAY(Uuid)),
+                literal([row.text for row in part], ARRAY(Text)),
+                literal([row.text_hash for row in part], ARRAY(LargeBinary)),
+                literal([row.terms for row in part], ARRAY(Text)),
+                literal([row.embedding for row in part], ARRAY(Text)),
+            )
+            .table_valued("chunk_no", "chunk_id", "text", "text_hash", "terms", "embedding")
+            .render_derived()
+        )
         await connection.execute(_replacing(chunks, own, given, key="chunk_no"))
 
 
@@ -186,8 +190,10 @@ async def write_pages(
     for start in range(0, len(numbers), ROWS_AT_ONCE):
         part = numbers[start : start + ROWS_AT_ONCE]
         codes = [literal([pages[number][slot] for number in part], ARRAY(Text)) for slot in range(CHUNKS_PER_PAGE)]
-        given = func.unnest(literal(part, ARRAY(Integer)), *codes).table_valued(
-            "page_no", *(f"c{slot}" for slot in range(1, CHUNKS_PER_PAGE + 1))
+        given = (
+            func.unnest(literal(part, ARRAY(Integer)), *codes)
+            .table_valued("page_no", *(f"c{slot}" for slot in range(1, CHUNKS_PER_PAGE + 1)))
+            .render_derived()
         )
         await connection.execute(_replacing(code_pages, own, given, key="page_no"))
 
@@ -267,9 +273,11 @@ async def add_deltas(
     terms = sorted(term for term, delta in deltas.items() if delta)
     if not terms:
         return
-    given = func.unnest(
-        literal(terms, ARRAY(Integer)), literal([deltas[term] for term in terms], ARRAY(Integer))
-    ).table_valued("term", "delta")
+    given = (
+        func.unnest(literal(terms, ARRAY(Integer)), literal([deltas[term] for term in terms], ARRAY(Integer)))
+        .table_valued("term", "delta")
+        .render_derived()
+    )
     rows = select(literal(organization_id), literal(space_id), given.c.term, given.c.delta)
     columns = ["organization_id", "space_id", "term", "delta"]
     await connection.execute(insert(term_deltas).from_select(columns, rows))
