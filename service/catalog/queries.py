@@ -18,7 +18,7 @@ from service.collections.tables import caller_chunks
 from service.identity.tables import principals
 from service.indexing.tables import space_documents
 from service.permissions.access import Access
-from service.permissions.queries import readable_classes
+from service.permissions.queries import lock_resource, readable_classes
 from service.permissions.tables import class_readers, resources
 from service.sql import AnyRow, among
 
@@ -113,14 +113,15 @@ _document_columns = (
 )
 
 
-def _existing(organization_id: UUID, *columns: Any) -> Select[Any]:
+def _existing(organization_id: UUID, *columns: Any) -> Select[*tuple[Any, ...]]:
     """Select from the documents of the organization that are not deleted, each with its newest version."""
     newest = and_(
         document_versions.c.document_id == documents.c.document_id,
         document_versions.c.version == documents.c.version,
     )
     joined = documents.join(resources, resources.c.object_id == documents.c.document_id).join(document_versions, newest)
-    return select(*columns).select_from(joined).where(documents.c.organization_id == organization_id)
+    chosen: Select[*tuple[Any, ...]] = select(*columns)
+    return chosen.select_from(joined).where(documents.c.organization_id == organization_id)
 
 
 async def read_document(
@@ -128,36 +129,36 @@ async def read_document(
 ) -> StoredDocument | None:
     """Return the document whoever asks, None when it does not exist or was deleted.
 
-    `lock` holds its resource row until the transaction ends, as grants and index writes do.
+    `lock` holds its resource row until the transaction ends, as grants and index writes do; it is taken by a statement
+    of its own, because one that waits for a lock goes on with what it saw of other tables before.
     """
+    if lock and await lock_resource(connection, organization_id, document_id) is None:
+        return None
     statement = _existing(organization_id, *_document_columns).where(documents.c.document_id == document_id)
-    if lock:
-        statement = statement.with_for_update(of=resources)
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else _stored_document(row)
 
 
 def _stored_document(row: AnyRow) -> StoredDocument:
-    found = row._mapping  # noqa: SLF001 the documented way to a row's values by name
     return StoredDocument(
-        document_id=found["document_id"],
-        version=found["version"],
+        document_id=row.document_id,
+        version=row.version,
         fields=DocumentFields(
-            external_id=found["external_id"],
-            name=found["name"],
-            external_url=found["external_url"],
-            owner_id=found["owner_id"],
-            custom_metadata=found["custom_metadata"],
-            fingerprint=found["fingerprint"],
-            source_updated_at=found["source_updated_at"],
+            external_id=row.external_id,
+            name=row.name,
+            external_url=row.external_url,
+            owner_id=row.owner_id,
+            custom_metadata=row.custom_metadata,
+            fingerprint=row.fingerprint,
+            source_updated_at=row.source_updated_at,
         ),
-        file=StoredFile(found["file_sha256"], found["file_size"], found["file_name"], found["media_type"]),
-        resource_type=found["resource_type"],
-        resource_id=found["resource_id"],
-        access=_access(found["readers"] or ()),
-        pending=found["pending"],
-        created_at=found["created_at"],
-        updated_at=found["updated_at"],
+        file=StoredFile(row.file_sha256, row.file_size, row.file_name, row.media_type),
+        resource_type=row.resource_type,
+        resource_id=row.resource_id,
+        access=_access(row.readers or ()),
+        pending=row.pending,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
     )
 
 

@@ -77,17 +77,24 @@ async def add_chunks(runtime: Runtime, caller: Caller, *, request: AddDocumentCh
         caller = await acting_for(connection, caller, request.user_email)
         document = await document_for(connection, caller, document_id=request.document_id, lock=True)
         placement = await _placement(connection, caller, request, request.custom_metadata)
-        key = {"document_id": document.document_id, "space_id": placement.collection.space_id}
+        space_id = placement.collection.space_id
         await want_in_space(
             connection,
             caller.organization_id,
-            **key,
+            document_id=document.document_id,
+            space_id=space_id,
             version=document.version,
             custom_metadata=request.custom_metadata,
             from_caller=True,
         )
-        chunks = pack_chunks(request.chunks)
-        await keep_caller_chunks(connection, caller.organization_id, **key, batch_id=uuid7(), chunks=chunks)
+        await keep_caller_chunks(
+            connection,
+            caller.organization_id,
+            document_id=document.document_id,
+            space_id=space_id,
+            batch_id=uuid7(),
+            chunks=pack_chunks(request.chunks),
+        )
         wanted = Wanted(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.add_chunks", wanted)
     return await _indexed(runtime, caller, wanted)

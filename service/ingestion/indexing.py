@@ -155,11 +155,14 @@ class _Work:
             )
 
     async def _read(self, space_id: int) -> IndexingWork | None:
-        key = {"document_id": self.document_id, "space_id": space_id}
         async with self.runtime.database.transaction(self.organization_id) as connection:
-            wanted = await queries.read_work(connection, self.organization_id, **key)
+            wanted = await queries.read_work(
+                connection, self.organization_id, document_id=self.document_id, space_id=space_id
+            )
             if wanted is not None and not wanted.caller_chunks_wanted and wanted.behind:
-                await queries.want_newest(connection, self.organization_id, **key)
+                await queries.want_newest(
+                    connection, self.organization_id, document_id=self.document_id, space_id=space_id
+                )
         return wanted
 
     async def _attempt(self, wanted: IndexingWork) -> IndexOutcome:

@@ -3,6 +3,7 @@
 import asyncio
 from uuid import UUID
 
+from service.indexing.service import fold_statistics
 from service.ingestion import queries
 from service.ingestion.indexing import index_everywhere
 from service.ingestion.queries import PendingWork
@@ -14,10 +15,18 @@ AT_ONCE = 8
 
 
 async def sweep(runtime: Runtime) -> int:
-    """Index whatever is wanted and nobody works on, in every organization; returns how many documents were taken up."""
+    """Index whatever is wanted and nobody works on, in every organization; returns how many documents were taken up.
+
+    Folds the term statistics' deltas as well.
+    """
     async with runtime.database.transaction(None, read_only=True) as connection:
         organizations = await queries.organization_ids(connection)
-    return sum([await _sweep_organization(runtime, organization_id) for organization_id in organizations])
+    taken = 0
+    for organization_id in organizations:
+        taken += await _sweep_organization(runtime, organization_id)
+        async with runtime.database.transaction(organization_id) as connection:
+            await fold_statistics(connection, organization_id)
+    return taken
 
 
 async def keep_sweeping(runtime: Runtime) -> None:
