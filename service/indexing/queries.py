@@ -27,7 +27,7 @@ from sqlalchemy import (
     union_all,
     update,
 )
-from sqlalchemy.dialects.postgresql import Insert
+from sqlalchemy.dialects.postgresql import Insert, distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
@@ -144,7 +144,7 @@ async def stored_embeddings(
     chunks = INDEX_TABLES[dimensions].chunks
     statement = (
         select(chunks.c.text_hash, func.halfvec_send(chunks.c.embedding, type_=LargeBinary))
-        .distinct(chunks.c.text_hash)
+        .ext(distinct_on(chunks.c.text_hash))
         .join(spaces, spaces.c.space_id == chunks.c.space_id)
         .where(
             chunks.c.organization_id == organization_id,

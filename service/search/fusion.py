@@ -6,22 +6,12 @@ the legs only say which units are worth scoring, and over which the scores are s
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from service.search.question import Unit
+
 SMALLEST_DEVIATION = 1e-6
-
-
-class Orderable(Protocol):
-    """What ties are broken by."""
-
-    def __lt__(self, other: object, /) -> bool:
-        """Whether this comes first."""
-        ...
-
-
-Unit = TypeVar("Unit", bound=Orderable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +47,7 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Legs(Generic[Unit]):
+class Legs:
     """The units each leg found, best first."""
 
     lexical: Sequence[Unit]
@@ -76,7 +66,7 @@ def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
     return Scale(mean=float(padded.mean()), deviation=max(float(padded.std()), SMALLEST_DEVIATION))
 
 
-def fusion_of(legs: Legs[Unit], scores: Mapping[Unit, Scores]) -> Fusion:
+def fusion_of(legs: Legs, scores: Mapping[Unit, Scores]) -> Fusion:
     """Return the scales of a search: the dense leg's over its units, the lexical one's padded to as many.
 
     The padding tells a word that few units contain (far above the mean) from one that all of them do.

@@ -1,0 +1,140 @@
+"""Conditions on metadata: values travel as strings and are compared by their field's type."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from math import isfinite
+
+from carrel.wire.search import FilterOperator, MetadataFilter
+from service.errors import BadRequest, FieldError
+
+ORDERINGS = frozenset(
+    {
+        FilterOperator.LESS,
+        FilterOperator.GREATER,
+        FilterOperator.LESS_OR_EQUAL,
+        FilterOperator.GREATER_OR_EQUAL,
+    }
+)
+
+
+class Kind(StrEnum):
+    """What two values are compared as; the names are those of a collection's field types."""
+
+    STRING = "STRING"
+    INT = "INT"
+    DOUBLE = "DOUBLE"
+    DATETIME = "DATETIME"
+    BOOLEAN = "BOOLEAN"
+
+
+Value = str | int | float | datetime | bool
+
+_EXPECTED = {
+    Kind.INT: "a whole number such as 42, within 64 bits",
+    Kind.DOUBLE: "a number such as 3.14",
+    Kind.DATETIME: "a time such as 2026-01-31T09:00:00Z, or a date",
+    Kind.BOOLEAN: '"true" or "false"',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A filter whose value is understood; `contains` compares text whatever the kind."""
+
+    field: str
+    operator: FilterOperator
+    kind: Kind
+    value: Value
+
+
+def conditions_by_schema(
+    filters: Sequence[MetadataFilter], fields: Mapping[str, str], *, member: str
+) -> tuple[Condition, ...]:
+    """Read filters on a collection, whose schema maps a field's name to its type.
+
+    Raises BadRequest (`invalid_filter`) naming each unknown field and each value that isn't of its field's type;
+    `member` is the request's member the filters are in.
+    """
+    read: list[Condition] = []
+    errors: list[FieldError] = []
+    for number, each in enumerate(filters):
+        kind = Kind(fields[each.field]) if each.field in fields else None
+        if kind is None:
+            known = ", ".join(fields) or "none, its schema is empty"
+            errors.append(FieldError(f"{member}[{number}].field", f"The collection has these fields: {known}."))
+            continue
+        if each.operator is FilterOperator.CONTAINS:
+            kind = Kind.STRING
+        value = parse_as(kind, each.value)
+        if value is None:
+            errors.append(FieldError(f"{member}[{number}].value", f"The field is {kind}: send {_EXPECTED[kind]}."))
+            continue
+        read.append(Condition(each.field, each.operator, kind, value))
+    if errors:
+        raise BadRequest(f"{errors[0].field}: {errors[0].message}", code="invalid_filter", details=errors)
+    return tuple(read)
+
+
+def conditions_without_schema(filters: Sequence[MetadataFilter]) -> tuple[Condition, ...]:
+    """Read filters on the catalog, whose metadata has no schema.
+
+    Equality and `contains` compare text; an order is that of numbers or times when the filter's value is one (what a
+    document holds that isn't, doesn't match), and of text otherwise.
+    """
+    return tuple(Condition(each.field, each.operator, *_ordered_as(each)) for each in filters)
+
+
+def _ordered_as(each: MetadataFilter) -> tuple[Kind, Value]:
+    for kind in (Kind.DOUBLE, Kind.DATETIME) if each.operator in ORDERINGS else ():
+        value = parse_as(kind, each.value)
+        if value is not None:
+            return kind, value
+    return Kind.STRING, each.value
+
+
+def parse_as(kind: Kind, text: str) -> Value | None:
+    """Read a value of a kind; None when it isn't one. A time without an offset is in UTC."""
+    try:
+        return _PARSERS[kind](text)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _string(text: str) -> str:
+    return text
+
+
+def _int(text: str) -> int:
+    number = int(text)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(text)
+    return number
+
+
+def _double(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _datetime(text: str) -> datetime:
+    moment = datetime.fromisoformat(text.upper())
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _boolean(text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise ValueError(text)
+    return text == "true"
+
+
+_PARSERS = {
+    Kind.STRING: _string,
+    Kind.INT: _int,
+    Kind.DOUBLE: _double,
+    Kind.DATETIME: _datetime,
+    Kind.BOOLEAN: _boolean,
+}
