@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from service.extraction.building import BlockBuilder
 
@@ -96,14 +97,25 @@ def _heading_levels(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
 
 def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[tuple[int, str]]:
     """Yield (heading level or 0, text) for each run of lines that belong together."""
+    pitch = _usual_pitch(lines)
     run: list[Line] = []
     for line in lines:
-        if run and _begins_another(run, line):
+        if run and _begins_another(run, line, pitch):
             yield _finished(run, levels)
             run = []
         run.append(line)
     if run:
         yield _finished(run, levels)
+
+
+def _usual_pitch(lines: Sequence[Line]) -> float:
+    """Return how far lines of one paragraph are apart on this page, in points: the lower quarter of all distances."""
+    pitches = sorted(
+        above.bottom - line.bottom
+        for above, line in pairwise(lines)
+        if line.size == above.size and above.bottom > line.bottom
+    )
+    return pitches[len(pitches) // 4] if pitches else 0.0
 
 
 def _finished(run: Sequence[Line], levels: dict[float, int]) -> tuple[int, str]:
@@ -112,12 +124,12 @@ def _finished(run: Sequence[Line], levels: dict[float, int]) -> tuple[int, str]:
     return level, text
 
 
-def _begins_another(run: Sequence[Line], line: Line) -> bool:
+def _begins_another(run: Sequence[Line], line: Line, pitch: float) -> bool:
     last = run[-1]
     if line.size != last.size or _BULLET.match(line.text):
         return True
-    gap = last.bottom - line.top
-    if gap > line.size * 0.6:
+    # Up to double spacing, lines as close as the page's closest belong together.
+    if last.bottom - line.bottom > max(line.size * 1.6, min(pitch * 1.2, line.size * 2.4)):
         return True
     ends = last.text.endswith(_SENTENCE_ENDS)
     went_up = line.bottom > last.top
