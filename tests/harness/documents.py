@@ -42,8 +42,10 @@ def upload(
 
 
 def uploaded(service: RunningService, external_id: str, *args: Any, **options: Any) -> dict[str, Any]:
-    """Upload, and expect it to work."""
-    return ok(upload(service, external_id, *args, **options))
+    """Upload, and expect the document to be searchable when the answer comes."""
+    answer = ok(upload(service, external_id, *args, **options))
+    assert answer["indexing"] == "DONE", answer
+    return answer
 
 
 def ok(response: httpx.Response) -> dict[str, Any]:
