@@ -77,7 +77,16 @@ class Exchange:
         await self._send(message)
 
     def _note(self, seconds: float) -> None:
-        route = getattr(self._scope.get("route"), "path", UNKNOWN_ROUTE)
+        route = _route(self._scope)
         method = self._scope["method"] if self._scope["method"] in KNOWN_METHODS else "other"
         self._metrics.count(route=route, method=method, status=self._status, seconds=seconds)
         logger.info("request", route=route, method=method, status=self._status, milliseconds=round(seconds * 1000, 1))
+
+
+def _route(scope: Scope) -> str:
+    """Return the matched route's template, which names no resource; a path nobody serves is never a label."""
+    template = getattr(scope.get("route"), "path", None)
+    if template is None:
+        return UNKNOWN_ROUTE
+    # A route knows its path without the prefixes it was included under; without parameters the whole path is fixed.
+    return template if "{" in template else scope["path"]

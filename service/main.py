@@ -9,14 +9,19 @@ from typing import Any
 from fastapi import FastAPI
 
 from service import errors, operations
+from service.audit import endpoints as audit
+from service.catalog import endpoints as catalog
+from service.collections import endpoints as collections
 from service.edge import Edge
-from service.logs import logger
+from service.identity import endpoints as identity
+from service.ingestion.sweeper import keep_sweeping
 from service.metrics import Metrics
+from service.permissions import endpoints as permissions
 from service.routing import Router
 from service.runtime import Runtime, open_runtime
 from service.settings import Settings
 
-DOMAINS = ("identity", "permissions", "audit", "catalog", "collections", "search")
+DOMAINS = (identity, permissions, audit, catalog, collections)
 
 
 def create_app(runtime: Runtime) -> FastAPI:
@@ -29,12 +34,9 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.include_router(operations.router)
     api = Router(prefix="/api/v0")
     for domain in DOMAINS:
-        name = f"service.{domain}.endpoints"
-        if find_spec(name):
-            try:
-                api.include_router(import_module(name).router)
-            except ImportError:  # until every domain has landed
-                logger.exception("domain_not_importable", domain=domain)
+        api.include_router(domain.router)
+    if find_spec("service.search.endpoints"):  # until it has landed
+        api.include_router(import_module("service.search.endpoints").router)
     app.include_router(api)
     return app
 
@@ -43,10 +45,5 @@ def create_app(runtime: Runtime) -> FastAPI:
 async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]:
     """Open the runtime, start what runs beside the requests, and give the application; close it all afterwards."""
     async with open_runtime(settings, **shared) as runtime:
-        try:
-            from service.ingestion.sweeper import keep_sweeping  # noqa: PLC0415
-
-            runtime.background.spawn(keep_sweeping(runtime))
-        except ImportError:  # until chunking has landed
-            logger.exception("sweeper_not_importable")
+        runtime.background.spawn(keep_sweeping(runtime))
         yield create_app(runtime)

@@ -28,12 +28,14 @@ from service.callers import acting_for
 from service.collections import listing, membership, service
 from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.deprecation import DEPRECATED_SINCE_2026
+from service.idempotency import idempotent
 from service.routing import Router
 
 router = Router(prefix="/documentCollections")
 
 
 @router.post("/createDocumentCollection", tags=["collections"], deprecated=True)
+@idempotent
 async def create_document_collection(
     request: CreateDocumentCollectionRequest,
     response: Response,

@@ -39,6 +39,7 @@ class Attempt:
     """One request that carries a key (or none), in its transaction."""
 
     request: Request
+    response: Response
     connection: AsyncConnection
     key: Key | None
 
@@ -47,15 +48,17 @@ class Attempt:
         return hashlib.sha256(self.request.url.path.encode() + b"\n" + await self.request.body()).digest()
 
 
-async def current_attempt(request: Request, caller: CallerDep, connection: ConnectionDep) -> Attempt:
+async def current_attempt(
+    request: Request, response: Response, caller: CallerDep, connection: ConnectionDep
+) -> Attempt:
     """Read the request's key; 400 for one that isn't 1 to 255 visible ASCII characters."""
     value = request.headers.get(HEADER)
     if value is None:
-        return Attempt(request, connection, None)
+        return Attempt(request, response, connection, None)
     if not KEY_SHAPE.fullmatch(value):
         raise BadRequest(f"{HEADER} is 1 to 255 visible ASCII characters.", code="invalid_idempotency_key")
     key = Key(organization_id=caller.organization_id, principal_id=caller.principal_id, value=value)
-    return Attempt(request, connection, key)
+    return Attempt(request, response, connection, key)
 
 
 def idempotent(endpoint: Endpoint[Parameters, Result]) -> Endpoint[Parameters, Result]:
@@ -79,9 +82,10 @@ def _once(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endp
             return _replay(kept, digest)
         result = await endpoint(*args, **kwargs)
         body = result.model_dump_json(by_alias=True, exclude_none=True).encode()
+        headers = dict(attempt.response.headers)
         if not shows_secret:
-            await queries.keep(attempt.connection, attempt.key, body=body)
-        return Response(body, media_type="application/json")
+            await queries.keep(attempt.connection, attempt.key, body=body, headers=headers)
+        return Response(body, media_type="application/json", headers=headers)
 
     # FastAPI reads this signature: the endpoint's, and one more dependency.
     signature = inspect.signature(endpoint, eval_str=True)
@@ -101,4 +105,4 @@ def _replay(kept: Kept, digest: bytes) -> Response:
             "This was done before, and its response showed a secret, once. Make a new one if it is lost.",
             code="already_done",
         )
-    return Response(kept.body, media_type="application/json", headers={REPLAYED: "true"})
+    return Response(kept.body, media_type="application/json", headers=kept.headers | {REPLAYED: "true"})

@@ -28,6 +28,7 @@ class Kept:
 
     request_digest: bytes
     body: bytes | None
+    headers: dict[str, str]
 
 
 async def claim(connection: AsyncConnection, key: Key, *, request_digest: bytes) -> Kept | None:
@@ -50,14 +51,14 @@ async def claim(connection: AsyncConnection, key: Key, *, request_digest: bytes)
     taken = await connection.execute(renewed.returning(kept_responses.c.idempotency_key))
     if taken.first() is not None:
         return None
-    columns = select(kept_responses.c.request_digest, kept_responses.c.body)
+    columns = select(kept_responses.c.request_digest, kept_responses.c.body, kept_responses.c.headers)
     row = (await connection.execute(columns.where(_is(key)))).one()
-    return Kept(request_digest=row.request_digest, body=row.body)
+    return Kept(request_digest=row.request_digest, body=row.body, headers=row.headers)
 
 
-async def keep(connection: AsyncConnection, key: Key, *, body: bytes) -> None:
+async def keep(connection: AsyncConnection, key: Key, *, body: bytes, headers: dict[str, str]) -> None:
     """Keep the response under the key that this transaction has taken."""
-    await connection.execute(update(kept_responses).where(_is(key)).values(body=body))
+    await connection.execute(update(kept_responses).where(_is(key)).values(body=body, headers=headers))
 
 
 async def forget_old(connection: AsyncConnection, organization_id: UUID) -> None:

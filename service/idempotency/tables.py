@@ -1,6 +1,7 @@
 """Responses kept by Idempotency-Key, so that a request sent twice is done once."""
 
-from sqlalchemy import Column, DateTime, ForeignKey, Index, LargeBinary, Table, Text, Uuid, func
+from sqlalchemy import Column, DateTime, ForeignKey, Index, LargeBinary, Table, Text, Uuid, func, text
+from sqlalchemy.dialects.postgresql import JSONB
 
 from service.database import metadata
 
@@ -13,6 +14,7 @@ kept_responses = Table(
     Column("idempotency_key", Text, primary_key=True),
     Column("request_digest", LargeBinary, nullable=False),
     Column("body", LargeBinary),
+    Column("headers", JSONB, nullable=False, server_default=text("'{}'")),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Index("ix_kept_responses_created", "organization_id", "created_at"),
 )

@@ -25,6 +25,7 @@ from carrel.wire.admin import (
     AdminUsersUpsertResponse,
 )
 from service.dependencies import AdminDep, ConnectionDep, RuntimeDep
+from service.idempotency import idempotent_secret
 from service.identity import api_keys, groups, organizations, users
 from service.routing import Router
 
@@ -100,6 +101,7 @@ async def remove_members(
 
 
 @router.post("/apiKeys/create")
+@idempotent_secret
 async def create_api_key(
     request: AdminApiKeysCreateRequest, connection: ConnectionDep, caller: AdminDep
 ) -> AdminApiKeysCreateResponse:

@@ -10,17 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import uvicorn
 from pydantic import SecretStr
 
-from service.database import Database
+from service.database import Database, driver_url
 from service.embedded import DATABASE
 from service.embedding import open_embedders
 from service.identity.bootstrap import bootstrap
 from service.main import open_app
 from service.runtime import Runtime, open_extractor
 from service.settings import Settings
-from tests.harness.databases import TestDatabases
+from tests.harness.databases import TestDatabases, connect
 from tests.harness.loops import LoopThread
 
 ADMIN_EMAIL = "admin@example.test"
@@ -49,6 +50,17 @@ class RunningService:
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         headers |= options.pop("headers", {})
         return self.http.post(f"/api/v0/{operation}", json=body if body is not None else {}, headers=headers, **options)
+
+    def new_user(self, email: str, *, is_admin: bool = False, **options: Any) -> str:
+        """Create a user and an API key of theirs (`mayActForUsers`, … as options); returns the key."""
+        user = {"email": email, "name": email.partition("@")[0], "isAdmin": is_admin}
+        self.call("admin/users/upsert", {"users": [user]}).raise_for_status()
+        key = self.call("admin/apiKeys/create", {"name": f"{email}'s", "ownerEmail": email, **options})
+        return str(key.raise_for_status().json()["apiKey"])
+
+    def owner_connection(self) -> psycopg.Connection[Any]:
+        """Connect to the test's database as its owner, whom no row-level security holds back; autocommit."""
+        return connect(driver_url(self.settings.database_url.get_secret_value()))
 
     def run(self, work: Any) -> Any:
         """Run a coroutine that uses `runtime`, on the loop the service itself runs on."""

@@ -480,6 +480,7 @@ def _create_idempotency() -> None:
         sa.Column("idempotency_key", sa.Text(), nullable=False),
         sa.Column("request_digest", sa.LargeBinary(), nullable=False),
         sa.Column("body", sa.LargeBinary()),
+        sa.Column("headers", JSONB(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.ForeignKeyConstraint(
             ["organization_id"], ["organizations.organization_id"], name="fk_kept_responses_organization_id"
