@@ -176,8 +176,8 @@ def page() -> None:
     if source is None:
         st.caption(
             "PDF, Word, PowerPoint, Excel, CSV, HTML, Markdown, text, JSON and mail. What is already loaded and "
-            "unchanged is not sent again; a file with the name of one loaded before becomes its next version; what can't be "
-            "read is listed with its reason and stops nothing."
+            "unchanged is not sent again; a file with the name of one loaded before becomes its next version; "
+            "what can't be read is listed with its reason and stops nothing."
         )
 
 
