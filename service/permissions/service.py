@@ -9,6 +9,7 @@ from carrel.wire.common import ResourceType, Role
 from service.callers import Caller
 from service.errors import Conflict, FieldError, NotFound
 from service.identity.principals import find_group_ids, find_people
+from service.indexing.queries import move_access_class
 from service.permissions import queries
 from service.permissions.access import RANKED, Access
 
@@ -89,8 +90,6 @@ async def set_access(connection: AsyncConnection, organization_id: UUID, *, obje
 
 async def move(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
     """Move locked resources, and what is indexed of them, to other access classes."""
-    from service.indexing.queries import move_access_class  # noqa: PLC0415
-
     await queries.move_resources(connection, organization_id, classes=classes)
     for document_id, access_class in sorted(classes.items()):
         await move_access_class(connection, organization_id, document_id=document_id, access_class=access_class)

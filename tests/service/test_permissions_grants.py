@@ -1,0 +1,222 @@
+"""Grants, as admins set them."""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from service.identifiers import uuid7
+from service.permissions import queries
+from service.permissions.service import Access, access_class_for, access_of, register_resource, set_access
+from tests.harness.databases import TestDatabases
+from tests.harness.services import RunningService
+from tests.service.directory import (
+    a_group,
+    a_resource,
+    a_user,
+    another_organization,
+    code,
+    done,
+    group,
+    organization_id,
+    readable,
+    readers,
+    user,
+    walk,
+)
+
+
+def grants(resource: dict[str, str], *given: tuple[dict[str, Any], str], **body: Any) -> dict[str, Any]:
+    """A request to set these (principal, role)."""
+    return {"resource": resource, "grants": [{"principal": who, "role": role} for who, role in given], **body}
+
+
+def summary(answer: dict[str, Any]) -> tuple[set[tuple[str, str, str]], bool]:
+    """Who has which role, and whether everyone may read."""
+    held = {(one["principal"]["type"], one["principal"]["name"], one["role"]) for one in answer["grants"]}
+    return held, answer["organizationWide"]
+
+
+def test_setting_grants_replaces_them_and_keeps_the_owner(service: RunningService) -> None:
+    """What is set is what is listed; the owner is not among the grants, and reads on."""
+    ada, _, team = a_user(service, "ada@example.test"), a_user(service, "ben@example.test"), a_group(service, "Team")
+    memo = a_resource(service, "memo", owner=ada["id"])
+    first = grants(memo, (user("Ben@example.test"), "EDITOR"), (group(team), "VIEWER"))
+    answer = done(service.call("admin/grants/set", first))
+    assert summary(answer) == ({("user", "ben", "EDITOR"), ("group", "Team", "VIEWER")}, False)
+    assert answer["resource"] == memo
+    assert done(service.call("admin/grants/list", {"resource": memo})) == answer
+    assert set(readers(service, memo)) == {"ada@example.test", "ben@example.test", "Team"}
+    answer = done(service.call("admin/grants/set", grants(memo, organizationWide=True)))
+    assert summary(answer) == (set(), True)
+    assert set(readers(service, memo)) == {"ada@example.test", "ben@example.test", service.admin_email}
+    assert summary(done(service.call("admin/grants/set", grants(memo)))) == (set(), False)
+    assert readers(service, memo) == ["ada@example.test"]
+
+
+def test_a_grant_taken_away_counts_from_the_next_request(service: RunningService) -> None:
+    """So does one taken away by leaving a group."""
+    a_user(service, "ben@example.test")
+    memo, team = a_resource(service, "memo"), a_group(service, "Team", user("ben@example.test"))
+    for given in (grants(memo, (user("ben@example.test"), "VIEWER")), grants(memo, (group(team), "VIEWER"))):
+        done(service.call("admin/grants/set", given))
+        assert readable(service, "ben@example.test") == ["memo"]
+        done(service.call("admin/grants/set", grants(memo)))
+        assert readable(service, "ben@example.test") == []
+    done(service.call("admin/grants/set", grants(memo, (group(team), "VIEWER"))))
+    a_group(service, "Team")
+    assert readable(service, "ben@example.test") == []
+
+
+def test_grants_are_listed_in_pages(service: RunningService) -> None:
+    """Each once; a principal may hold both roles."""
+    users = [{"email": f"u{number}@example.test"} for number in range(7)]
+    done(service.call("admin/users/upsert", {"users": users}))
+    memo = a_resource(service, "memo")
+    given = [(user(one["email"]), role) for one in users for role in ("EDITOR", "VIEWER")]
+    done(service.call("admin/grants/set", grants(memo, *given)))
+    listed = walk(service, "admin/grants/list", {"resource": memo}, page_size=3)
+    assert sorted((one["principal"]["email"], one["role"]) for one in listed) == sorted(
+        (who["email"], role) for who, role in given
+    )
+
+
+def test_many_resources_are_set_at_once_or_not_at_all(service: RunningService, databases: TestDatabases) -> None:
+    """Unknown resources and principals are named; equal access shares one class."""
+    a_user(service, "ben@example.test")
+    memos = [a_resource(service, f"memo-{number}") for number in range(20)]
+    given = [grants(memo, (user("ben@example.test"), "VIEWER")) for memo in memos]
+    nowhere = {"resourceId": "nowhere", "resourceType": "UPLOADED_DOCUMENT"}
+    refused: list[tuple[list[dict[str, Any]], tuple[int, str], str]] = [
+        ([*given, grants(nowhere)], (404, "resource_not_found"), "resources.20.resource"),
+        ([*given, given[0]], (400, "duplicate_resource"), "resources.20.resource"),
+        (
+            [*given[1:], grants(memos[0], (user("no@example.test"), "VIEWER"))],
+            (400, "unknown_principal"),
+            "resources.19.grants.0.principal",
+        ),
+    ]
+    for resources, expected, field in refused:
+        response = service.call("admin/grants/setMany", {"resources": resources})
+        assert code(response) == expected
+        assert [one["field"] for one in response.json()["error"]["details"]] == [field]
+        assert readable(service, "ben@example.test") == []
+    assert done(service.call("admin/grants/setMany", {"resources": given})) == {"resourceCount": 20}
+    assert len(readable(service, "ben@example.test")) == 20
+    with databases.connect(service.database) as connection:
+        classes = connection.execute("SELECT count(DISTINCT access_class) FROM resources").fetchone()
+    assert classes == (1,)
+
+
+@pytest.mark.parametrize("role", ["OWNER", "ADMIN", ""])
+def test_only_viewer_and_editor_can_be_granted(service: RunningService, role: str) -> None:
+    """An owner is whoever made the resource."""
+    memo = a_resource(service, "memo")
+    response = service.call("admin/grants/set", grants(memo, (user(service.admin_email), role)))
+    assert code(response) == (400, "invalid_request")
+
+
+def test_another_organizations_resource_does_not_exist(service: RunningService) -> None:
+    """404 for its admin, whatever is asked; its people cannot be granted anything."""
+    other = another_organization(service)
+    memo = a_resource(service, "memo")
+    done(service.call("admin/grants/set", grants(memo, organizationWide=True)))
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("admin/grants/set", grants(memo)),
+        ("admin/grants/setMany", {"resources": [grants(memo)]}),
+        ("admin/grants/list", {"resource": memo}),
+        ("permissions/listAuthorizedPrincipalsForResource", {"resource": memo, "action": "READ"}),
+    ]
+    for operation, body in asked:
+        assert code(service.call(operation, body, api_key=other)) == (404, "resource_not_found")
+    theirs = service.call("permissions/listAuthorizedResources", {"action": "READ"}, api_key=other)
+    assert done(theirs) == {"resources": []}
+    stranger = grants(memo, (user("admin@other.test"), "VIEWER"))
+    assert code(service.call("admin/grants/set", stranger)) == (400, "unknown_principal")
+
+
+async def test_concurrent_changes_of_overlapping_resources_neither_deadlock_nor_mix(service: RunningService) -> None:
+    """Rows are locked in one order, and each resource ends with what one of the calls said."""
+    a_user(service, "ben@example.test")
+    memos = [a_resource(service, f"memo-{number}") for number in range(12)]
+    wide = [grants(memo, organizationWide=True) for memo in memos]
+    narrow = [grants(memo, (user("ben@example.test"), "EDITOR")) for memo in reversed(memos)]
+    headers = {"Authorization": f"Bearer {service.api_key}"}
+    async with httpx.AsyncClient(base_url=service.base_url, headers=headers, timeout=60) as http:
+        bodies = [{"resources": one} for one in (wide, narrow) * 4]
+        answers = await asyncio.gather(*(http.post("/api/v0/admin/grants/setMany", json=body) for body in bodies))
+    assert [one.status_code for one in answers] == [200] * 8
+    ends = [summary(done(service.call("admin/grants/list", {"resource": memo}))) for memo in memos]
+    assert all(one in [(set(), True), ({("user", "ben", "EDITOR")}, False)] for one in ends)
+    assert len({str(one) for one in ends}) == 1
+
+
+def test_two_transactions_that_need_the_same_new_class_get_the_same(service: RunningService) -> None:
+    """The second waits for the first, and finds what it made with its readers."""
+    organization = organization_id(service)
+    access = Access(owner_id=None, viewers=frozenset({organization}))
+
+    async def both() -> tuple[int, int, Access]:
+        database = service.runtime.database
+        async with database.transaction(organization) as first:
+            made = await access_class_for(first, organization, access)
+            async with database.transaction(organization) as second:
+                waiting = asyncio.ensure_future(access_class_for(second, organization, access))
+                await asyncio.sleep(0.2)
+                assert not waiting.done()
+                await first.commit()
+                found = await waiting
+                object_id = uuid7()
+                await register_resource(
+                    second,
+                    organization,
+                    object_id=object_id,
+                    resource_type="AGENT",
+                    resource_id=str(object_id),
+                    access=access,
+                )
+                return made, found, await access_of(second, organization, object_id)
+
+    made, found, readable_by = service.run(both())
+    assert made == found
+    assert readable_by == access
+
+
+def test_access_survives_a_round_trip_and_waits_for_whoever_locked_the_resource(service: RunningService) -> None:
+    """An index write that holds the row is never overtaken by a change of access."""
+    ada, team = UUID(a_user(service, "ada@example.test")["id"]), UUID(a_group(service, "Team")["id"])
+    organization = organization_id(service)
+    object_id = uuid7()
+    access = Access(owner_id=ada, viewers=frozenset({organization}), editors=frozenset({team, ada}))
+
+    async def change() -> tuple[Access, int | None, int | None]:
+        database = service.runtime.database
+        async with database.transaction(organization) as connection:
+            await register_resource(
+                connection,
+                organization,
+                object_id=object_id,
+                resource_type="AGENT",
+                resource_id="agent",
+                access=Access(owner_id=ada),
+            )
+        async with database.transaction(organization) as writer:
+            before = await queries.lock_resource(writer, organization, object_id)
+
+            async def replace() -> None:
+                async with database.transaction(organization) as connection:
+                    await set_access(connection, organization, object_id=object_id, access=access)
+
+            waiting = asyncio.ensure_future(replace())
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+        await waiting
+        async with database.transaction(organization) as connection:
+            after = await queries.lock_resource(connection, organization, object_id)
+            return await access_of(connection, organization, object_id), before, after
+
+    result, before, after = service.run(change())
+    assert result == access
+    assert before != after
