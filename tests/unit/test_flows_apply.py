@@ -1,0 +1,217 @@
+"""Sending a batch: outcomes are kept, bad documents set aside, outages waited out, refusals final."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from carrel.errors import (
+    APIConnectionError,
+    APIError,
+    AuthenticationError,
+    BadRequestError,
+    ConflictError,
+    PermissionDeniedError,
+    ServerError,
+    UnsupportedMediaTypeError,
+)
+from flows.errors import RefusedError, ServiceDownError
+from flows.operations.apply import Sent, apply_batch
+from flows.operations.contents import ChangingFileError, open_contents
+from flows.operations.documents import SourceDocument
+from flows.operations.fingerprint import fingerprint_of
+from flows.operations.ledger import Action, Entry, Ledger, State
+from flows.operations.patience import Patience
+from flows.operations.summary import Summary, summarize
+
+Script = Callable[[str], Awaitable[None]]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """A ledger with twenty documents planned."""
+    keys = [f"doc-{number:02}" for number in range(20)]
+    with Ledger.at(tmp_path, target="t", source="s") as opened:
+        opened.begin()
+        opened.record([_entry(key) for key in keys])
+        opened.apply_plan(dict.fromkeys(keys, Action.CREATE))
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting takes no time."""
+    monkeypatch.setattr("flows.operations.patience._LONGEST_PAUSE", 0.001)
+
+
+def _entry(key: str) -> Entry:
+    document = SourceDocument(path=Path("/library") / key, external_id=key, name=key, file_name=key, place=key)
+    return Entry(document, size=1, sha256=bytes(32), fingerprint="f")
+
+
+def _refusal(kind: type[APIError], status: int, code: str) -> APIError:
+    return kind("no", status=status, code=code)
+
+
+async def _apply(
+    ledger: Ledger, script: Script, *, probe: Callable[[], Awaitable[object]] | None = None, seconds: float = 60
+) -> tuple[Summary, list[str]]:
+    sent: list[str] = []
+
+    async def send(entry: Entry) -> Sent:
+        key = entry.document.external_id
+        sent.append(key)
+        await script(key)
+        return Sent(State.INDEXED, "id", 1, "f")
+
+    async def there() -> None:
+        pass
+
+    patience = Patience(seconds=seconds, probe=probe or there)
+    await apply_batch(ledger, partition=0, partitions=1, send=send, patience=patience, concurrency=4)
+    return summarize(ledger), sent
+
+
+async def test_every_document_is_sent_once_and_no_more_than_the_limit_at_a_time(ledger: Ledger) -> None:
+    """A batch sends each of its documents once, four at a time when four are allowed."""
+    now, most = 0, 0
+
+    async def script(_: str) -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.001)
+        now -= 1
+
+    summary, sent = await _apply(ledger, script)
+    assert (summary.created, most, len(sent), len(set(sent))) == (20, 4, 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "for_good"),
+    [
+        (_refusal(BadRequestError, 400, "file_encrypted"), "file_encrypted", True),
+        (_refusal(UnsupportedMediaTypeError, 415, "file_type_unsupported"), "file_type_unsupported", True),
+        (_refusal(BadRequestError, 400, "invalid_request"), "invalid_request", False),
+        (_refusal(ConflictError, 409, "changed"), "changed", False),
+        (_refusal(PermissionDeniedError, 403, "external_id_taken"), "external_id_taken", False),
+        (ChangingFileError("written to"), "file_changing", False),
+        (FileNotFoundError(2, "gone"), "file_unreadable", False),
+        (ValueError("a bug"), "unexpected", False),
+    ],
+)
+async def test_bad_document_goes_to_quarantine_and_the_others_on(
+    ledger: Ledger, error: Exception, code: str, *, for_good: bool
+) -> None:
+    """Whatever is wrong with one document is kept with its reason and costs no other document."""
+
+    async def script(key: str) -> None:
+        if key == "doc-07":
+            raise error
+
+    summary, _ = await _apply(ledger, script)
+    assert (summary.created, summary.quarantined) == (19, 1)
+    assert [(failure.external_id, failure.code) for failure in ledger.failures()] == [("doc-07", code)]
+    assert bool(ledger.rows("SELECT 1 FROM refusals")) == for_good
+
+
+async def test_outage_is_waited_out(ledger: Ledger) -> None:
+    """While the service is away nothing is quarantined; when it is back, every document arrives."""
+    away = 0
+
+    async def script(_: str) -> None:
+        if 0 < away < 50:
+            raise APIConnectionError("refused")
+
+    async def counting(key: str) -> None:
+        nonlocal away
+        if key == "doc-05":
+            away = max(away, 1)
+        await script(key)
+
+    async def probe() -> None:
+        nonlocal away
+        away += 1
+        if away < 50:
+            raise APIConnectionError("refused")
+
+    summary, _ = await _apply(ledger, counting, probe=probe)
+    assert (summary.created, summary.quarantined) == (20, 0)
+
+
+async def test_service_that_stays_away_stops_the_batch_and_keeps_the_plan(ledger: Ledger) -> None:
+    """Beyond the allowed time the batch ends with ServiceDownError, and what was not sent is still planned."""
+
+    async def gone(_: str = "") -> None:
+        raise APIConnectionError("refused")
+
+    with pytest.raises(ServiceDownError, match="Run again"):
+        await _apply(ledger, gone, probe=gone, seconds=0.01)
+    assert (summarize(ledger).waiting, summarize(ledger).quarantined) == (20, 0)
+
+
+async def test_document_that_breaks_its_connection_each_time_is_given_up(ledger: Ledger) -> None:
+    """A document whose sending fails though the service is there is tried a few times, then quarantined."""
+
+    async def script(key: str) -> None:
+        if key == "doc-07":
+            raise APIConnectionError("reset")
+        if key == "doc-08":
+            raise _refusal(ServerError, 500, "internal_error")
+
+    summary, sent = await _apply(ledger, script)
+    assert (summary.created, summary.failed) == (18, 2)
+    assert (sent.count("doc-07"), sent.count("doc-08")) == (4, 4)
+    assert {failure.code for failure in ledger.failures()} == {"connection_lost", "internal_error"}
+
+
+@pytest.mark.parametrize(
+    "error", [_refusal(AuthenticationError, 401, "unauthenticated"), _refusal(PermissionDeniedError, 403, "scope")]
+)
+async def test_refused_caller_stops_the_batch_at_once(ledger: Ledger, error: APIError) -> None:
+    """401 and 403 for the caller end the batch: no document is quarantined for it, and the rest is not tried."""
+
+    async def script(_: str) -> None:
+        raise error
+
+    sent: list[str] = []
+    with pytest.raises(RefusedError, match="run again"):
+        _, sent = await _apply(ledger, script)
+    assert summarize(ledger).quarantined == 0
+    assert len(sent) <= 4
+
+
+def test_fingerprint_is_of_the_bytes_that_are_sent(tmp_path: Path) -> None:
+    """A file that changed since it was scanned goes with the fingerprint of what it is now."""
+    path = tmp_path / "a"
+    path.write_text("now")
+    document = SourceDocument(path=path, external_id="a", name="a", file_name="a")
+    stale = Entry(document, size=3, sha256=bytes(32), fingerprint=fingerprint_of(document, sha256=bytes(32)))
+    contents = open_contents(stale)
+    assert contents.file.read() == b"now"
+    assert contents.fingerprint != stale.fingerprint
+
+
+def test_large_file_is_streamed_and_a_change_meanwhile_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file too large for memory is read from disk; one that is written to while it is sent is not kept as sent."""
+    monkeypatch.setattr("flows.operations.contents._IN_MEMORY", 10)
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 100)
+    document = SourceDocument(path=path, external_id="a", name="a", file_name="a")
+    contents = open_contents(Entry(document, size=100, sha256=bytes(32), fingerprint="f"))
+    assert contents.file.read() == b"x" * 100
+    contents.check()
+    path.write_bytes(b"y" * 101)
+    with pytest.raises(ChangingFileError):
+        contents.check()
+    contents.close()
+
+
+def test_path_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
+    """A file replaced by a link after the scan is refused: it could lead out of the source."""
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "a").symlink_to(tmp_path / "secret")
+    document = SourceDocument(path=tmp_path / "a", external_id="a", name="a", file_name="a")
+    with pytest.raises(OSError, match="symbolic link"):
+        open_contents(Entry(document, size=1, sha256=bytes(32), fingerprint="f"))
