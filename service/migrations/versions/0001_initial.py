@@ -87,9 +87,11 @@ def _create_identity() -> None:
         sa.Column("active", sa.Boolean(), server_default=sa.text("true"), nullable=False),
         sa.Column("password_hash", sa.Text()),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
-        sa.CheckConstraint("(kind IN ('user', 'serviceAccount')) = (email IS NOT NULL)", name="ck_principals_email"),
-        sa.CheckConstraint("kind IN ('user', 'group', 'serviceAccount', 'everyone')", name="ck_principals_kind"),
-        sa.CheckConstraint("email = lower(email)", name="ck_principals_email_lower"),
+        sa.CheckConstraint(
+            "(kind IN ('user', 'serviceAccount')) = (email IS NOT NULL)", name=op.f("ck_principals_email")
+        ),
+        sa.CheckConstraint("kind IN ('user', 'group', 'serviceAccount', 'everyone')", name=op.f("ck_principals_kind")),
+        sa.CheckConstraint("email = lower(email)", name=op.f("ck_principals_email_lower")),
         sa.ForeignKeyConstraint(
             ["organization_id"], ["organizations.organization_id"], name="fk_principals_organization_id"
         ),
@@ -163,7 +165,7 @@ def _create_permissions() -> None:
         sa.Column("principal_id", sa.Uuid(), nullable=False),
         sa.Column("access_class", sa.BigInteger(), nullable=False),
         sa.Column("role", sa.Text(), nullable=False),
-        sa.CheckConstraint("role IN ('OWNER', 'EDITOR', 'VIEWER')", name="ck_class_readers_role"),
+        sa.CheckConstraint("role IN ('OWNER', 'EDITOR', 'VIEWER')", name=op.f("ck_class_readers_role")),
         sa.ForeignKeyConstraint(
             ["access_class"], ["access_classes.access_class"], name="fk_class_readers_access_class"
         ),
@@ -427,7 +429,7 @@ def _create_collections() -> None:
         sa.Column("created_by", sa.Uuid(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.CheckConstraint(
-            "distance_metric IN ('EUCLIDEAN', 'COSINE', 'DOTPRODUCT')", name="ck_collections_distance_metric"
+            "distance_metric IN ('EUCLIDEAN', 'COSINE', 'DOTPRODUCT')", name=op.f("ck_collections_distance_metric")
         ),
         sa.ForeignKeyConstraint(["created_by"], ["principals.principal_id"], name="fk_collections_created_by"),
         sa.ForeignKeyConstraint(

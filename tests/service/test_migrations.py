@@ -1,0 +1,149 @@
+"""Migrations lead to the schema the code declares, and the service may do no more there than it must."""
+
+import re
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine
+
+from service import migrations
+from service.database import SERVICE_ROLE, driver_url
+from service.migrations.tables import metadata
+from tests.harness.databases import TestDatabases
+from tests.harness.services import RunningService
+
+# Alembic's own bookkeeping; it names a version, nothing of an organization.
+UNPROTECTED = {"alembic_version"}
+
+
+@pytest.fixture
+def migrated(databases: TestDatabases) -> Iterator[str]:
+    """A database that has just been migrated, and nothing else."""
+    name = databases.empty()
+    migrations.upgrade(databases.owner_url(name))
+    yield name
+    databases.drop(name)
+
+
+def alembic_config() -> Config:
+    """Return Alembic's configuration of our migrations."""
+    config = Config()
+    config.set_main_option("script_location", str(migrations.FOLDER))
+    return config
+
+
+def test_migrations_equal_the_declared_tables(databases: TestDatabases, migrated: str) -> None:
+    """Nothing is left to migrate: tables, columns, types, indexes and constraints are as declared."""
+    engine = create_engine(databases.owner_url(migrated))
+    with engine.connect() as connection:
+        config = alembic_config()
+        config.attributes["connection"] = connection
+        command.check(config)
+    engine.dispose()
+
+
+def test_check_constraints_are_as_declared(databases: TestDatabases, migrated: str) -> None:
+    """Alembic doesn't compare CHECK constraints, so their names are compared here."""
+    declared = {
+        str(constraint.name)
+        for table in metadata.tables.values()
+        for constraint in table.constraints
+        if type(constraint).__name__ == "CheckConstraint"
+    }
+    with databases.connect(migrated) as connection:
+        rows = connection.execute("SELECT conname FROM pg_constraint WHERE contype = 'c' AND conname LIKE 'ck_%'")
+        assert {name for (name,) in rows} == declared
+
+
+def test_the_newest_revision_is_the_one_a_start_looks_for() -> None:
+    """A start compares with `HEAD` without loading Alembic."""
+    assert ScriptDirectory.from_config(alembic_config()).get_heads() == [migrations.HEAD]
+
+
+def test_migrating_again_changes_nothing(databases: TestDatabases, migrated: str) -> None:
+    """A start on a migrated database leaves it alone."""
+    migrations.upgrade(databases.owner_url(migrated))
+    with databases.connect(migrated) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(migrations.HEAD,)]
+
+
+def test_every_table_is_under_row_level_security(databases: TestDatabases, migrated: str) -> None:
+    """Each table names its organization, forces the policy on its owner too, and has a policy for every command."""
+    tables = """
+        SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity,
+               EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'organization_id'),
+               EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polcmd = '*'
+                       AND p.polqual IS NOT NULL AND p.polwithcheck IS NOT NULL)
+        FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace
+    """
+    with databases.connect(migrated) as connection:
+        found = {name: rest for name, *rest in connection.execute(tables).fetchall()}
+    assert len(found) > 20
+    assert {name: rest for name, rest in found.items() if rest != [True, True, True]}.keys() == UNPROTECTED
+
+
+def test_only_credentials_show_before_authentication(databases: TestDatabases, migrated: str) -> None:
+    """Without an organization, API keys and organizations can be read, and nothing else."""
+    policies = "SELECT tablename, cmd FROM pg_policies WHERE policyname <> 'organization'"
+    with databases.connect(migrated) as connection:
+        found = set(connection.execute(policies).fetchall())
+    assert found == {("api_keys", "SELECT"), ("organizations", "SELECT")}
+
+
+def test_the_service_role_is_restricted(databases: TestDatabases, migrated: str) -> None:
+    """It is no superuser, bypasses no policy, creates nothing, and owns nothing."""
+    role = "SELECT rolsuper, rolbypassrls, rolcreaterole, rolcreatedb FROM pg_roles WHERE rolname = %s"
+    owned = "SELECT count(*) FROM pg_class WHERE relowner = %s::regrole"
+    with databases.connect(migrated) as connection:
+        assert connection.execute(role, [SERVICE_ROLE]).fetchone() == (False, False, False, False)
+        assert connection.execute(owned, [SERVICE_ROLE]).fetchone() == (0,)
+
+
+def test_the_audit_log_can_only_grow(service: RunningService) -> None:
+    """The service can't change, delete or truncate entries, whatever it is made to run."""
+    with service.owner_connection() as connection:
+        connection.execute(f"SET ROLE {SERVICE_ROLE}")
+        for statement in (
+            "UPDATE audit_entries SET action = 'x'",
+            "DELETE FROM audit_entries",
+            "TRUNCATE audit_entries",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+
+
+def test_another_organizations_rows_do_not_exist(service: RunningService) -> None:
+    """A transaction of another organization sees no row, not even by a query that names no organization."""
+    with service.owner_connection() as connection:
+        protected = "SELECT tablename FROM pg_policies WHERE policyname = 'organization'"
+        names = [name for (name,) in connection.execute(protected)]
+        filled = {name for name in names if connection.execute(f"SELECT FROM {name} LIMIT 1").rowcount}
+        assert {"principals", "api_keys", "organizations"} <= filled
+        connection.execute(f"SET ROLE {SERVICE_ROLE}")
+        connection.execute("SELECT set_config('carrel.organization_id', gen_random_uuid()::text, false)")
+        assert [name for name in names if connection.execute(f"SELECT FROM {name} LIMIT 1").rowcount] == []
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            connection.execute("INSERT INTO organizations VALUES (gen_random_uuid(), 'x', 'x', false, 'x')")
+
+
+def test_an_outside_database_is_served_as_the_restricted_role(service: RunningService) -> None:
+    """The harness connects by the owner's address, as with CARREL_DATABASE_URL: requests still run restricted."""
+
+    async def who() -> tuple[str, str]:
+        async with service.runtime.database.transaction(None) as connection:
+            row = await connection.exec_driver_sql("SELECT session_user::text, current_user::text")
+            return tuple(row.one())
+
+    assert service.run(who()) == ("postgres", SERVICE_ROLE)
+
+
+def test_an_address_that_is_not_postgresql_is_refused() -> None:
+    """The message names the setting and doesn't repeat the address, which may hold a password."""
+    with pytest.raises(ValueError, match="CARREL_DATABASE_URL") as caught:
+        driver_url("mysql://user:secret@host/name")
+    assert not re.search("secret", str(caught.value))
+    assert driver_url("postgres://u@h/n").drivername == "postgresql+psycopg"
