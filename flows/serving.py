@@ -1,5 +1,7 @@
 """Serving the flows: deployments that others can start, run as processes of this machine."""
 
+import asyncio
+import time
 from datetime import timedelta
 
 from prefect import aserve
@@ -13,9 +15,11 @@ from prefect.types.entrypoint import EntrypointType
 
 from flows.bulk_upload import bulk_upload
 from flows.collection_add import collection_add
+from flows.errors import FlowError
 from flows.runs import DEPLOYMENT
 
 _LOST = "carrel: end runs that have gone silent"
+_STARTING = timedelta(seconds=120)
 _SILENCE = timedelta(seconds=120)  # four heartbeats
 
 
@@ -24,12 +28,24 @@ async def serve_flows(*, limit: int = 4) -> None:
 
     Runs on different sources go side by side; a second one on the same source stops at once and says why.
     """
+    await _prefect_answers()
     await _watch_for_lost_runs()
     deployments = [
         await flow.ato_deployment(DEPLOYMENT, entrypoint_type=EntrypointType.MODULE_PATH)
         for flow in (bulk_upload, collection_add)
     ]
     await aserve(*deployments, limit=limit, print_starting_message=False)
+
+
+async def _prefect_answers() -> None:
+    """Wait for Prefect's server, which may be starting beside this process; its last error when it stays away."""
+    deadline = time.monotonic() + _STARTING.total_seconds()
+    async with get_client() as client:
+        while (error := await client.api_healthcheck()) is not None:
+            if time.monotonic() > deadline:
+                msg = f"Prefect does not answer at {client.api_url}. Start it: `python -m flows.server`."
+                raise FlowError(msg) from error
+            await asyncio.sleep(0.5)
 
 
 async def _watch_for_lost_runs() -> None:
