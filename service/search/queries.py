@@ -79,7 +79,7 @@ class Shown:
 
 def _constant(value: str, to_type: Any) -> ColumnElement[Any]:
     """A parameter of a pgvector type, read once a statement even when its plan is a generic one."""
-    return select(cast(value, to_type)).scalar_subquery()
+    return select(cast(literal(value, Text), to_type)).scalar_subquery()
 
 
 def _negative_product(column: ColumnElement[Any], value: ColumnElement[Any]) -> ColumnElement[float]:
@@ -273,7 +273,7 @@ def _chosen(scope: Scope, units: Collection[Unit]) -> Select[*tuple[Any, ...]]:
     chunks = INDEX_TABLES[scope.space.dimensions].chunks
     documents_chosen = literal([unit.document_id for unit in units], ARRAY(Uuid))
     numbers = literal([unit.chunk_no for unit in units], ARRAY(Integer))
-    chosen = func.unnest(documents_chosen, numbers).table_valued("document_id", "chunk_no", name="unit")
+    chosen = func.unnest(documents_chosen, numbers).table_valued("document_id", "chunk_no").render_derived(name="unit")
     own = and_(
         chunks.c.organization_id == scope.caller.organization_id,
         chunks.c.space_id == scope.space.space_id,
