@@ -101,7 +101,7 @@ class Operation(_Method, Generic[P, Model]):
     """An operation with one answer."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Call[Model]]) -> None:
-        def call(resource: Resource[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+        def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
             session = session_of(resource)
             return session.driver.run(session.perform(lambda: function(resource, *args, **kwargs)))
 
@@ -127,7 +127,7 @@ class ListOperation(_Method, Generic[P, Item, Page]):
     """An operation answered page by page; its result walks all of them, or gives the first answer when raw."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Listing[Item, Page]]) -> None:
-        def call(resource: Resource[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+        def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
             session = session_of(resource)
             if session.raw:
                 return session.driver.run(session.perform(lambda: function(resource, *args, **kwargs).first()))
@@ -163,7 +163,7 @@ class DownloadOperation(_Method, Generic[P]):
             response = yield from perform_streamed(path, body, session.connection)
             return Download(response) if isinstance(session.driver, SyncDriver) else AsyncDownload(response)
 
-        def call(resource: Resource[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+        def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
             session = session_of(resource)
             return session.driver.run(flow(session, lambda: function(resource, *args, **kwargs)))
 
