@@ -16,24 +16,36 @@ from service.settings import Settings
 # How long in-flight requests may go on after SIGTERM.
 GRACE_SECONDS = 30
 MOST_UNFINISHED_HEADER_BYTES = 1024 * 1024
+# A sender usually reads the answer only when it has sent all, so what follows an early refusal is discarded a while.
+MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 that hangs up on headers that never end; ordinary over-long ones are answered with 431."""
+    """HTTP/1.1 that hangs up on headers that never end, and on a body that goes on after its refusal."""
 
     unfinished_header_bytes = 0
+    discarded_bytes = 0
     in_headers = False
 
     def on_message_begin(self) -> None:
         """Begin to count."""
         self.in_headers = True
         self.unfinished_header_bytes = 0
+        self.discarded_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Stop counting."""
         self.in_headers = False
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        super().on_body(body)
+        if self.cycle.response_complete:
+            self.discarded_bytes += len(body)
+            if self.discarded_bytes > MOST_DISCARDED_BYTES:
+                self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         """Take what arrived, unless there is no end to it."""

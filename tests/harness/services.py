@@ -20,6 +20,7 @@ from service.embedding import open_embedders
 from service.identity.bootstrap import bootstrap
 from service.main import open_app
 from service.runtime import Runtime, open_extractor
+from service.server import BoundedProtocol
 from service.settings import Settings
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.loops import LoopThread
@@ -133,7 +134,7 @@ class ServiceHarness:
     async def _assemble(self, stack: AsyncExitStack, settings: Settings, database: str) -> RunningService:
         app = await stack.enter_async_context(open_app(settings, **self._shared))
         runtime: Runtime = app.state.runtime
-        server = QuickServer(uvicorn.Config(app, log_config=None, lifespan="off"))
+        server = QuickServer(uvicorn.Config(app, http=BoundedProtocol, log_config=None, lifespan="off"))
         listener = socket.create_server(("127.0.0.1", 0))
         serving = asyncio.create_task(server.serve([listener]))
         stack.push_async_callback(_end, server, serving)

@@ -1,0 +1,202 @@
+"""What every request gets, whatever it asks: checks in one order, one error shape, an id, and bounds."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+
+from service.routing import CheckedRoute
+from tests.harness.services import RunningService
+
+OPERATION = "/api/v0/admin/users/upsert"
+VALID = b'{"users": [{"email": "someone@example.test"}]}'
+JSON = "application/json"
+MEBIBYTE = 1024 * 1024
+
+
+def post(
+    service: RunningService, content: bytes | Iterator[bytes], content_type: str | bytes | None = JSON, **headers: str
+) -> httpx.Response:
+    """Send bytes as they are to an endpoint for admins."""
+    kind = {"Content-Type": content_type} if content_type is not None else {}
+    return service.http.post(OPERATION, content=content, headers=kind | headers)
+
+
+def code(response: httpx.Response) -> tuple[int, str]:
+    """Return the status and the error's code, after checking the error's shape."""
+    error = response.json()["error"]
+    assert set(error) - {"details"} == {"message", "code", "requestId"}
+    assert error["requestId"] == response.headers["X-Request-Id"]
+    return response.status_code, error["code"]
+
+
+MALFORMED = {
+    "not JSON": (b"{", JSON, 400),
+    "nothing": (b"", JSON, 400),
+    "a list": (b"[]", JSON, 400),
+    "null": (b"null", JSON, 400),
+    "a string": (b'"x"', JSON, 400),
+    "not UTF-8": (b'{"users": "\xff\xfe"}', JSON, 400),
+    "UTF-16": ('{"users": []}'.encode("utf-16"), JSON, 400),
+    "a NUL byte": (b'{"users": [{"email": "a\x00@example.test"}]}', JSON, 400),
+    "an escaped NUL": (b'{"users": [{"email": "a\\u0000@example.test"}]}', JSON, 400),
+    "an escaped NUL in a member's name": (b'{"us\\u0000ers": []}', JSON, 400),
+    "half a surrogate pair": (b'{"users": [{"email": "x@example.test", "name": "\\ud800"}]}', JSON, 400),
+    "half a surrogate pair in a member's name": (b'{"\\udfff": []}', JSON, 400),
+    "NaN": (b'{"users": NaN}', JSON, 400),
+    "a number without end": (b'{"users": ' + b"9" * 5000 + b"}", JSON, 400),
+    "nested without end": (b"[" * 200_000, JSON, 400),
+    "nested and closed": (b"[" * 100_000 + b"]" * 100_000, JSON, 400),
+    "an unknown member": (b'{"users": [], "more": 1}', JSON, 400),
+    "a missing member": (b"{}", JSON, 400),
+    "10 MB in a string": (b'{"users": [{"email": "' + b"a" * 10_000_000 + b'@example.test"}]}', JSON, 400),
+    "no content type": (VALID, None, 415),
+    "text": (VALID, "text/plain", 415),
+    "a form": (b"users=x", "application/x-www-form-urlencoded", 415),
+    "a multipart form": (b"--x--", "multipart/form-data; boundary=x", 415),
+    "a content type that isn't one": (VALID, b"\xff;;=", 415),
+    "too much": (b" " * (32 * MEBIBYTE + 1), JSON, 413),
+}
+
+
+@pytest.fixture(scope="module")
+def shared(service_harness: Any) -> Any:
+    """One service for all requests that change nothing."""
+    service, stack = service_harness.start()
+    yield service
+    service_harness.stop(service, stack)
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_a_malformed_body_is_refused_in_the_one_shape(shared: RunningService, case: str) -> None:
+    """Never 422, never 500; the message doesn't repeat what was sent."""
+    content, content_type, status = MALFORMED[case]
+    response = post(shared, content, content_type)
+    assert code(response)[0] == status, response.text[:500]
+    assert len(response.content) < 2000
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_a_missing_credential_comes_before_the_body(shared: RunningService, case: str) -> None:
+    """401 first, whatever the body is."""
+    content, content_type, _ = MALFORMED[case]
+    response = post(shared, content, content_type, Authorization="")
+    assert response.status_code == 401, response.text
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("case", ["not JSON", "an unknown member", "text", "too much"])
+def test_the_right_to_call_comes_before_the_body(shared: RunningService, case: str) -> None:
+    """403 for an endpoint that isn't the caller's to call, before its body is judged."""
+    member = shared.new_user("member@example.test")
+    content, content_type, _ = MALFORMED[case]
+    assert post(shared, content, content_type, Authorization=f"Bearer {member}").status_code == 403
+
+
+def test_an_endless_body_is_cut_off(make_service: Any) -> None:
+    """A body without a declared length is read no further than the limit."""
+    service = make_service(max_json_bytes=10_000)
+    sent = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal sent
+        for _ in range(10_000):
+            sent += 100_000
+            yield b" " * 100_000
+
+    with contextlib.suppress(httpx.WriteError):  # it was hung up on while still sending
+        assert post(service, pieces()).status_code == 413
+    assert sent < 100_000_000
+    assert post(service, VALID).status_code == 200
+
+
+def test_every_wrong_member_is_named(shared: RunningService) -> None:
+    """`details` has each wrong member by its path in wire names, and never its value."""
+    body = b'{"users": [{"email": "hunter2", "isAdmin": "maybe", "hunter3": true}]}'
+    response = post(shared, body)
+    details = {detail["field"]: detail["message"] for detail in response.json()["error"]["details"]}
+    assert {"users.0.email", "users.0.isAdmin", "users.0.hunter3"} <= details.keys()
+    assert details["users.0.hunter3"] == "unknown member; remove it"
+    assert "hunter2" not in response.text
+    assert "maybe" not in response.text
+
+
+def test_every_body_is_read_with_care(shared: RunningService) -> None:
+    """No endpoint has slipped past the routes that judge a body after the caller."""
+    schema = shared.http.get("/openapi.json").json()
+    with_json = [
+        path
+        for path, item in schema["paths"].items()
+        if JSON in item.get("post", {}).get("requestBody", {}).get("content", {})
+    ]
+    assert len(with_json) > 15
+    for path in with_json:
+        response = shared.http.post(path, content=b"{", headers={"Content-Type": "application/json"})
+        assert code(response) == (400, "invalid_request"), path
+        assert "not JSON" in response.json()["error"]["message"], path
+        assert shared.http.post(path, content=b"{", headers={"Authorization": ""}).status_code == 401, path
+    assert issubclass(CheckedRoute, APIRoute)
+
+
+def test_absent_members_are_left_out_of_responses(shared: RunningService) -> None:
+    """A response has no nulls: a last page has no nextPageToken at all."""
+    response = shared.call("admin/users/list")
+    assert response.status_code == 200
+    assert "null" not in response.text
+    assert "nextPageToken" not in response.json()
+
+
+@pytest.mark.parametrize(("offered", "taken"), [("abc-1.2:3_x", True), ("a" * 129, False), ("a b", False)])
+def test_a_sane_request_id_is_taken_over(shared: RunningService, offered: str, taken: bool) -> None:
+    """Every response carries an id: the caller's if it is a sane one, else a new one."""
+    headers = {"X-Request-Id": offered.encode()}
+    given = [shared.http.get("/healthz", headers=headers).headers["X-Request-Id"] for _ in range(2)]
+    if taken:
+        assert given == [offered, offered]
+    else:
+        assert len({*given, offered}) == 3
+        assert all(given)
+
+
+def test_unknown_paths_and_methods_are_told(shared: RunningService) -> None:
+    """404 and 405 have the one shape, too."""
+    assert code(shared.http.post("/api/v0/nothing")) == (404, "not_found")
+    assert code(shared.http.get(OPERATION)) == (405, "method_not_allowed")
+    assert code(shared.http.post("/api/v0/%00/..%2f..%2fetc")) == (404, "not_found")
+
+
+def test_headers_have_a_limit(shared: RunningService) -> None:
+    """431 for headers of more than 64 KiB."""
+    response = shared.http.get("/healthz", headers={"X-Long": "x" * 70_000})
+    assert code(response) == (431, "headers_too_large")
+
+
+def test_what_is_no_http_at_all_harms_nobody(shared: RunningService) -> None:
+    """Garbage on the socket is answered with 400 or hung up on; the next request is served."""
+    url = httpx.URL(shared.base_url)
+    for garbage in (b"\x00" * 1000, b"GET\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n", b"\x16\x03\x01"):
+        with socket.create_connection((url.host, url.port)) as connection:
+            connection.settimeout(5)
+            connection.sendall(garbage)
+            connection.shutdown(socket.SHUT_WR)
+            answer = connection.recv(1000)
+            assert answer == b"" or b" 400 " in answer
+    assert shared.http.get("/healthz").status_code == 200
+
+
+def test_operators_see_how_it_is_doing(shared: RunningService) -> None:
+    """Alive, ready, and counted by route; no path of a caller's becomes a label."""
+    shared.http.post("/api/v0/some-secret-path")
+    shared.call("admin/users/list")
+    anonymous = {"Authorization": ""}
+    assert shared.http.get("/healthz", headers=anonymous).json() == {"status": "ok"}
+    assert shared.http.get("/readyz", headers=anonymous).json() == {"status": "ready"}
+    text = shared.http.get("/metrics", headers=anonymous).text
+    assert 'carrel_requests_total{method="POST",route="/api/v0/admin/users/list",status="200"}' in text
+    assert 'route="unknown",status="404"' in text
+    assert "some-secret-path" not in text
+    assert "carrel_texts_embedded" in text
