@@ -40,7 +40,7 @@ class BatchLimits:
     hundred a batch gains nothing and only makes others wait longer. A text joins a batch if that pads it by at most
     `padding` tokens, which is about what a batch of its own would cost on top.
     `waiting_texts` bounds what all requests together may have waiting; a request alone is never too large. `reserve`
-    is kept on top of it for requests of a single batch, so that searches are answered while uploads are refused.
+    is kept on top of it for requests of at most `small` texts, so that searches are answered while uploads are refused.
     """
 
     texts: int = 8
@@ -48,6 +48,7 @@ class BatchLimits:
     padding: int = 16
     waiting_texts: int = 16_384
     reserve: int = 1024
+    small: int = 8
 
 
 @dataclass(eq=False, slots=True)
@@ -208,7 +209,7 @@ class Batcher:
                 self._waiting -= texts
 
     def _admit(self, texts: int) -> None:
-        reserve = self._limits.reserve if texts <= self._limits.texts else 0
+        reserve = self._limits.reserve if texts <= self._limits.small else 0
         with self._counting:
             if not self._waiting or self._waiting + texts <= self._limits.waiting_texts + reserve:
                 self._waiting += texts

@@ -84,7 +84,7 @@ class _Builder:
 
 
 def build(weights: Path, config: Path) -> onnx.ModelProto:
-    """Build the map of `input_ids`, `attention_mask` (int64, batch x length) to `embedding` (float32, batch x width)."""
+    """Build the map from `input_ids`, `attention_mask` (int64, batch x length) to `embedding` (batch x width)."""
     shape, tensors = Shape.read(config), load_file(weights)
     graph = _Builder()
     value = _embeddings(graph, tensors, shape)

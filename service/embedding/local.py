@@ -22,6 +22,10 @@ _SLICE = 256
 """Texts tokenized at a time, so that a cancelled call soon stops."""
 
 
+_ONE_BY_ONE = BatchLimits(texts=1)
+"""In int8, whose small products cost so little that batches gain nothing, and would make vectors depend on company."""
+
+
 class LocalEmbedder:
     """all-MiniLM-L6-v2 behind a micro-batcher; `open` it, as building and loading the graph take a moment.
 
@@ -47,7 +51,7 @@ class LocalEmbedder:
             return Session(prepare(folder, precision, files=files)), WordPieces(files.tokenizer)
 
         session, tokenizer = await asyncio.to_thread(load)
-        return cls(session, tokenizer, threads=threads)
+        return cls(session, tokenizer, threads=threads, limits=_ONE_BY_ONE if precision == "int8" else None)
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row of unit length for each text, in their order; what is beyond 256 tokens is not read.

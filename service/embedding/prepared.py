@@ -16,6 +16,10 @@ GRAPH_VERSION = 1
 """Raised whenever graph.py or `quantize` builds something else, so that older files are left alone and not used."""
 
 
+_KEPT_EXACT = ("encoder.layer.0.output.dense.product", "encoder.layer.2.output.dense.product")
+"""What 8 bits would cost the most: exact, they take the mean cosine from .992 to .995 for a tenth more time."""
+
+
 def prepare(folder: Path, precision: Precision, *, files: ModelFiles) -> Path:
     """Return the graph's path in `folder`, building it if it isn't there (a second or two).
 
@@ -51,7 +55,7 @@ def _build(folder: Path, precision: Precision, files: ModelFiles) -> None:
         _write(exact, lambda partial: _save(files, partial))
     fast = _path(folder, "int8")
     if precision == "int8" and not fast.exists():
-        _write(fast, lambda partial: quantize(exact, partial))
+        _write(fast, lambda partial: quantize(exact, partial, exact=_KEPT_EXACT))
 
 
 def _save(files: ModelFiles, path: Path) -> None:

@@ -39,8 +39,10 @@ class Session:
         return cast("NDArray[np.float32]", outputs[0])
 
 
-def quantize(source: Path, target: Path) -> None:
-    """Write the graph with 8-bit weights (one scale a column) in its matrix products; activations adapt as it runs.
+def quantize(source: Path, target: Path, *, exact: Sequence[str]) -> None:
+    """Write the graph with 8-bit weights (one scale a column) in its matrix products but those named in `exact`.
+
+    Activations are scaled as it runs, over the whole batch; so a text's vector depends on what shares its batch.
 
     Seven bits of the eight are used: CPUs without VNNI add pairs of products in 16 bits, which eight would overflow.
     """
@@ -51,6 +53,7 @@ def quantize(source: Path, target: Path) -> None:
         str(source),
         str(target),
         op_types_to_quantize=["MatMul"],
+        nodes_to_exclude=list(exact),
         per_channel=True,
         reduce_range=True,
         weight_type=QuantType.QInt8,
