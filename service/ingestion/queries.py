@@ -311,6 +311,16 @@ async def claim_pending(connection: AsyncConnection, organization_id: UUID, *, l
     return [PendingWork(document_id, tuple(sorted(space_ids))) for document_id, space_ids in claimed.items()]
 
 
+async def release_claims(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Give up every claim, whoever holds it: for a start after which nobody else can be at work."""
+    statement = (
+        update(space_documents)
+        .where(space_documents.c.organization_id == organization_id, _pending())
+        .values(claimed_until=None)
+    )
+    await connection.execute(statement)
+
+
 async def organization_ids(connection: AsyncConnection) -> Sequence[UUID]:
     """Return every organization; needs no organization of its own."""
     return (await connection.scalars(select(organizations.c.organization_id))).all()

@@ -1,6 +1,7 @@
 """Taking up what was left: work that a crash, a full queue or a failing embedder kept from being done."""
 
 import asyncio
+from collections.abc import Sequence
 from uuid import UUID
 
 from service.indexing.service import fold_statistics
@@ -19,10 +20,8 @@ async def sweep(runtime: Runtime) -> int:
 
     Folds the term statistics' deltas as well.
     """
-    async with runtime.database.transaction(None, read_only=True) as connection:
-        organizations = await queries.organization_ids(connection)
     taken = 0
-    for organization_id in organizations:
+    for organization_id in await _organizations(runtime):
         taken += await _sweep_organization(runtime, organization_id)
         async with runtime.database.transaction(organization_id) as connection:
             await fold_statistics(connection, organization_id)
@@ -30,13 +29,33 @@ async def sweep(runtime: Runtime) -> int:
 
 
 async def keep_sweeping(runtime: Runtime) -> None:
-    """Sweep at once and then every `sweep_seconds`, until cancelled; a sweep that fails is logged, never the last."""
+    """Sweep at once and then every `sweep_seconds`, until cancelled; a sweep that fails is logged, never the last.
+
+    The embedded database has one service alone, so at the start of that one all claims are those of a process that
+    is gone. Beside other replicas, claims run out (`queries.LEASE`).
+    """
+    alone = runtime.settings.database_url is None
     while True:
         try:
+            if alone:
+                await release_claims(runtime)
+                alone = False
             await sweep(runtime)
         except Exception:  # noqa: BLE001 - the database may be restarting; the next sweep finds the same work
             logger.exception("sweep_failed")
         await asyncio.sleep(runtime.settings.sweep_seconds)
+
+
+async def _organizations(runtime: Runtime) -> Sequence[UUID]:
+    async with runtime.database.transaction(None, read_only=True) as connection:
+        return await queries.organization_ids(connection)
+
+
+async def release_claims(runtime: Runtime) -> None:
+    """Give up all claims on work, in every organization; only where no other process can be at it."""
+    for organization_id in await _organizations(runtime):
+        async with runtime.database.transaction(organization_id) as connection:
+            await queries.release_claims(connection, organization_id)
 
 
 async def _sweep_organization(runtime: Runtime, organization_id: UUID) -> int:

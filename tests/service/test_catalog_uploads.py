@@ -127,8 +127,11 @@ def test_without_access_parts_only_the_uploader_reads(service: RunningService) -
     answer = uploaded(service, "a", as_user=ANN)
     assert list_documents(service, as_user=ANN) == ["a"]
     assert list_documents(service, as_user=BEN) == []
-    refused(service.call("catalog/getDocument", {"documentId": answer["documentId"], "userEmail": BEN}), 404,
-            "document_not_found")
+    refused(
+        service.call("catalog/getDocument", {"documentId": answer["documentId"], "userEmail": BEN}),
+        404,
+        "document_not_found",
+    )
 
 
 @pytest.mark.parametrize("form", ["json", "commas"])
