@@ -51,4 +51,6 @@ def prefect_environment(settings: FlowSettings) -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
         "PREFECT_RUNNER_POLL_FREQUENCY": "2",
+        # Without PREFECT_API_URL a run starts a server of its own, which a busy machine needs more than 20 s for.
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     }

@@ -20,6 +20,8 @@ Probe = Callable[[], Awaitable[object]]
 _ATTEMPTS = 4
 _LONGEST_PAUSE = 15.0
 _AWAY = frozenset({408, 429, 502, 503, 504})
+# The service has too much to do, which is no document's fault: it is never counted as an attempt.
+_BUSY = frozenset({429, 503})
 # What 403 can say about one document; any other 403 is about the caller.
 _DOCUMENT_CODES = frozenset({"external_id_taken"})
 
@@ -33,10 +35,10 @@ class Patience:
         self._away_since: float | None = None
 
     async def call(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Run an operation that may safely be run again; wait while the service is away.
+        """Run an operation that may safely be run again; wait while the service is away or has too much to do.
 
-        Raises ServiceDownError when it stays away, RefusedError when it refuses the caller, and the operation's own
-        error when it is about what was sent, or when it keeps failing though the service is there.
+        Raises ServiceDownError when that lasts too long, RefusedError when it refuses the caller, and the operation's
+        own error when it is about what was sent, or when it keeps failing though the service is there.
         """
         attempt = 0
         while True:
@@ -45,6 +47,10 @@ class Patience:
             except (APIConnectionError, APIError) as exc:
                 if not _may_pass(exc):
                     raise _for_the_caller(exc) from exc
+                if _is_busy(exc):
+                    self._give_up_in_time(exc)
+                    await _pause(_LONGEST_PAUSE)
+                    continue
                 attempt += 1
                 if attempt >= _ATTEMPTS:
                     raise
@@ -56,7 +62,7 @@ class Patience:
     async def _until_back(self, attempt: int) -> None:
         pause = 0.5 * 2**attempt
         while True:
-            await asyncio.sleep(min(pause, _LONGEST_PAUSE) * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+            await _pause(min(pause, _LONGEST_PAUSE))
             try:
                 await self._probe()
             except (APIConnectionError, APIError) as exc:
@@ -74,6 +80,15 @@ class Patience:
         if now - self._away_since > self._seconds:
             msg = f"The service has been away for {self._seconds:.0f} s ({exc}). Run again: the run goes on from here."
             raise ServiceDownError(msg) from exc
+
+
+async def _pause(seconds: float) -> None:
+    """Wait about so long; not all workers exactly as long."""
+    await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
+
+
+def _is_busy(exc: Exception) -> bool:
+    return getattr(exc, "status", 0) in _BUSY
 
 
 def _is_away(exc: Exception) -> bool:

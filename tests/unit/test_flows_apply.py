@@ -13,6 +13,7 @@ from carrel.errors import (
     BadRequestError,
     ConflictError,
     PermissionDeniedError,
+    RateLimitError,
     ServerError,
     UnsupportedMediaTypeError,
 )
@@ -137,6 +138,20 @@ async def test_outage_is_waited_out(ledger: Ledger) -> None:
             raise APIConnectionError("refused")
 
     summary, _ = await _apply(ledger, counting, probe=probe)
+    assert (summary.created, summary.quarantined) == (20, 0)
+
+
+@pytest.mark.parametrize("error", [_refusal(ServerError, 503, "saturated"), _refusal(RateLimitError, 429, "slow")])
+async def test_busy_service_costs_no_document(ledger: Ledger, error: APIError) -> None:
+    """A service that has too much to do, however often it says so, gets every document in the end."""
+    refused: dict[str, int] = {}
+
+    async def script(key: str) -> None:
+        refused[key] = refused.get(key, 0) + 1
+        if refused[key] < 10:
+            raise error
+
+    summary, _ = await _apply(ledger, script)
     assert (summary.created, summary.quarantined) == (20, 0)
 
 

@@ -1,0 +1,95 @@
+"""The service and a Prefect server as processes of their own, for benchmarks that go through both."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from bench.start import free_port, ready
+from flows.settings import FlowSettings
+
+PATIENCE_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a benchmark talks to: the settings of flows that use this service, and the data folder of both."""
+
+    settings: FlowSettings
+    prefect_api: str | None
+
+
+@contextmanager
+def running_stack(data_dir: Path, *, prefect: bool) -> Iterator[Stack]:
+    """Start the service, and a Prefect server if wanted, on a data folder; set this process's environment for flows."""
+    port, key = free_port(), f"svc_key_{secrets.token_hex(24)}"
+    ours = {
+        "CARREL_DATA_DIR": str(data_dir),
+        "CARREL_PORT": str(port),
+        "CARREL_BASE_URL": f"http://127.0.0.1:{port}",
+        "CARREL_API_KEY": key,
+        "CARREL_BOOTSTRAP_ADMIN_EMAIL": "admin@bench.example",
+        "CARREL_BOOTSTRAP_ADMIN_PASSWORD": secrets.token_urlsafe(16),
+        "CARREL_BOOTSTRAP_API_KEY": key,
+        "PREFECT_HOME": str(data_dir / "prefect"),
+        "PREFECT_LOGGING_LEVEL": "ERROR",
+    }
+    if prefect:
+        ours["PREFECT_API_URL"] = f"http://127.0.0.1:{free_port()}/api"
+    os.environ.update(ours)
+    with _process("service", lambda: ready(port)):
+        if not prefect:
+            yield Stack(FlowSettings(), None)
+            return
+        api = ours["PREFECT_API_URL"]
+        with _process("flows.server", lambda: _answers(f"{api}/health")):
+            yield Stack(FlowSettings(), api)
+
+
+@contextmanager
+def _process(module: str, is_ready: Callable[[], bool], environment: Mapping[str, str] | None = None) -> Iterator[None]:
+    process = subprocess.Popen(  # noqa: S603 - our own modules
+        [sys.executable, "-m", module],
+        env=os.environ | dict(environment or {}),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        began = time.perf_counter()
+        while not is_ready():
+            if process.poll() is not None or time.perf_counter() - began > PATIENCE_SECONDS:
+                message = f"{module} was not ready (exit status {process.poll()})"
+                raise RuntimeError(message)
+            time.sleep(0.1)
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE_SECONDS)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=2).is_success
+    except httpx.TransportError:
+        return False
+
+
+def words(number: int, *, seed: int) -> str:
+    """Return so many words of an invented language, in sentences; the same for the same seed."""
+    state, made = seed * 2654435761 % 2**32 or 1, list[str]()
+    for position in range(number):
+        state = (state * 1103515245 + 12345) % 2**31
+        syllables = [_SYLLABLES[(state >> shift) % len(_SYLLABLES)] for shift in (3, 9, 15)[: 2 + state % 2]]
+        made.append("".join(syllables) + ("." if position % 14 == 13 else ""))
+    return " ".join(made)
+
+
+_SYLLABLES = ("ka", "lo", "mi", "ter", "sun", "ve", "ra", "don", "pel", "shi", "fer", "ry", "an", "qui", "bo", "est")

@@ -1,0 +1,58 @@
+"""One Prefect server for the session, and the settings that bring flows to the test's own service."""
+
+import gc
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.services import RunningService
+
+# Prefect reads its environment when it is first imported: before that, its state goes where the tests' state goes.
+os.environ.setdefault("PREFECT_HOME", tempfile.mkdtemp(prefix="carrel-test-prefect-"))
+os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
+
+from prefect.settings import PREFECT_API_URL
+from prefect.testing.utilities import prefect_test_harness
+
+from flows.settings import FlowSettings
+
+
+@pytest.fixture(scope="session")
+def prefect_api() -> Iterator[str]:
+    """A Prefect server of the session's own; its API's address."""
+    with prefect_test_harness(server_startup_timeout=120):
+        yield PREFECT_API_URL.value()
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Connections that Prefect leaves open are closed within the test that opened them, not in one that comes later."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture
+def flow_settings(service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FlowSettings:
+    """Settings, also in the environment as flows read them, of the running service and a data folder of the test's."""
+    monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
+    monkeypatch.setenv("CARREL_API_KEY", service.api_key)
+    monkeypatch.setenv("CARREL_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("CARREL_FLOWS_OUTAGE_SECONDS", "20")
+    return FlowSettings()
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A folder of twelve small documents."""
+    folder = tmp_path / "library"
+    for number in range(12):
+        path = folder / f"shelf-{number % 3}" / f"note-{number}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# Note {number}\n\nThe ferry number {number} leaves from pier {number * 7}.\n")
+    return folder

@@ -1,0 +1,86 @@
+"""A folder into the catalog: once, again, changed, with bad files, and as a manifest says."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from carrel import Carrel
+from flows.operations.bulk import upload
+from flows.operations.ledger import Ledger
+from flows.operations.options import UploadOptions
+from flows.settings import FlowSettings
+from tests.harness.services import RunningService
+
+
+async def _run(source: Path | str, settings: FlowSettings, **options: Any) -> dict[str, Any]:
+    outcome = await upload(str(source), options=UploadOptions(**options), settings=settings)
+    return outcome.summary.as_json()
+
+
+def _names(service: RunningService) -> list[str]:
+    with Carrel(service.api_key, service.base_url) as client:
+        return sorted(document.document_external_id for document in client.catalog.list_documents())
+
+
+async def test_second_run_sends_nothing_and_a_change_sends_one(
+    library: Path, flow_settings: FlowSettings, service: RunningService
+) -> None:
+    """A folder is uploaded whole, then not at all, then only what changed."""
+    first = await _run(library, flow_settings)
+    assert (first["created"], first["quarantined"], first["indexing"]) == (12, 0, 0)
+    assert len(_names(service)) == 12
+    second = await _run(library, flow_settings)
+    assert (second["unchanged"], second["sent"], second["sent_bytes"]) == (12, 0, 0)
+    (library / "shelf-0" / "note-0.md").write_text("# Note 0\n\nThe timetable has changed.\n")
+    third = await _run(library, flow_settings)
+    assert (third["updated"], third["created"], third["unchanged"]) == (1, 0, 11)
+
+
+async def test_bad_files_are_quarantined_and_the_others_arrive(library: Path, flow_settings: FlowSettings) -> None:
+    """Files the service refuses each get their reason, and are not sent again while they are the same."""
+    (library / "empty.md").write_bytes(b"")
+    (library / "broken.pdf").write_bytes(b"%PDF-1.7 this is no PDF")
+    (library / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    outcome = await upload(str(library), options=UploadOptions(), settings=flow_settings)
+    assert (outcome.summary.created, outcome.summary.failed) == (12, 3)
+    with Ledger(outcome.ledger) as ledger:
+        ledger.join_latest()
+        reasons = {failure.external_id: failure for failure in ledger.failures()}
+    assert set(reasons) == {"empty.md", "broken.pdf", "picture.png"}
+    assert all(failure.code.startswith("file_") and failure.message for failure in reasons.values())
+    again = await _run(library, flow_settings)
+    assert (again["failed"], again["sent_bytes"], again["unchanged"]) == (3, 0, 12)
+
+
+async def test_manifest_brings_access_and_metadata(
+    library: Path, flow_settings: FlowSettings, service: RunningService
+) -> None:
+    """Users and groups (by name) of a manifest's rows may read just those documents, and metadata arrives."""
+    with Carrel(service.api_key, service.base_url) as client:
+        client.admin.users.upsert(users=[{"email": "ada@example.com"}, {"email": "bob@example.com"}])
+        members = [{"type": "user", "email": "bob@example.com"}]
+        client.admin.groups.upsert(groups=[{"name": "Harbour", "members": members}])
+        rows = [
+            {"path": "shelf-0/note-0.md", "allowedUsers": ["ada@example.com"], "metadata": {"year": "2024"}},
+            {"path": "shelf-1/note-1.md", "allowedGroups": ["Harbour"], "name": "The first note"},
+            {"path": "shelf-2/note-2.md", "internalPublic": True, "externalId": "everybody"},
+            {"path": "shelf-0/note-3.md"},
+            {"path": "shelf-0/note-6.md", "allowedGroups": ["Unknown"]},
+        ]
+        manifest = library / "manifest.jsonl"
+        manifest.write_text("\n".join(json.dumps(row) for row in rows))
+        summary = await _run(manifest, flow_settings)
+        assert (summary["created"], summary["problems"]) == (4, 1)
+
+        def readable(email: str) -> dict[str, Any]:
+            return {found.document_external_id: found for found in client.catalog.list_documents(user_email=email)}
+
+        assert set(readable("ada@example.com")) == {"shelf-0/note-0.md", "everybody"}
+        assert set(readable("bob@example.com")) == {"shelf-1/note-1.md", "everybody"}
+        assert readable("ada@example.com")["shelf-0/note-0.md"].custom_metadata == {"year": "2024"}
+        assert readable("bob@example.com")["shelf-1/note-1.md"].document_name == "The first note"
+
+        rows[0] |= {"allowedUsers": ["bob@example.com"]}
+        manifest.write_text("\n".join(json.dumps(row) for row in rows))
+        assert (await _run(manifest, flow_settings))["updated"] == 1
+        assert set(readable("ada@example.com")) == {"everybody"}

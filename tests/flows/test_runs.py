@@ -1,0 +1,193 @@
+"""The flows as Prefect runs them: states, artifacts, deployments, and a run that is killed."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+from prefect.client.schemas.objects import State
+
+from carrel import Carrel
+from carrel.wire.collections import CustomMetadataSchema
+from flows.bulk_upload import bulk_upload
+from flows.collection_add import collection_add
+from flows.errors import RefusedError
+from flows.operations.bulk import upload_ledger
+from flows.operations.options import CollectionOptions, UploadOptions
+from flows.runs import Runs, RunsError
+from flows.settings import FlowSettings
+from tests.harness.services import RunningService
+
+# Prefect leaves connections of its own clients to the garbage collector (tests/flows/conftest.py collects them).
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:.*unclosed <socket:pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+async def _flow_state(flow: Any, *arguments: Any) -> State[Any]:
+    return await flow(*arguments, return_state=True)
+
+
+def _documents(service: RunningService) -> list[str]:
+    with Carrel(service.api_key, service.base_url) as client:
+        return sorted(document.document_external_id for document in client.catalog.list_documents())
+
+
+@pytest.mark.usefixtures("flow_settings")
+async def test_flow_tells_its_plan_counts_and_failures(
+    prefect_api: str, library: Path, service: RunningService
+) -> None:
+    """A run's plan, counts, progress and quarantine can be read by its id, and its state says how it ended."""
+    (library / "empty.md").write_bytes(b"")
+    state = await _flow_state(bulk_upload, str(library))
+    assert (state.type.value, state.name) == ("COMPLETED", "CompletedWithQuarantine")
+    flow_run_id = state.state_details.flow_run_id
+    assert flow_run_id is not None
+    with Runs(prefect_api) as runs:
+        status = await asyncio.to_thread(runs.run_status, flow_run_id)
+        assert flow_run_id in await asyncio.to_thread(runs.recent)
+    assert (status.state, status.finished, status.phase, status.progress) == ("COMPLETED", True, "done", 100.0)
+    assert (status.counts.created, status.counts.failed, status.counts.documents) == (12, 1, 13)
+    assert status.counts.sent_bytes == _size(library)
+    assert [(row["document"], row["code"]) for row in status.failures] == [("empty.md", "file_empty")]
+    assert "| create | 13 |" in status.plan
+    assert len(_documents(service)) == 12
+
+
+@pytest.mark.usefixtures("prefect_api", "flow_settings")
+async def test_small_batches_send_everything_once(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run cut into many task runs sends each document once."""
+    monkeypatch.setenv("CARREL_FLOWS_BATCH_SIZE", "3")
+    state = await _flow_state(bulk_upload, str(library))
+    counts = await state.aresult()
+    assert (counts["created"], counts["quarantined"]) == (12, 0)
+
+
+@pytest.mark.usefixtures("prefect_api", "flow_settings")
+async def test_refused_key_fails_the_run_with_what_to_do(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that the service does not know stops the run at once, naming the setting."""
+    monkeypatch.setenv("CARREL_API_KEY", f"svc_key_{'unknown' * 6}")
+    with pytest.raises(RefusedError, match="CARREL_API_KEY"):
+        await bulk_upload(str(library))
+
+
+@pytest.mark.usefixtures("prefect_api", "flow_settings")
+async def test_collection_add_brings_metadata_and_names_what_is_missing(library: Path, service: RunningService) -> None:
+    """Documents of the catalog join a collection with their metadata; one the catalog lacks is quarantined."""
+    await bulk_upload(str(library))
+    (library / "later.md").write_text("not uploaded")
+    rows = [
+        {"path": "shelf-0/note-0.md", "metadata": {"team": "pier"}},
+        {"path": "shelf-1/note-1.md", "metadata": {"team": "deck"}},
+        {"path": "later.md"},
+    ]
+    manifest = library / "m.jsonl"
+    manifest.write_text("\n".join(json.dumps(row) for row in rows))
+    with Carrel(service.api_key, service.base_url) as client:
+        schema = CustomMetadataSchema.model_validate({"fields": [{"name": "team", "type": "STRING"}]})
+        created = client.document_collections.create_document_collection("Notes", custom_metadata_schema=schema)
+        collection = created.document_collection_id
+        options = CollectionOptions(collection="Notes")
+        first = await (await _flow_state(collection_add, str(manifest), options)).aresult()
+        assert (first["created"], first["failed"]) == (2, 1)
+        listed = client.document_collections.list_documents_in_collection(collection)
+        metadata = {found.document_external_id: found.custom_metadata for found in listed}
+        assert metadata == {"shelf-0/note-0.md": {"team": "pier"}, "shelf-1/note-1.md": {"team": "deck"}}
+        second = await (await _flow_state(collection_add, str(manifest), options)).aresult()
+        assert (second["created"], second["unchanged"], second["failed"]) == (0, 2, 1)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*.md"))
+
+
+@contextmanager
+def _process(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "flows", *arguments]
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def _until(condition: Any, *, seconds: float = 90) -> Any:
+    async with asyncio.timeout(seconds):
+        while not (found := await asyncio.to_thread(condition)):  # noqa: ASYNC110 - no event comes from a process
+            await asyncio.sleep(0.05)
+        return found
+
+
+@pytest.mark.usefixtures("flow_settings")
+@pytest.mark.parametrize("after", [1, 5, 9])
+async def test_killed_run_is_finished_by_the_next_one(library: Path, service: RunningService, after: int) -> None:
+    """Killed at some moment and run again: every document is there, once, at its first version."""
+    environment = {"CARREL_FLOWS_CONCURRENCY": "1"}
+    with _process("upload", str(library), "--direct", "--json", **environment) as process:
+        await _until(lambda: len(_documents(service)) >= after or process.poll() is not None)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    before = len(_documents(service))
+    with _process("upload", str(library), "--direct", "--json") as process:
+        output, errors = await asyncio.to_thread(process.communicate)
+    assert process.returncode == 0, errors
+    counts = json.loads(output)
+    assert counts["documents"] == 12
+    assert counts["created"] + counts["unchanged"] == 12
+    assert counts["waiting"] == 0
+    assert len(_documents(service)) == 12
+    with Carrel(service.api_key, service.base_url) as client:
+        assert {document.document_version for document in client.catalog.list_documents()} == {1}
+    assert before >= after
+
+
+async def test_second_run_on_a_busy_source_says_so(library: Path, flow_settings: FlowSettings) -> None:
+    """While a run has the source, another one ends with exit code 5 and names the first one's process."""
+    with upload_ledger(str(library), settings=flow_settings) as ledger:
+        ledger.begin()
+        with _process("upload", str(library), "--direct", "--json") as process:
+            output, _ = await asyncio.to_thread(process.communicate)
+    assert process.returncode == 5
+    answer = json.loads(output)
+    assert answer["outcome"] == "source_busy"
+    assert str(os.getpid()) in answer["message"]
+
+
+@pytest.mark.usefixtures("flow_settings")
+async def test_served_flow_is_started_and_followed_over_http(prefect_api: str, library: Path) -> None:
+    """`python -m flows serve` runs what is started through Prefect's API, and its end can be read there."""
+    with Runs(prefect_api) as runs:
+        with pytest.raises(RunsError, match="python -m flows serve"):
+            await asyncio.to_thread(runs.start_upload, str(library))
+        with _process("serve", PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="1"):
+
+            def start() -> UUID | None:
+                try:
+                    return runs.start_upload(str(library), UploadOptions(internal_public=True))
+                except RunsError:
+                    return None
+
+            flow_run_id = await _until(start)
+            assert await _until(lambda: runs.run_status(flow_run_id).finished)
+            status = await asyncio.to_thread(runs.run_status, flow_run_id)
+    assert (status.state, status.counts.created) == ("COMPLETED", 12)
+
+
+async def test_runs_says_what_to_start_when_prefect_is_not_there() -> None:
+    """Without a Prefect server the message names the command that starts it."""
+    runs = Runs("http://127.0.0.1:9/api", http_client=httpx.Client(timeout=1))
+    with runs, pytest.raises(RunsError, match="prefect server start"):
+        runs.recent()
