@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import (
     ARRAY,
+    BigInteger,
     ColumnElement,
     Integer,
     LargeBinary,
@@ -18,6 +19,7 @@ from sqlalchemy import (
     Uuid,
     and_,
     cast,
+    column,
     delete,
     func,
     insert,
@@ -252,16 +254,21 @@ async def delete_space(connection: AsyncConnection, organization_id: UUID, *, sp
         await connection.execute(delete(table).where(own))
 
 
-async def move_access_class(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, access_class: int
+async def move_access_classes(
+    connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]
 ) -> None:
-    """Give what is indexed of a document, in every space, another access class; its resource's row is locked."""
+    """Give what is indexed of documents, in every space, other access classes; their resources' rows are locked."""
+    moved = (
+        func.unnest(literal(list(classes), ARRAY(Uuid)), literal(list(classes.values()), ARRAY(BigInteger)))
+        .table_valued(column("document_id", Uuid), column("access_class", BigInteger))
+        .render_derived(name="moved")
+    )
     for tables in INDEX_TABLES.values():
         for table in (tables.chunks, tables.code_pages):
             statement = (
                 update(table)
-                .where(table.c.organization_id == organization_id, table.c.document_id == document_id)
-                .values(access_class=access_class)
+                .where(table.c.organization_id == organization_id, table.c.document_id == moved.c.document_id)
+                .values(access_class=moved.c.access_class)
             )
             await connection.execute(statement)
 

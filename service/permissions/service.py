@@ -9,7 +9,7 @@ from carrel.wire.common import ResourceType, Role
 from service.callers import Caller
 from service.errors import Conflict, FieldError, NotFound
 from service.identity.principals import find_group_ids, find_people
-from service.indexing.queries import move_access_class
+from service.indexing.queries import move_access_classes
 from service.permissions import queries
 from service.permissions.access import RANKED, Access
 
@@ -91,8 +91,8 @@ async def set_access(connection: AsyncConnection, organization_id: UUID, *, obje
 async def move(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
     """Move locked resources, and what is indexed of them, to other access classes."""
     await queries.move_resources(connection, organization_id, classes=classes)
-    for document_id, access_class in sorted(classes.items()):
-        await move_access_class(connection, organization_id, document_id=document_id, access_class=access_class)
+    if classes:
+        await move_access_classes(connection, organization_id, classes=classes)
 
 
 async def access_of(connection: AsyncConnection, organization_id: UUID, object_id: UUID) -> Access:
