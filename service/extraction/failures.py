@@ -15,6 +15,10 @@ FailureCode = Literal[
     "file_too_complex",
 ]
 
+OUT_OF_MEMORY = "Reading the file takes more memory than a file may take."
+# libxml2's XML_ERR_NO_MEMORY and expat's XML_ERROR_NO_MEMORY.
+_OUT_OF_MEMORY = frozenset({("lxml.etree", 2), ("xml.etree.ElementTree", 1)})
+
 
 class Unreadable(Exception):  # noqa: N818 - named for what the file is
     """A file that is refused; the message tells its sender what to do about it."""
@@ -31,6 +35,13 @@ def corrupt(kind: str) -> Unreadable:
         "file_corrupt",
         f"The file is damaged or cut off: it can't be read as {kind}. Open it, save it again, and send that copy.",
     )
+
+
+def damaged(kind: str, error: Exception) -> Unreadable:
+    """Return the refusal for a library's error: XML parsers report exhausted memory as an error of syntax."""
+    if (type(error).__module__, getattr(error, "code", None)) in _OUT_OF_MEMORY:
+        return too_complex(OUT_OF_MEMORY)
+    return corrupt(kind)
 
 
 def encrypted(kind: str) -> Unreadable:

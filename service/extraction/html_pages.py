@@ -8,7 +8,7 @@ from typing import Any
 from lxml import etree
 
 from service.extraction.building import BlockBuilder, one_line
-from service.extraction.failures import corrupt, too_complex
+from service.extraction.failures import damaged, too_complex
 from service.extraction.plain import read_text
 from service.extraction.tabular import TableWriter
 
@@ -118,7 +118,7 @@ def _root(text: str) -> Any:
     try:
         root = etree.fromstring(text.encode("utf-8", "replace"), parser)
     except (etree.XMLSyntaxError, ValueError) as error:
-        raise corrupt("HTML") from error
+        raise damaged("HTML", error) from error
     if any(entry.level == etree.ErrorLevels.FATAL for entry in parser.error_log):
         raise too_complex("The page's elements are nested too deeply.")
     return etree.Element("html") if root is None else root

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from service.extraction.building import BlockBuilder
-from service.extraction.failures import corrupt, too_complex
+from service.extraction.failures import corrupt
 from service.extraction.plain import read_text
 
 _TITLES = ("title", "name", "subject", "headline")
@@ -31,8 +31,6 @@ def _load(text: str) -> Any:
     try:
         # Numbers stay as written: 1.10 is not 1.1, and an integer of a million digits costs nothing.
         return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
-    except RecursionError as error:
-        raise too_complex("The file's values are nested too deeply.") from error
     except ValueError as error:
         raise corrupt("JSON") from error
 

@@ -6,7 +6,7 @@ from email.parser import BytesParser
 
 from service.extraction.building import BlockBuilder, one_line
 from service.extraction.decoding import decode
-from service.extraction.failures import corrupt, too_complex, without_text
+from service.extraction.failures import corrupt, without_text
 from service.extraction.html_pages import add_html
 from service.extraction.plain import add_paragraphs
 
@@ -15,16 +15,9 @@ _HEADERS = ("From", "To", "Cc", "Date")
 
 def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
     """Add a message; its title is its subject."""
-    try:
-        message = BytesParser(policy=policy.default).parsebytes(data)
-        if not any(name in message for name in ("From", "Date", "Subject")):
-            raise corrupt("an e-mail message")
-        return _add_message(message, builder)
-    except RecursionError as error:
-        raise too_complex("The message holds messages nested too deeply.") from error
-
-
-def _add_message(message: EmailMessage, builder: BlockBuilder) -> str | None:
+    message = BytesParser(policy=policy.default).parsebytes(data)
+    if not any(name in message for name in ("From", "Date", "Subject")):
+        raise corrupt("an e-mail message")
     subject = one_line(_header(message, "Subject"))
     builder.heading(subject, 1)
     builder.lines("\n".join(f"{name}: {_header(message, name)}" for name in _HEADERS if name in message))

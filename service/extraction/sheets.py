@@ -16,7 +16,7 @@ from openpyxl import load_workbook
 from openpyxl.utils.exceptions import InvalidFileException
 
 from service.extraction.building import BlockBuilder
-from service.extraction.failures import corrupt
+from service.extraction.failures import damaged
 from service.extraction.office import usable_title
 from service.extraction.tabular import TableWriter
 
@@ -33,7 +33,7 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
             for sheet in workbook.worksheets:
                 _add_sheet(sheet, builder)
         except (*_BROKEN, zipfile.BadZipFile) as error:
-            raise corrupt("an Excel workbook") from error
+            raise damaged("an Excel workbook", error) from error
         return usable_title(workbook.properties.title)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from service.extraction.blocks import pack_blocks
 from service.extraction.building import Limits
-from service.extraction.failures import FailureCode, Unreadable, corrupt, too_complex
+from service.extraction.failures import OUT_OF_MEMORY, FailureCode, Unreadable, corrupt, too_complex
 from service.extraction.parsing import parse_file
 
 
@@ -58,7 +58,7 @@ def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extrac
     except Unreadable as refusal:
         return Refused(refusal.code, refusal.message)
     except MemoryError:
-        return _refused(too_complex("Reading the file takes more memory than a file may take."))
+        return _refused(too_complex(OUT_OF_MEMORY))
     except RecursionError:
         return _refused(too_complex("The file's parts are nested too deeply."))
     except Exception:  # noqa: BLE001 - libraries raise anything on a broken file; the service logs what this was

@@ -211,11 +211,28 @@ async def test_a_file_that_takes_too_long_ends_its_worker(tmp_path):
         extractor.close()
 
 
-async def test_a_file_that_takes_too_much_memory(refuse):
-    """Memory is limited per worker: the file is refused and the machine never notices."""
-    wide = b"<w:p/>" * 6_000_000
-    body = WORD_BODY.format(doctype="", text="x").encode().replace(b"<w:p>", wide + b"<w:p>")
-    assert await refuse("a.docx", made_files.with_part(WORDS, "word/document.xml", body)) == "file_too_complex"
+async def test_a_file_that_waits_forever_ends_its_worker(tmp_path):
+    """Time passes without the processor, too: a worker that waits is ended as one that computes."""
+    os.mkfifo(tmp_path / "waits")
+    extractor = Extractor(workers=1, seconds=0.5, memory_bytes=1 << 30)
+    try:
+        with pytest.raises(UnreadableFile, match=r"longer than 0\.5 seconds"):
+            await asyncio.wait_for(extractor.extract(tmp_path / "waits", file_name="a.txt"), 20)
+    finally:
+        extractor.close()
+
+
+async def test_a_file_that_takes_too_much_memory(tmp_path):
+    """Memory is limited per worker: the file is refused for it, and the machine never notices."""
+    body = WORD_BODY.format(doctype="", text="x").encode().replace(b"<w:p>", b"<w:p/>" * 4_000_000 + b"<w:p>")
+    extractor = Extractor(workers=1, seconds=60, memory_bytes=200 << 20)
+    path = made_files.saved(tmp_path, "file", made_files.with_part(WORDS, "word/document.xml", body))
+    try:
+        with pytest.raises(UnreadableFile, match="memory") as caught:
+            await extractor.extract(path, file_name="a.docx")
+        assert caught.value.code == "file_too_complex"
+    finally:
+        extractor.close()
 
 
 async def test_a_worker_killed_while_reading_costs_one_refusal(tmp_path):

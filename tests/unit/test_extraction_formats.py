@@ -125,6 +125,23 @@ def test_word_headings_lists_and_tables(extract):
     ]
 
 
+def test_word_text_boxes_insertions_and_footnotes_are_read_once(extract):
+    """A text box is stored twice for old programs and read once; an insertion counts, a deletion doesn't."""
+    names = (
+        'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" '
+        'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+    )
+    box = "<w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p></w:txbxContent>"
+    body = (
+        f"<w:document {names}><w:body><w:p><w:r><w:t>before</w:t></w:r><w:r><mc:AlternateContent>"
+        f'<mc:Choice Requires="wps">{box}</mc:Choice><mc:Fallback>{box}</mc:Fallback></mc:AlternateContent></w:r></w:p>'
+        "<w:sdt><w:sdtContent><w:p><w:ins><w:r><w:t>added</w:t></w:r></w:ins>"
+        "<w:del><w:r><w:delText>gone</w:delText></w:r></w:del></w:p></w:sdtContent></w:sdt></w:body></w:document>"
+    )
+    content = made_files.with_part(made_files.word(), "word/document.xml", body.encode())
+    assert shown(extract("a.docx", content)) == [("paragraph", "before boxed"), ("paragraph", "added")]
+
+
 def test_slides_keep_their_number_tables_and_notes(extract):
     """A slide's title is a heading; points, table rows and notes follow with the slide's number."""
     extraction = extract("plan.pptx", made_files.slides())

@@ -51,6 +51,7 @@ def refusal(folder, name: str, content: bytes, limits: Limits | None = None) -> 
         ("a.docx", ENCRYPTED_OFFICE, "file_encrypted"),
         ("a.xlsx", ENCRYPTED_OFFICE, "file_encrypted"),
         ("a.pdf", PDF[: len(PDF) // 2], "file_corrupt"),
+        ("a.pdf", PDF[:-10], "file_corrupt"),
         ("a.pdf", b"%PDF-1.7\n" + bytes(200) + b"%%EOF", "file_corrupt"),
         ("a.docx", WORDS[: len(WORDS) // 2], "file_corrupt"),
         ("a.docx", made_files.with_part(WORDS, "word/document.xml", b"<w:document"), "file_corrupt"),
