@@ -12,8 +12,9 @@ import service
 FOLDER = Path(service.__file__).parent
 SQL_BUILDERS = {"select", "insert", "update", "delete", "text", "exists"}
 
-# Parameters that carry the organization; a Place is a document's place in one of the organization's spaces.
-BINDING = {"organization_id", "caller", "place"}
+# Parameters that carry the organization: itself or its caller, or a value that has one of them as a field
+# (a document's place in a space, a search's scope, a kept response's key).
+BINDING = {"organization_id", "caller", "place", "scope", "key"}
 
 # Functions that build SQL without naming an organization, and why they may.
 WITHOUT_ORGANIZATION = {
@@ -21,7 +22,7 @@ WITHOUT_ORGANIZATION = {
     "identity.lock_bootstrap": "it locks, and reads nothing",
     "identity.any_organization": "it asks whether there is any organization at all",
     "ingestion.organization_ids": "the sweeper visits every organization, one transaction each",
-    "indexing._replacing": "the organization is among the rows' `own` columns, which its callers bind",
+    "search._constant": "it makes a constant, and reads nothing",
     "catalog.lock_document": "it locks an id, which the organization is part of, and reads nothing",
 }
 
