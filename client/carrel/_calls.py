@@ -1,6 +1,7 @@
 """What an operation is: a Call. How it is carried out: one flow that sends, retries, and reads the answer."""
 
 import itertools
+import logging
 import time
 import uuid
 from collections.abc import Mapping
@@ -129,14 +130,8 @@ def exchange(request: Request, retries: RetryPolicy) -> Flow[httpx.Response]:
             error, wait = connection_error(exc), retries.wait_after_failure(exc, attempt=attempt)
             logger.debug("%s attempt %d: %s", request.url.path, attempt + 1, error)
         else:
-            logger.debug(
-                "%s attempt %d: %d in %.0f ms, request %s",
-                request.url.path,
-                attempt + 1,
-                response.status_code,
-                (time.monotonic() - began) * 1000,
-                response.headers.get("x-request-id"),
-            )
+            if logger.isEnabledFor(logging.DEBUG):
+                _log(request, response, attempt=attempt, seconds=time.monotonic() - began)
             if response.is_success:
                 return response
             answered = error_from(response)
@@ -145,3 +140,9 @@ def exchange(request: Request, retries: RetryPolicy) -> Flow[httpx.Response]:
             raise error
         yield Sleep(wait)
     raise AssertionError  # itertools.count() doesn't end
+
+
+def _log(request: Request, response: httpx.Response, *, attempt: int, seconds: float) -> None:
+    name = response.headers.get("x-request-id")
+    template = "%s attempt %d: %d in %.0f ms, request %s"
+    logger.debug(template, request.url.path, attempt + 1, response.status_code, seconds * 1000, name)

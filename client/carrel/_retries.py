@@ -2,8 +2,8 @@
 
 Sent again: connections that were refused, reset, cut short or timed out, and the statuses 408, 429 and 5xx (but 501 and
 505, which can't change). A 409 is sent again only when waiting can help: its code says that another request is just
-changing the same thing, or the service gave a Retry-After. A taken name stays taken, so `name_taken` and its like are
-raised at once.
+changing the same thing, or the service gave a Retry-After. A taken name stays taken, so `collection_name_taken` and
+its like are raised at once.
 
 Every operation can be sent twice: reads and upserts come to the same, and what creates or sends carries an
 Idempotency-Key that stays the same over the retries.
@@ -16,7 +16,7 @@ import httpx
 
 from carrel.errors import APIError
 
-RETRIED_CONFLICTS = frozenset({"concurrent_change", "idempotency_key_in_use", "request_in_progress"})
+RETRIED_CONFLICTS = frozenset({"concurrent_change"})
 RETRIED_STATUSES = frozenset({408, 429})
 FINAL_SERVER_ERRORS = frozenset({501, 505})
 LONGEST_WAIT = 120.0

@@ -40,7 +40,7 @@ async def test_temporary_refusals_are_retried(caller: Caller, server: Server, st
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 418, 501, 505])
 async def test_final_refusals_are_not_retried(caller: Caller, server: Server, status: int) -> None:
     """A refusal that can't change is raised at once, real conflicts such as a taken name included."""
-    server.will(refuse(status, "name_taken"), DELETED)
+    server.will(refuse(status, "collection_name_taken"), DELETED)
     with pytest.raises(APIError) as caught:
         await caller(_delete)
     assert (caught.value.status, len(server.received), caller.naps) == (status, 1, [])

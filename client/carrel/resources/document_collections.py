@@ -55,7 +55,7 @@ class DocumentCollections(Resource[M]):
         custom_metadata_schema: CustomMetadataSchema | Members | None = None,
         user_email: str | None = None,
     ) -> Call[CreateDocumentCollectionResponse]:
-        """Create a collection, which the caller then owns. Raises ConflictError `name_taken`.
+        """Create a collection, which the caller then owns. Raises ConflictError `collection_name_taken`.
 
         The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, types being STRING, INT, DOUBLE, DATETIME
         and BOOLEAN; without one, documents have no metadata there.

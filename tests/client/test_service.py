@@ -1,0 +1,116 @@
+"""The client against the real service: from a key and an address to what only some may find."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from carrel import AsyncCarrel, Carrel, ConflictError, NotFoundError, PermissionDeniedError
+from carrel.wire.catalog import PlanAction, UploadStatus
+from tests.client.conftest import Caller
+from tests.harness.services import RunningService
+
+TRAVEL = "# Travel\n\nBook the night train to Vienna three weeks ahead.\n"
+
+
+@pytest_asyncio.fixture(params=["sync", "async"])
+async def real(request: pytest.FixtureRequest, service: RunningService) -> Any:
+    """A client of the real service, as the bootstrap admin's key that may act for users."""
+    kind = Carrel if request.param == "sync" else AsyncCarrel
+    caller = Caller(kind(service.api_key, service.base_url))
+    yield caller
+    await caller.close()
+
+
+async def _upload(real: Caller, tmp_path: Path, **options: Any) -> Any:
+    path = tmp_path / "travel.md"
+    path.write_text(TRAVEL)
+    given = {"document_external_id": "travel", "await_vector_store_sync": True, **options}
+    return await real(lambda c: c.catalog.upload_file(path, **given))
+
+
+async def test_from_upload_to_search(real: Caller, tmp_path: Path) -> None:
+    """An uploaded file is found, told about, planned as unchanged, downloaded byte for byte, and deleted."""
+    uploaded = await _upload(real, tmp_path, fingerprint="one")
+    assert (uploaded.status, uploaded.indexing) == (UploadStatus.CREATED, "DONE")
+    found = await real(lambda c: c.search.search_document_catalog("how do I get to Vienna"))
+    assert [result.document_id for result in found.results] == [uploaded.document_id]
+    document = await real(lambda c: c.catalog.get_document(uploaded.document_id))
+    assert (document.document_name, document.file_size, document.document_version) == ("travel.md", len(TRAVEL), 1)
+    planned = {"document_external_id": "travel", "fingerprint": "one"}
+    plan = await real(lambda c: c.catalog.plan_upload([planned, {**planned, "document_external_id": "new"}]))
+    assert [item.action for item in plan.documents] == [PlanAction.UNCHANGED, PlanAction.CREATE]
+    listed = await real.walk(real.client.catalog.list_documents())
+    assert [item.document_id for item in listed] == [uploaded.document_id]
+    download = await real(lambda c: c.catalog.download_document(uploaded.document_id))
+    saved = await real(lambda _: download.save(tmp_path / "again.md"))
+    assert saved.read_text() == TRAVEL
+    await real(lambda c: c.catalog.delete_document(uploaded.document_id))
+    with pytest.raises(NotFoundError):
+        await real(lambda c: c.catalog.get_document(uploaded.document_id))
+
+
+async def test_collections(real: Caller, tmp_path: Path) -> None:
+    """A document is added to a collection with metadata, found there by chunk, and taken out again."""
+    uploaded = await _upload(real, tmp_path)
+    schema = {"fields": [{"name": "team", "type": "STRING"}]}
+    made = await real(
+        lambda c: c.document_collections.create_document_collection("Policies", custom_metadata_schema=schema)
+    )
+    with pytest.raises(ConflictError):
+        await real(lambda c: c.document_collections.create_document_collection("Policies"))
+    where = {"document_id": uploaded.document_id, "document_collection_id": made.document_collection_id}
+    added = await real(
+        lambda c: c.document_collections.add_document_to_collection(**where, custom_metadata={"team": "ops"})
+    )
+    assert (added.status, added.embedded_chunk_count) == ("INDEXED", 0)
+    found = await real(
+        lambda c: c.search.search_document_collection("night train", document_collection_id=made.document_collection_id)
+    )
+    assert "Vienna" in found.results[0].chunks[0].text
+    inside = await real.walk(real.client.document_collections.list_documents_in_collection(made.document_collection_id))
+    assert [(item.stale, item.custom_metadata) for item in inside] == [(False, {"team": "ops"})]
+    await real(lambda c: c.document_collections.remove_document_from_collection(**where))
+    with pytest.raises(NotFoundError):
+        await real(lambda c: c.document_collections.remove_document_from_collection(**where))
+
+
+async def test_people_see_what_they_may(real: Caller, tmp_path: Path) -> None:
+    """Somebody without a grant finds nothing; given one, they find it, and both permission look-ups say so."""
+    uploaded = await _upload(real, tmp_path)
+    await real(lambda c: c.admin.users.upsert([{"email": "ada@example.test", "name": "Ada"}]))
+    document = await real(lambda c: c.catalog.get_document(uploaded.document_id))
+    as_ada = {"user_email": "ada@example.test"}
+
+    async def found() -> int:
+        return len((await real(lambda c: c.search.search_document_catalog("train", **as_ada))).results)
+
+    assert await found() == 0
+    grant = {"principal": {"type": "user", "email": "ada@example.test"}, "role": "VIEWER"}
+    await real(lambda c: c.admin.grants.set(document.resource, [grant]))
+    assert await found() == 1
+    readers = await real.walk(
+        real.client.permissions.list_authorized_principals_for_resource(document.resource, page_size=1)
+    )
+    assert "ada@example.test" in [reader.email for reader in readers]
+    mine = await real.walk(real.client.permissions.list_authorized_resources(**as_ada))
+    assert mine == [document.resource]
+    await real(lambda c: c.admin.grants.set(document.resource, []))
+    assert await found() == 0
+
+
+async def test_keys_and_audit(real: Caller, service: RunningService) -> None:
+    """A new key works as its owner until it is revoked, and the audit log tells of both."""
+    await real(lambda c: c.admin.users.upsert([{"email": "ada@example.test", "name": "Ada"}]))
+    made = await real(lambda c: c.admin.api_keys.create("Ada's", owner_email="ada@example.test"))
+    assert made.api_key not in repr(made)
+    with Carrel(made.api_key, service.base_url) as ada:
+        assert list(ada.catalog.list_documents()) == []
+        with pytest.raises(PermissionDeniedError):
+            ada.admin.organization.get()
+    await real(lambda c: c.admin.api_keys.revoke(made.api_key_id))
+    rows = await real.walk(real.client.admin.api_keys.list(page_size=1))
+    assert {row.status for row in rows if row.api_key_id == made.api_key_id} == {"revoked"}
+    entries = await real.walk(real.client.admin.audit_log.query(target_id=str(made.api_key_id)))
+    assert len(entries) == 2
