@@ -34,7 +34,8 @@ async def serve_flows(*, limit: int = 4) -> None:
         await flow.ato_deployment(DEPLOYMENT, entrypoint_type=EntrypointType.MODULE_PATH)
         for flow in (bulk_upload, collection_add)
     ]
-    await aserve(*deployments, limit=limit, print_starting_message=False)
+    # Pausing them at the end would wait for a server that may be stopping too; what is started meanwhile is run later.
+    await aserve(*deployments, limit=limit, print_starting_message=False, pause_on_shutdown=False)
 
 
 async def _prefect_answers() -> None:

@@ -40,10 +40,11 @@ def ask() -> Question | None:
         names = dict(api.people())
     where = wanted.get("in", CATALOG)
     with st.form("question", border=False):
-        text = st.text_input(
+        words, go = st.columns([7, 1])
+        text = words.text_input(
             "Search", value=wanted.get("q", ""), placeholder="What are you looking for?", label_visibility="collapsed"
         )
-        left, middle, right, go = st.columns([3, 4, 3, 1], vertical_alignment="bottom")
+        left, middle, right = st.columns([3, 4, 3])
         place = left.selectbox(
             "In",
             list(places),
