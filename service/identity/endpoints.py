@@ -25,7 +25,7 @@ from carrel.wire.admin import (
     AdminUsersUpsertResponse,
 )
 from service.dependencies import AdminDep, ConnectionDep, RuntimeDep
-from service.idempotency import idempotent_secret
+from service.idempotency import idempotent, idempotent_secret
 from service.identity import api_keys, groups, organizations, users
 from service.routing import Router
 
@@ -67,6 +67,7 @@ async def list_users(
 
 
 @router.post("/groups/upsert")
+@idempotent
 async def upsert_groups(
     request: AdminGroupsUpsertRequest, connection: ConnectionDep, caller: AdminDep
 ) -> AdminGroupsUpsertResponse:

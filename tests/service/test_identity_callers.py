@@ -142,3 +142,12 @@ def test_the_last_use_of_a_key_is_known_to_the_minute(service: RunningService) -
     assert datetime.now(UTC) - datetime.fromisoformat(first[0] or "") < timedelta(minutes=1)
     service.call("admin/organization/get", api_key=key)
     assert last_used() == first
+
+
+def test_a_key_that_is_made_again_by_a_retry_is_not_made_twice_nor_shown_again(service: RunningService) -> None:
+    """The retry of a request whose answer was lost is told so."""
+    retried = {"headers": {"Idempotency-Key": "attempt-1"}}
+    assert service.call("admin/apiKeys/create", {"name": "once"}, **retried).status_code == 200
+    assert code(service.call("admin/apiKeys/create", {"name": "once"}, **retried)) == (409, "already_done")
+    names = [one["name"] for one in service.call("admin/apiKeys/list").json()["apiKeys"]]
+    assert names.count("once") == 1
