@@ -10,6 +10,7 @@ import os
 import pwd
 import secrets
 import shlex
+import shutil
 import subprocess
 import tempfile
 import time
@@ -113,6 +114,8 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         """Stop the server: clients are disconnected, everything committed is on disk."""
+        if self.process() is None:
+            return
         for mode in ("fast", "immediate"):
             try:
                 self._run("pg_ctl", "-D", str(self._folder), "-m", mode, "-w", "-t", str(STOP_SECONDS), "stop")
@@ -135,6 +138,16 @@ class EmbeddedPostgres:
     def url(self, *, user: str = SERVICE_ROLE, database: str = DATABASE) -> URL:
         """Return the address of a database as a user; authentication is by operating-system user, without a secret."""
         return URL.create("postgresql+psycopg", username=user, database=database, query={"host": self._socket_folder()})
+
+    def connect(self, database: str) -> psycopg.Connection[Any]:
+        """Connect as the superuser, in autocommit mode."""
+        return psycopg.connect(
+            host=self._socket_folder(), user=SUPERUSER, dbname=database, autocommit=True, connect_timeout=5
+        )
+
+    def remove(self) -> None:
+        """Delete a stopped server's data for good."""
+        shutil.rmtree(self._folder)
 
     def _initialize(self) -> None:
         if (self._folder / "PG_VERSION").exists():
@@ -178,7 +191,7 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + START_SECONDS
         while self.process() is not None and time.monotonic() < deadline:
             try:
-                with self._connect(SUPERUSER):
+                with self.connect(SUPERUSER):
                     return True
             except psycopg.OperationalError:
                 time.sleep(0.1)
@@ -192,16 +205,11 @@ class EmbeddedPostgres:
     def _prepare(self) -> None:
         """Make the service's role and database when they are not there yet."""
         role, database = sql.Identifier(SERVICE_ROLE), sql.Identifier(DATABASE)
-        with self._connect(SUPERUSER) as connection:
+        with self.connect(SUPERUSER) as connection:
             if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [SERVICE_ROLE]).rowcount:
                 connection.execute(sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOBYPASSRLS").format(role))
             if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).rowcount:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
-
-    def _connect(self, database: str) -> psycopg.Connection[Any]:
-        return psycopg.connect(
-            host=self._socket_folder(), user=SUPERUSER, dbname=database, autocommit=True, connect_timeout=5
-        )
 
     def _socket_folder(self) -> str:
         lines = self._pid_file()

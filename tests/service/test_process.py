@@ -1,0 +1,196 @@
+"""`python -m service` as a process: starting, stopping, being killed, and its database going away under it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from service.embedded import EmbeddedPostgres
+from tests.harness.processes import ServiceProcess
+from tests.harness.services import ADMIN_PASSWORD, API_KEY
+
+Start = Callable[..., ServiceProcess]
+ORGANIZATION = "/api/v0/admin/organization/get"
+SECONDS = 30
+
+
+def rename(service: ServiceProcess, name: str) -> None:
+    """Write something that must not be lost."""
+    service.http.post("/api/v0/admin/organization/update", json={"name": name}).raise_for_status()
+
+
+def name(service: ServiceProcess) -> str:
+    """Read it back."""
+    return str(service.http.post(ORGANIZATION, json={}).raise_for_status().json()["name"])
+
+
+def eventually(claim: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + SECONDS
+    while not claim():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.05)
+
+
+def run(environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run a service that is expected to end by itself."""
+    command = [sys.executable, "-m", "service"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+
+
+def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:
+    """SIGTERM ends the service with status 0, and its database; started again, all is there; no secret was logged."""
+    service = service_process(CARREL_LOG_LEVEL="DEBUG")
+    rename(service, "Kept")
+    assert service.database_server().process() is not None
+    assert service.stop() == 0
+    assert service.database_server().process() is None
+    assert not (service.data_dir / "postgres" / "postmaster.pid").exists()
+    service.start()
+    assert name(service) == "Kept"
+    service.http.get("/healthz", headers={"X-Request-Id": API_KEY, "Authorization": f"Bearer {API_KEY}"})
+    log = service.log.read_text() + (service.data_dir / "postgres" / "log").read_text()
+    assert API_KEY not in log
+    assert ADMIN_PASSWORD not in log
+    assert '"event": "request"' in log
+
+
+def test_in_flight_requests_finish(service_process: Start) -> None:
+    """A request that is being answered when SIGTERM comes is answered, and what it wrote is there."""
+    service = service_process()
+    database = service.database_server()
+    answers: list[httpx.Response] = []
+    body = {"name": "In flight"}
+    with database.connect("carrel") as connection, connection.transaction():
+        connection.execute("LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE")
+        send = lambda: answers.append(service.http.post("/api/v0/admin/organization/update", json=body))  # noqa: E731
+        request = threading.Thread(target=send)
+        request.start()
+        time.sleep(1)
+        service.signal(signal.SIGTERM)
+        time.sleep(1)
+        assert service.process is not None
+        assert service.process.poll() is None
+    request.join(SECONDS)
+    assert answers[0].status_code == 200
+    assert service.process.wait(SECONDS) == 0
+    service.start()
+    assert name(service) == "In flight"
+
+
+def test_a_killed_service_comes_back(service_process: Start) -> None:
+    """After kill -9 the next start finds the database that still runs, and everything that was acknowledged."""
+    service = service_process()
+    rename(service, "Acknowledged")
+    service.kill()
+    assert service.database_server().process() is not None
+    service.start()
+    assert name(service) == "Acknowledged"
+    assert service.stop() == 0
+    assert service.database_server().process() is None
+
+
+def test_a_service_and_database_killed_together_come_back(service_process: Start) -> None:
+    """As after a power cut: the database recovers what was acknowledged."""
+    service = service_process()
+    rename(service, "Acknowledged")
+    database = service.database_server().process()
+    assert database is not None
+    service.kill()
+    database.kill()
+    service.start()
+    assert name(service) == "Acknowledged"
+
+
+def test_a_second_service_on_the_same_folder_is_refused(service_process: Start) -> None:
+    """It says who is there and what to do, and harms neither the first service nor its database."""
+    service = service_process()
+    environment = os.environ | {"CARREL_DATA_DIR": str(service.data_dir), "CARREL_PORT": "0"}
+    second = run(environment)
+    assert second.returncode == 1
+    assert f"Another Carrel service (process {service.process.pid})" in second.stderr  # type: ignore[union-attr]
+    assert "CARREL_DATA_DIR" in second.stderr
+    assert "Traceback" not in second.stderr
+    assert name(service) == "example.test"
+
+
+def test_a_database_that_goes_away_is_503_until_it_is_back(service_process: Start) -> None:
+    """While PostgreSQL is away every answer is 503 with Retry-After; then the service recovers, whoever restarts it."""
+    service = service_process()
+    database = service.database_server().process()
+    assert database is not None
+    assert name(service) == "example.test"
+    database.kill()
+    statuses: set[int] = set()
+
+    def recovered() -> bool:
+        response = service.http.post(ORGANIZATION, json={})
+        statuses.add(response.status_code)
+        if response.status_code == 503:
+            assert int(response.headers["Retry-After"]) >= 1
+            assert response.json()["error"]["code"] == "database_unavailable"
+        return response.status_code == 200
+
+    assert not recovered()
+    eventually(recovered)
+    assert statuses == {200, 503}
+
+
+def test_a_database_restarted_mid_request_is_503(service_process: Start) -> None:
+    """The request that was waiting for the database gets 503; the next ones are served on new connections."""
+    service = service_process()
+    database = service.database_server()
+    answers: list[int] = []
+    connection = database.connect("carrel")
+    connection.execute("BEGIN")
+    connection.execute("LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE")
+    request = threading.Thread(target=lambda: answers.append(service.http.post(ORGANIZATION, json={}).status_code))
+    request.start()
+    time.sleep(1)
+    database.stop()
+    database.start()
+    connection.close()
+    request.join(SECONDS)
+    assert answers == [503]
+    assert name(service) == "example.test"
+    assert service.http.get("/readyz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("CARREL_PORT", "secret-1"), ("CARREL_DATABASE_URL", "mysql://u:secret-1@h/n"), ("CARREL_LOG_LEVEL", "secret-1")],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, variable: str, value: str) -> None:
+    """It ends with status 1, one line that names the variable, and without repeating the value."""
+    environment = os.environ | {"CARREL_DATA_DIR": str(tmp_path), "CARREL_PORT": "0", variable: value}
+    ended = run(environment)
+    assert ended.returncode == 1
+    assert variable in ended.stderr
+    assert "secret-1" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
+def test_roots_database_widens_no_permission(tmp_path: Path) -> None:
+    """In a folder that PostgreSQL's user can't enter, the database is put elsewhere, and the folder stays closed."""
+    tmp_path.chmod(0o700)
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    server = EmbeddedPostgres(data_dir)
+    try:
+        server.start()
+        assert (data_dir / "postgres").is_symlink()
+        assert tmp_path.stat().st_mode & 0o777 == 0o700
+        again = EmbeddedPostgres(data_dir)
+        assert again.process() == server.process()
+    finally:
+        server.stop()
+        server.remove()
+    assert not (data_dir / "postgres").exists()

@@ -1,0 +1,62 @@
+"""What is logged never holds a secret, and always the request's id."""
+
+import io
+import json
+import logging
+import sys
+
+import pytest
+
+from service import logs
+
+# What is written, and the part of it that must not be.
+SECRETS = [
+    ("svc_key_abcDEF123-._~+/=xyz", "abcDEF123"),
+    ("svc_sa_0123456789", "0123456789"),
+    ("Bearer eyJhbGciOi.something", "eyJhbGciOi"),
+    ("bearer   opaque-token", "opaque-token"),
+    ("postgresql://carrel:hunter2@db.example.test/carrel", "hunter2"),
+]
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch):
+    """Configure logging for one test; gives the function that returns the lines so far."""
+    stream = io.StringIO()
+    root = logging.getLogger()
+    level = root.level
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(root, "handlers", [])
+    logs.configure("INFO")
+    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+    root.setLevel(level)
+
+
+@pytest.mark.parametrize(("written", "secret"), SECRETS)
+def test_a_credential_is_redacted_wherever_it_stands(lines, written: str, secret: str) -> None:
+    """In our events, in libraries' messages and in tracebacks alike."""
+    logs.logger.info("told", value=f"before {written} after")
+    logging.getLogger("some.library").warning("told %s", written)
+    try:
+        int(f"told {written}")
+    except ValueError:
+        logs.logger.exception("failed")
+    logged = lines()
+    assert len(logged) == 3
+    assert json.dumps(logged).count(logs.REDACTED) >= 3
+    assert secret not in json.dumps(logged)
+
+
+def test_lines_carry_the_requests_id(lines) -> None:
+    """One id joins everything that was logged for a request."""
+    chosen = logs.begin_request("caller-1")
+    logs.logger.info("one")
+    logging.getLogger("some.library").warning("two")
+    assert chosen == "caller-1"
+    assert [line["request_id"] for line in lines()] == ["caller-1", "caller-1"]
+
+
+@pytest.mark.parametrize("offered", [None, "", "a" * 129, "a b", "a\nb", "é", '"'])
+def test_an_odd_request_id_is_replaced(offered: str | None) -> None:
+    """Nobody writes into our log through a header."""
+    assert logs.begin_request(offered) not in {offered, ""}
