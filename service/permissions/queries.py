@@ -5,9 +5,10 @@ visibility is one look at `class_readers`, and a change to a grant or a group co
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, bindparam, select, text, tuple_, update
+from sqlalchemy import ARRAY, Select, Uuid, any_, bindparam, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -35,6 +36,24 @@ def readable_classes(caller: Caller, *, at_least: Role = Role.VIEWER) -> Select[
     if at_least is Role.VIEWER:
         return statement
     return statement.where(class_readers.c.role.in_(RANKED[: RANKED.index(at_least) + 1]))
+
+
+def readable_by_parameters() -> Select[int]:
+    """`readable_classes` for a statement that is built once: its caller comes with `reader_parameters`."""
+    principal: Any = bindparam("reading_principals", type_=ARRAY(Uuid()))
+    return (
+        select(class_readers.c.access_class)
+        .where(
+            class_readers.c.organization_id == bindparam("reading_organization", type_=Uuid()),
+            class_readers.c.principal_id == any_(principal),
+        )
+        .distinct()
+    )
+
+
+def reader_parameters(caller: Caller) -> dict[str, object]:
+    """The parameters of `readable_by_parameters`; default deny, since a statement can't run without them."""
+    return {"reading_organization": caller.organization_id, "reading_principals": list(caller.principals)}
 
 
 async def lock_resource(connection: AsyncConnection, organization_id: UUID, object_id: UUID) -> int | None:

@@ -107,7 +107,7 @@ async def search_collection(
     async with runtime.database.transaction(caller.organization_id, isolation="REPEATABLE READ") as connection:
         ranking = await rank(connection, scope, question, at_least=options.max_chunks)
         scores = _above(options.threshold or 0, _reported(ranking, collection.distance_metric), options.max_chunks)
-        found = await queries.read_found_chunks(connection, scope, units=list(scores))
+        found = await queries.read_found_chunks(connection, scope, question, units=list(scores))
         search_id = await search.log(connection, len(found))
     return SearchDocumentCollectionResponse(
         search_id=search_id,
