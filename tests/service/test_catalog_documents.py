@@ -1,0 +1,193 @@
+"""planUpload, getDocument, listDocuments, downloadDocument, deleteDocument."""
+
+from uuid import uuid4
+
+import pytest
+
+from tests.harness.documents import (
+    add_to_collection,
+    add_users,
+    chunks,
+    create_collection,
+    get_document,
+    list_documents,
+    ok,
+    refused,
+    stored_files,
+    uploaded,
+)
+from tests.harness.services import RunningService
+
+ANN, BEN = "ann@example.test", "ben@example.test"
+
+
+def plan(service: RunningService, *planned: tuple[str, str], **members: str) -> list[str]:
+    """Return the actions planned for (external id, fingerprint) pairs."""
+    documents = [{"documentExternalId": external_id, "fingerprint": mark} for external_id, mark in planned]
+    answer = ok(service.call("catalog/planUpload", {"documents": documents, **members}))
+    assert [each["documentExternalId"] for each in answer["documents"]] == [external_id for external_id, _ in planned]
+    return [each["action"] for each in answer["documents"]]
+
+
+def test_a_plan_tells_what_uploads_would_do(service: RunningService) -> None:
+    """New, changed, unchanged and another's documents, in the order asked."""
+    add_users(service, ANN)
+    uploaded(service, "mine", fingerprint="1")
+    uploaded(service, "hers", fingerprint="1", as_user=ANN)
+    asked = (("new", "1"), ("mine", "2"), ("mine", "1"), ("hers", "1"))
+    assert plan(service, *asked) == ["CREATE", "UPDATE", "UNCHANGED", "FORBIDDEN"]
+    assert plan(service, ("hers", "1"), uploadAsUserEmail=ANN) == ["UNCHANGED"]
+
+
+def test_a_fingerprint_holds_only_while_what_it_stands_for_is_true(service: RunningService) -> None:
+    """An update without a fingerprint forgets the old one; an unchanged upload without one keeps it."""
+    uploaded(service, "a", fingerprint="1")
+    uploaded(service, "a")
+    assert plan(service, ("a", "1")) == ["UNCHANGED"]
+    uploaded(service, "a", "Other words.")
+    assert plan(service, ("a", "1")) == ["UPDATE"]
+    assert uploaded(service, "a", "Other words.", fingerprint="2")["status"] == "UNCHANGED"
+    assert plan(service, ("a", "2")) == ["UNCHANGED"]
+
+
+def test_a_plan_takes_a_thousand_documents_and_no_more(service: RunningService) -> None:
+    """The bound is wire.md's."""
+    assert plan(service, *((f"n{number}", "1") for number in range(1000))) == ["CREATE"] * 1000
+    documents = [{"documentExternalId": "a", "fingerprint": "1"}] * 1001
+    refused(service.call("catalog/planUpload", {"documents": documents}), 400, "invalid_request")
+
+
+def test_an_admin_sees_every_documents_name_and_none_of_its_contents(service: RunningService) -> None:
+    """getDocument and listDocuments show it; its file and chunks are for those who may READ."""
+    add_users(service, ANN)
+    document_id = uploaded(service, "a", as_user=ANN)["documentId"]
+    assert list_documents(service) == ["a"]
+    assert get_document(service, document_id)["owner"]["email"] == ANN
+    for operation in ("catalog/downloadDocument", "documentCollections/getDocumentChunks"):
+        refused(service.call(operation, {"documentId": document_id}), 404, "document_not_found")
+
+
+@pytest.mark.parametrize("operation", ["getDocument", "downloadDocument", "deleteDocument"])
+def test_anothers_document_and_none_answer_alike(service: RunningService, operation: str) -> None:
+    """404 tells nobody whether there is something."""
+    add_users(service, ANN, BEN)
+    hers = uploaded(service, "a", as_user=ANN)["documentId"]
+    answers = [
+        refused(
+            service.call(f"catalog/{operation}", {"documentId": document_id, "userEmail": BEN}),
+            404,
+            "document_not_found",
+        )
+        for document_id in (hers, str(uuid4()))
+    ]
+    assert answers[0]["message"] == answers[1]["message"]
+
+
+def test_a_walk_sees_each_document_once_whatever_is_updated_meanwhile(service: RunningService) -> None:
+    """Newest first, page by page; an update between two pages moves nothing."""
+    for number in range(5):
+        uploaded(service, f"d{number}", f"Words {number}.")
+    first = ok(service.call("catalog/listDocuments", {"pageSize": 2}))
+    uploaded(service, "d0", "Updated.")
+    uploaded(service, "d4", "Updated.")
+    second = ok(service.call("catalog/listDocuments", {"pageSize": 3, "pageToken": first["nextPageToken"]}))
+    seen = [document["documentExternalId"] for page in (first, second) for document in page["documents"]]
+    assert seen == ["d4", "d3", "d2", "d1", "d0"]
+    assert "nextPageToken" not in second
+    other = {"pageToken": first["nextPageToken"], "documentName": "x"}
+    refused(service.call("catalog/listDocuments", other), 400, "invalid_page_token")
+
+
+def test_lists_narrow_by_name_owner_type_and_time(service: RunningService) -> None:
+    """Filters narrow together, and a name's wildcard characters are only characters."""
+    add_users(service, ANN)
+    uploaded(service, "a", documentName="100% ferry", resourceId="1", resourceType="BOX_FILE")
+    uploaded(service, "b", documentName="Train", as_user=ANN)
+    assert list_documents(service, documentName="0% F") == ["a"]
+    assert list_documents(service, documentName="%") == ["a"]
+    assert list_documents(service, ownerEmail=ANN.upper()) == ["b"]
+    assert list_documents(service, resourceTypes=["BOX_FILE"]) == ["a"]
+    assert list_documents(service, mediaTypes=["text/plain"]) == ["b", "a"]
+    assert list_documents(service, mediaTypes=["application/pdf"]) == []
+    assert list_documents(service, updatedFrom="2099-01-01T00:00:00Z") == []
+    assert list_documents(service, updatedTo="2099-01-01T00:00:00Z", documentName="train") == ["b"]
+
+
+def test_a_download_is_an_attachment_a_browser_wont_run(service: RunningService) -> None:
+    """The bytes as they were sent, with a name that can't break the header, and no sniffing."""
+    name = 'ferry "⛴" \u202egpj.html'
+    content = b"<h1>Ferries</h1><p>At noon.</p>"
+    document_id = uploaded(service, "a", content, file_name=name)["documentId"]
+    answer = service.call("catalog/downloadDocument", {"documentId": document_id})
+    assert answer.content == content
+    assert answer.headers["Content-Disposition"] == (
+        "attachment; filename=\"ferry ___ gpj.html\"; filename*=UTF-8''ferry%20%22%E2%9B%B4%22%20gpj.html"
+    )
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Content-Security-Policy"].startswith("sandbox")
+    assert int(answer.headers["Content-Length"]) == len(content)
+
+
+def test_older_versions_can_be_downloaded(service: RunningService) -> None:
+    """By number; a number there never was is 404."""
+    document_id = uploaded(service, "a", "First words.")["documentId"]
+    uploaded(service, "a", "Second words.")
+    body = {"documentId": document_id}
+    assert service.call("catalog/downloadDocument", body).text == "Second words."
+    assert service.call("catalog/downloadDocument", {**body, "documentVersion": 1}).text == "First words."
+    refused(service.call("catalog/downloadDocument", {**body, "documentVersion": 3}), 404, "version_not_found")
+
+
+def test_a_deleted_document_is_gone_everywhere_and_its_versions_are_not_used_again(service: RunningService) -> None:
+    """It leaves lists, collections and look-ups; uploaded again it is created at the version after its last."""
+    collection = create_collection(service, "Notes")
+    uploaded(service, "a", "One.", collectionId=collection)
+    document_id = uploaded(service, "a", "Two.")["documentId"]
+    assert ok(service.call("catalog/deleteDocument", {"documentId": document_id})) == {"documentId": document_id}
+    assert list_documents(service) == []
+    members = service.call("documentCollections/listDocumentsInCollection", {"documentCollectionId": collection})
+    assert ok(members)["documents"] == []
+    for operation in ("getDocument", "downloadDocument", "deleteDocument"):
+        refused(service.call(f"catalog/{operation}", {"documentId": document_id}), 404, "document_not_found")
+    refused(add_to_collection(service, document_id, collection), 404, "document_not_found")
+    again = uploaded(service, "a", "One.")
+    assert again == {"documentId": document_id, "documentVersion": 3, "status": "CREATED", "indexing": "DONE"}
+    assert chunks(service, document_id) == ["One."]
+    assert [version["documentVersion"] for version in get_document(service, document_id)["versions"]] == [3]
+
+
+def test_only_the_owner_and_admins_delete(service: RunningService) -> None:
+    """A reader is told so; the owner may."""
+    add_users(service, ANN, BEN)
+    document_id = uploaded(service, "a", as_user=ANN, allowedUsersEmailAddresses=BEN)["documentId"]
+    refused(
+        service.call("catalog/deleteDocument", {"documentId": document_id, "userEmail": BEN}), 403, "owner_required"
+    )
+    ok(service.call("catalog/deleteDocument", {"documentId": document_id, "userEmail": ANN}))
+    other = uploaded(service, "b", as_user=ANN)["documentId"]
+    ok(service.call("catalog/deleteDocument", {"documentId": other}))
+
+
+def test_every_change_is_on_the_audit_log(service: RunningService) -> None:
+    """Created, updated, deleted, by whom and for whom; an unchanged upload is none."""
+    add_users(service, ANN)
+    document_id = uploaded(service, "a", as_user=ANN)["documentId"]
+    uploaded(service, "a", as_user=ANN)
+    uploaded(service, "a", "Other.", as_user=ANN, internalPublic="true")
+    ok(service.call("catalog/deleteDocument", {"documentId": document_id}))
+    entries = ok(service.call("admin/auditLog/query", {"targetId": document_id}))["entries"]
+    assert [entry["action"] for entry in entries] == ["document.delete", "document.update", "document.create"]
+    assert set(entries[1]["details"]["changed"]) == {"contents", "access"}
+
+
+def test_a_document_keeps_no_file_of_a_refused_update(service: RunningService) -> None:
+    """An unreadable update leaves version, text and file as they were."""
+    document_id = uploaded(service, "a", "First words.")["documentId"]
+    files = stored_files(service)
+    answer = service.http.post(
+        "/api/v0/catalog/uploadFile", data={"documentExternalId": "a"}, files={"file": ("a.pdf", b"%PDF-1.7 broken")}
+    )
+    assert answer.status_code in {400, 415}
+    assert get_document(service, document_id)["documentVersion"] == 1
+    assert chunks(service, document_id) == ["First words."]
+    assert stored_files(service) == files

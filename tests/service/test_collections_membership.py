@@ -1,0 +1,235 @@
+"""documentCollections/*: collections, the documents in them, and their chunks."""
+
+from typing import Any
+
+import pytest
+
+from tests.harness.documents import (
+    add_to_collection,
+    add_users,
+    chunks,
+    create_collection,
+    embedded,
+    ok,
+    refused,
+    uploaded,
+)
+from tests.harness.services import RunningService
+
+ANN, BEN = "ann@example.test", "ben@example.test"
+
+
+def grant(service: RunningService, resource: dict[str, str], email: str, role: str) -> None:
+    """Give a user a role on a resource, replacing all other grants on it."""
+    grants = [{"principal": {"type": "user", "email": email}, "role": role}]
+    ok(service.call("admin/grants/set", {"resource": resource, "grants": grants}))
+
+
+def collection_resource(collection_id: str) -> dict[str, str]:
+    """Return the identifier of a collection as a resource."""
+    return {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
+
+
+def members(service: RunningService, collection_id: str, **body: Any) -> list[dict[str, Any]]:
+    """Return a collection's documents."""
+    answer = service.call(
+        "documentCollections/listDocumentsInCollection", {"documentCollectionId": collection_id, **body}
+    )
+    return ok(answer)["documents"]
+
+
+def test_a_collection_is_created_with_defaults_and_says_it_is_deprecated(service: RunningService) -> None:
+    """all-MiniLM-L6-v2, COSINE and an empty schema; its creator owns it."""
+    answer = service.call("documentCollections/createDocumentCollection", {"collectionName": "Notes"})
+    assert answer.headers["Deprecation"].startswith("@")
+    listed = ok(service.call("documentCollections/listDocumentCollections"))["documentCollections"]
+    assert listed[0] == {
+        **listed[0],
+        "documentCollectionId": ok(answer)["documentCollectionId"],
+        "collectionName": "Notes",
+        "embeddingsModel": "all-MiniLM-L6-v2",
+        "distanceMetric": "COSINE",
+        "customMetadataSchema": {"fields": []},
+        "documentCount": 0,
+        "role": "OWNER",
+    }
+
+
+def test_a_taken_name_is_a_conflict_and_an_unknown_model_lists_the_known(service: RunningService) -> None:
+    """409 and 400, and neither leaves a collection."""
+    create_collection(service, "Notes")
+    create = "documentCollections/createDocumentCollection"
+    refused(service.call(create, {"collectionName": "Notes"}), 409, "collection_name_taken")
+    error = refused(service.call(create, {"collectionName": "New", "embeddingsModel": "gpt"}), 400, "unknown_model")
+    assert "all-MiniLM-L6-v2" in error["message"]
+    fields = [{"name": "a", "type": "INT"}, {"name": "a", "type": "STRING"}]
+    twice = {"collectionName": "New", "customMetadataSchema": {"fields": fields}}
+    refused(service.call(create, twice), 400, "invalid_request")
+    assert len(ok(service.call("documentCollections/listDocumentCollections"))["documentCollections"]) == 1
+
+
+def test_a_second_collection_embeds_nothing(service: RunningService) -> None:
+    """Vectors are kept by document, model and text: adding reuses the catalog's."""
+    document_id = uploaded(service, "a")["documentId"]
+    before = embedded(service)
+    for name in ("One", "Two"):
+        answer = ok(add_to_collection(service, document_id, create_collection(service, name)))
+        assert (answer["status"], answer["chunkCount"], answer["embeddedChunkCount"]) == ("INDEXED", 1, 0)
+    assert embedded(service) == before
+
+
+def test_adding_again_changes_nothing_and_other_metadata_replaces(service: RunningService) -> None:
+    """The same is UNCHANGED; metadata alone is changed without indexing again."""
+    collection = create_collection(service, "Notes", topic="STRING")
+    document_id = uploaded(service, "a")["documentId"]
+    first = ok(add_to_collection(service, document_id, collection, customMetadata={"topic": "x"}))
+    again = ok(add_to_collection(service, document_id, collection, customMetadata={"topic": "x"}))
+    assert again == {**first, "status": "UNCHANGED"}
+    changed = ok(add_to_collection(service, document_id, collection, customMetadata={"topic": "y"}))
+    assert (changed["status"], changed["embeddedChunkCount"]) == ("INDEXED", 0)
+    assert members(service, collection)[0]["customMetadata"] == {"topic": "y"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("STRING", ["", "anything ⛴"], []),
+        ("INT", ["0", "-7", "+42", "9223372036854775807"], ["", "4.0", "1_000", "٤", "9223372036854775808", " 1"]),
+        ("DOUBLE", ["1", "-1.5", ".5", "1e-7"], ["", "nan", "inf", "1e999", "1,5", "0x1"]),
+        (
+            "DATETIME",
+            ["2026-01-31", "2026-01-31T09:00:00Z", "2026-01-31T09:00:00.123+02:00"],
+            ["", "2026-02-30", "31.01.2026", "20260131", "2026-W01-1", "noon"],
+        ),
+        ("BOOLEAN", ["true", "false"], ["", "True", "1", "yes"]),
+    ],
+)
+def test_metadata_is_checked_by_type(service: RunningService, kind: str, good: list[str], bad: list[str]) -> None:
+    """Values are strings that parse as their field's type; 400 names the field that doesn't."""
+    collection = create_collection(service, "Notes", field=kind)
+    document_id = uploaded(service, "a")["documentId"]
+    for value in good:
+        ok(add_to_collection(service, document_id, collection, customMetadata={"field": value}))
+        assert members(service, collection)[0]["customMetadata"] == {"field": value}
+    for value in bad:
+        answer = add_to_collection(service, document_id, collection, customMetadata={"field": value})
+        assert refused(answer, 400, "invalid_metadata")["details"][0]["field"] == "customMetadata.field"
+    answer = add_to_collection(service, document_id, collection, customMetadata={"other": "x"})
+    assert refused(answer, 400, "invalid_metadata")["details"][0]["field"] == "customMetadata.other"
+
+
+def test_adding_needs_editor_on_the_collection_and_read_on_the_document(service: RunningService) -> None:
+    """404 for what may not be known, 403 for a viewer of the collection."""
+    add_users(service, ANN, BEN)
+    collection = create_collection(service, "Notes")
+    document_id = uploaded(service, "a", allowedUsersEmailAddresses=ANN)["documentId"]
+    hidden = uploaded(service, "b")["documentId"]
+    refused(add_to_collection(service, document_id, collection, as_user=ANN), 404, "collection_not_found")
+    grant(service, collection_resource(collection), ANN, "VIEWER")
+    refused(add_to_collection(service, document_id, collection, as_user=ANN), 403, "collection_editor_required")
+    grant(service, collection_resource(collection), ANN, "EDITOR")
+    ok(add_to_collection(service, document_id, collection, as_user=ANN))
+    refused(add_to_collection(service, hidden, collection, as_user=ANN), 404, "document_not_found")
+    ok(add_to_collection(service, hidden, collection))
+    assert [each["documentExternalId"] for each in members(service, collection, userEmail=ANN)] == ["a"]
+    listed = ok(service.call("documentCollections/listDocumentCollections", {"userEmail": ANN}))
+    assert listed["documentCollections"][0]["documentCount"] == 1
+    assert listed["documentCollections"][0]["role"] == "EDITOR"
+    body = {"documentId": hidden, "documentCollectionId": collection, "userEmail": ANN}
+    refused(service.call("documentCollections/getDocumentChunks", body), 404, "document_not_found")
+
+
+def test_removing_takes_a_document_out_and_leaves_it_in_the_catalog(service: RunningService) -> None:
+    """404 when it isn't in it (any more)."""
+    collection = create_collection(service, "Notes")
+    document_id = uploaded(service, "a", collectionId=collection)["documentId"]
+    remove = "removeDocumentFromCollection"
+    ok(add_to_collection(service, document_id, collection, operation=remove))
+    assert members(service, collection) == []
+    answer = add_to_collection(service, document_id, collection, operation=remove)
+    refused(answer, 404, "document_not_in_collection")
+    reindexed = add_to_collection(service, document_id, collection, operation="reindexDocumentInCollection")
+    refused(reindexed, 404, "document_not_in_collection")
+    assert chunks(service, document_id) == ["The ferry leaves at noon."]
+
+
+def test_a_callers_chunks_are_indexed_as_given(service: RunningService) -> None:
+    """In their order; they stay when the document changes, and indexing its own contents over them is a 409."""
+    collection = create_collection(service, "Notes")
+    document_id = uploaded(service, "a")["documentId"]
+    add = "addDocumentChunksToCollection"
+    given = ["Second thing.", "First thing.", "Second thing."]
+    answer = ok(add_to_collection(service, document_id, collection, operation=add, chunks=given, customMetadata={}))
+    assert (answer["status"], answer["chunkCount"], answer["embeddedChunkCount"]) == ("INDEXED", 3, 2)
+    assert chunks(service, document_id, collection) == given
+    for operation in ("reindexDocumentInCollection", "addDocumentToCollection"):
+        refused(add_to_collection(service, document_id, collection, operation=operation), 409, "caller_chunks")
+    uploaded(service, "a", "Changed.")
+    assert chunks(service, document_id, collection) == given
+    assert members(service, collection)[0]["stale"] is True
+    fewer = ok(add_to_collection(service, document_id, collection, operation=add, chunks=given[:1], customMetadata={}))
+    assert (fewer["chunkCount"], fewer["embeddedChunkCount"]) == (1, 0)
+    assert chunks(service, document_id, collection) == given[:1]
+    assert members(service, collection)[0]["stale"] is False
+    for bad in ([], [""], ["x"] * 10_001, ["nul \0"]):
+        wrong = add_to_collection(service, document_id, collection, operation=add, chunks=bad, customMetadata={})
+        assert wrong.status_code == 400
+
+
+def test_reindexing_keeps_metadata_unless_it_is_given(service: RunningService) -> None:
+    """Omitted it stays; given it is checked and replaces."""
+    collection = create_collection(service, "Notes", topic="STRING")
+    document_id = uploaded(service, "a", collectionId=collection, customMetadata='{"topic": "x"}')["documentId"]
+    reindex = "reindexDocumentInCollection"
+    answer = ok(add_to_collection(service, document_id, collection, operation=reindex))
+    assert (answer["status"], answer["embeddedChunkCount"]) == ("INDEXED", 0)
+    assert members(service, collection)[0]["customMetadata"] == {"topic": "x"}
+    ok(add_to_collection(service, document_id, collection, operation=reindex, customMetadata={}))
+    assert members(service, collection)[0]["customMetadata"] == {}
+    wrong = add_to_collection(service, document_id, collection, operation=reindex, customMetadata={"a": "b"})
+    refused(wrong, 400, "invalid_metadata")
+
+
+def test_deleting_a_collection_leaves_its_documents(service: RunningService) -> None:
+    """For its owner and admins; its name is free again, and nothing of it is found any more."""
+    add_users(service, ANN, BEN)
+    collection = create_collection(service, "Notes", as_user=ANN)
+    document_id = uploaded(service, "a", as_user=ANN, collectionId=collection)["documentId"]
+    delete = "documentCollections/deleteDocumentCollection"
+    body = {"documentCollectionId": collection}
+    refused(service.call(delete, {**body, "userEmail": BEN}), 404, "collection_not_found")
+    grant(service, collection_resource(collection), BEN, "EDITOR")
+    refused(service.call(delete, {**body, "userEmail": BEN}), 403, "collection_owner_required")
+    ok(service.call(delete, {**body, "userEmail": ANN}))
+    refused(service.call(delete, body), 404, "collection_not_found")
+    create_collection(service, "Notes")
+    document = ok(service.call("catalog/getDocument", {"documentId": document_id, "userEmail": ANN}))
+    assert [place.get("documentCollectionId") for place in document["indexedIn"]] == [None]
+
+
+def test_collections_and_chunks_are_walked_page_by_page(service: RunningService) -> None:
+    """Each exactly once; a token of another query is refused."""
+    for number in range(3):
+        create_collection(service, f"C{number}")
+    names: list[str] = []
+    body: dict[str, Any] = {"pageSize": 2}
+    while True:
+        page = ok(service.call("documentCollections/listDocumentCollections", body))
+        names += [each["collectionName"] for each in page["documentCollections"]]
+        if "nextPageToken" not in page:
+            break
+        body["pageToken"] = page["nextPageToken"]
+    assert names == ["C0", "C1", "C2"]
+    text = "\n\n".join(f"# Part {number}\n\n" + "The tide is written down every hour. " * 20 for number in range(6))
+    document_id = uploaded(service, "a", text, file_name="a.md")["documentId"]
+    whole = chunks(service, document_id)
+    assert len(whole) > 3
+    seen: list[str] = []
+    body = {"documentId": document_id, "pageSize": 2}
+    while True:
+        page = ok(service.call("documentCollections/getDocumentChunks", body))
+        seen += [each["text"] for each in page["chunks"]]
+        if "nextPageToken" not in page:
+            break
+        body["pageToken"] = page["nextPageToken"]
+    assert seen == whole
