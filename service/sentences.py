@@ -57,7 +57,9 @@ def cut_windows(span: Span, length: int) -> Iterator[Span]:
 def _cut(text: str, gaps: re.Pattern[str], gap: str) -> Iterator[Span]:
     start = 0
     for match in gaps.finditer(text):
-        if match.start() > start and match.end() < len(text):
+        if match.end() == len(text):
+            break
+        if match.start() > start:
             yield Span(gap, text[start : match.start()])
             gap = match.group()[-_LONGEST_GAP:]
         start = match.end()

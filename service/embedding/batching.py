@@ -68,6 +68,11 @@ class _Request:
         place = bisect_right(self.left, length, key=lambda text: len(self.texts[text])) - 1
         return place if place >= 0 else None
 
+    def longest(self, within: int) -> int:
+        """Return the length of that text, or 0."""
+        place = self.longest_within(within)
+        return 0 if place is None else len(self.texts[self.left[place]])
+
     def take(self, place: int) -> int:
         """Take the text at a place of `left`; returns its number."""
         text = self.left.pop(place)
@@ -123,7 +128,9 @@ class BatchQueue:
             oldest = next(iter(self._requests.values()))
             others = [request for request in (first, *others) if request is not oldest]
             first = oldest
-        longest = len(first.texts[first.left[-1]])
+        # Others may be a little longer than the leading text too: it is padded as they would be.
+        reach = len(first.texts[first.left[-1]]) + self._limits.padding
+        longest = max(request.longest(reach) for request in (first, *others))
         room = max(1, min(self._limits.texts, self._limits.tokens // longest))
         batch: _Batch = []
         for request in (first, *others):

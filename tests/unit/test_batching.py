@@ -1,0 +1,182 @@
+"""Calls share the model fairly: order kept, small ones first, none starved, and too many refused in time."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import numpy as np
+import pytest
+
+from service.embedding.batching import Batcher, BatchLimits, Rows, Tokens
+from service.errors import Unavailable
+
+WIDTH = 2
+
+
+class StandIn:
+    """Runs batches without a model: a text's row is its first token and its length. Waits where it is told to."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.lengths: list[list[int]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Semaphore(0)
+
+    def __call__(self, texts: Sequence[Tokens]) -> Rows:
+        """Record the batch, wait at the gate, answer."""
+        self.batches.append([int(text[0]) for text in texts])
+        self.lengths.append([len(text) for text in texts])
+        self.entered.release()
+        assert self.gate.wait(20)
+        if any(text[0] < 0 for text in texts):
+            raise ArithmeticError("a bad text")
+        return np.array([[text[0], len(text)] for text in texts], np.float32)
+
+    async def running(self) -> None:
+        """Wait until one more batch is under way."""
+        assert await asyncio.to_thread(self.entered.acquire, timeout=20)
+
+
+MakeBatcher = Callable[..., Batcher]
+
+
+@pytest.fixture
+def stand_in() -> StandIn:
+    """What the batchers of the test run."""
+    return StandIn()
+
+
+@pytest.fixture
+async def make_batcher(stand_in: StandIn) -> AsyncIterator[MakeBatcher]:
+    """Make batchers of one worker, closed after the test."""
+    made: list[Batcher] = []
+
+    def make(*, workers: int = 1, **limits: int) -> Batcher:
+        made.append(Batcher(stand_in, width=WIDTH, workers=workers, limits=BatchLimits(**limits)))
+        return made[-1]
+
+    yield make
+    stand_in.gate.set()
+    for batcher in made:
+        await asyncio.to_thread(batcher.close)
+
+
+def texts(first: int, *lengths: int) -> list[Tokens]:
+    """Make texts of these lengths; they begin with the tokens first, first + 1, …"""
+    return [np.full(length, first + number, np.int64) for number, length in enumerate(lengths)]
+
+
+async def test_order_is_kept(make_batcher: MakeBatcher):
+    """However texts are sorted and shared out over workers, each row comes back in its text's place."""
+    lengths = np.random.default_rng(1).integers(1, 250, 300).tolist()
+    batcher = make_batcher(workers=3)
+    rows = await asyncio.gather(*(batcher.embed(texts(number * 1000, *lengths)) for number in range(3)))
+    for number in range(3):
+        assert rows[number][:, 0].tolist() == [number * 1000 + place for place in range(300)]
+        assert rows[number][:, 1].tolist() == lengths
+
+
+async def test_batches_are_bounded(make_batcher: MakeBatcher, stand_in: StandIn):
+    """A batch has at most 8 texts, 256 tokens with its padding, and no text is padded by more than 16 tokens."""
+    lengths = np.random.default_rng(2).integers(1, 256, 200).tolist()
+    await make_batcher().embed(texts(0, *lengths))
+    for batch in stand_in.lengths:
+        assert len(batch) == 1 or len(batch) * max(batch) <= 256
+        assert len(batch) <= 8
+        assert max(batch) - min(batch) <= 16
+
+
+async def test_calls_share_a_batch(make_batcher: MakeBatcher, stand_in: StandIn):
+    """Calls that wait together are gathered: eight queries behind a running batch become one batch."""
+    batcher = make_batcher()
+    stand_in.gate.clear()
+    first = asyncio.ensure_future(batcher.embed(texts(0, 5)))
+    await stand_in.running()
+    others = [asyncio.ensure_future(batcher.embed(texts(number, 5 + number))) for number in range(1, 9)]
+    await asyncio.sleep(0.01)
+    stand_in.gate.set()
+    await asyncio.gather(first, *others)
+    assert sorted(stand_in.batches[1]) == list(range(1, 9))
+
+
+async def test_a_query_waits_for_no_document(make_batcher: MakeBatcher, stand_in: StandIn):
+    """A query that comes while 10,000 chunks wait is in the very next batch or, at its turn, the one after."""
+    batcher = make_batcher()
+    stand_in.gate.clear()
+    document = asyncio.ensure_future(batcher.embed(texts(100, *[250] * 10_000)))
+    await stand_in.running()
+    query = asyncio.ensure_future(batcher.embed(texts(7, 10)))
+    await asyncio.sleep(0.01)
+    stand_in.gate.set()
+    await query
+    assert [7] in stand_in.batches[1:3]
+    document.cancel()
+
+
+async def test_a_document_is_not_starved(make_batcher: MakeBatcher, stand_in: StandIn):
+    """While small requests never end, one batch in four still belongs to the document that came first."""
+    batcher = make_batcher()
+    document = asyncio.ensure_future(batcher.embed(texts(1000, *[250] * 20)))
+
+    async def queries() -> None:
+        while not document.done():
+            await batcher.embed(texts(7, 10))
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(queries())
+    of_document = [number for number, batch in enumerate(stand_in.batches) if batch[0] >= 1000]
+    assert len(of_document) == 20
+    assert max(np.diff(of_document)) <= 5
+
+
+async def test_cancelled_work_is_dropped(make_batcher: MakeBatcher, stand_in: StandIn):
+    """A cancelled call's texts are never run, except those of the batch under way."""
+    batcher = make_batcher()
+    stand_in.gate.clear()
+    document = asyncio.ensure_future(batcher.embed(texts(100, *[250] * 500)))
+    await stand_in.running()
+    document.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await document
+    stand_in.gate.set()
+    assert (await batcher.embed(texts(7, 10))).tolist() == [[7, 10]]
+    assert len(stand_in.batches) == 2
+
+
+async def test_saturation(make_batcher: MakeBatcher):
+    """When too much waits, uploads are refused with Retry-After; queries have a reserve, which ends too."""
+    batcher = make_batcher(waiting_texts=100, reserve=10)
+    with batcher.admitted(95):
+        with pytest.raises(Unavailable) as refused, batcher.admitted(9):
+            pass
+        assert refused.value.code == "embedding_saturated"
+        assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
+        with batcher.admitted(8), batcher.admitted(7), pytest.raises(Unavailable), batcher.admitted(1):
+            pass
+    with batcher.admitted(1000):  # alone, nothing is too large
+        pass
+
+
+async def test_a_failure_stays_where_it_is(make_batcher: MakeBatcher):
+    """A batch that fails fails its own calls; the worker goes on."""
+    batcher = make_batcher()
+    with pytest.raises(ArithmeticError):
+        await batcher.embed(texts(-1, 5))
+    assert (await batcher.embed(texts(3, 5))).tolist() == [[3, 5]]
+
+
+async def test_closing_answers_those_who_wait(make_batcher: MakeBatcher, stand_in: StandIn):
+    """Closing lets nobody hang: waiting calls, and later ones, are told that the service is stopping."""
+    batcher = make_batcher()
+    stand_in.gate.clear()
+    document = asyncio.ensure_future(batcher.embed(texts(100, *[250] * 500)))
+    await stand_in.running()
+    closing = asyncio.ensure_future(asyncio.to_thread(batcher.close))
+    with pytest.raises(Unavailable):
+        await document
+    stand_in.gate.set()
+    await closing
+    with pytest.raises(Unavailable):
+        await batcher.embed(texts(1, 5))

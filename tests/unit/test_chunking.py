@@ -1,0 +1,195 @@
+# ruff: noqa: RUF001 - the punctuation of many scripts
+"""Chunks fit the model, hold all of the text in order, and hardly move when something is edited."""
+
+import hashlib
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.chunking import Chunk, caller_chunks, chunk_blocks
+from service.embedding.tokenizer import MAX_PIECES, WordPieces
+from service.embedding.weights import locate
+from service.extraction.blocks import Block
+from service.sentences import cut_sentences
+
+TOKENIZER = WordPieces(locate().tokenizer)
+WORDS = ["the", "crew", "of", "a", "ferry", "checks", "life", "jackets", "first", "and", "reports", "harbour"]
+
+WILD_TEXT = st.text(
+    st.one_of(
+        st.characters(exclude_categories=["Cs", "Cc"]),
+        st.sampled_from("aaabc   ..!?。\n\t[]()'\"ßΣé한語"),
+        st.sampled_from(["[SEP]", "antidisestablishment"]).map(lambda word: word[0]),
+    ),
+    max_size=300,
+)
+LONG_TEXT = st.builds(lambda text, times: text * times, WILD_TEXT, st.integers(1, 40))
+BLOCKS = st.lists(
+    st.one_of(
+        st.builds(Block, st.sampled_from(["paragraph", "table_row", "code"]), LONG_TEXT),
+        st.builds(lambda text, level: Block("heading", text, level), WILD_TEXT, st.integers(1, 6)),
+    ),
+    max_size=12,
+)
+
+
+def seeded(number: int) -> Random:
+    """Return a source of the same documents each time."""
+    return Random(number)  # noqa: S311 - nothing secret
+
+
+def chunks_of(blocks: Sequence[Block], title: str = "A title") -> list[Chunk]:
+    """Chunk a document."""
+    return chunk_blocks(blocks, title=title, tokenizer=TOKENIZER)
+
+
+def paragraph(seed: Random, sentences: int) -> str:
+    """Make so many sentences up."""
+    return " ".join(" ".join(seed.choices(WORDS, k=seed.randint(6, 22))).capitalize() + "." for _ in range(sentences))
+
+
+def handbook(seed: Random, sections: int = 50) -> list[Block]:
+    """Make sections up, with headings, and paragraphs short and long."""
+    blocks: list[Block] = []
+    for _ in range(sections):
+        blocks.append(Block("heading", " ".join(seed.choices(WORDS, k=4)), seed.randint(1, 3)))
+        blocks += [Block("paragraph", paragraph(seed, seed.randint(1, 9))) for _ in range(seed.randint(1, 5))]
+    return blocks
+
+
+def flat(seed: Random, paragraphs: int = 550) -> list[Block]:
+    """One short paragraph after the other, and no heading: nothing but the text itself says where to begin."""
+    return [Block("paragraph", paragraph(seed, seed.randint(1, 3))) for _ in range(paragraphs)]
+
+
+def chunks_changed(blocks: list[Block], seed: Random) -> int:
+    """Edit one paragraph in one of several ways; count the chunks that weren't there before."""
+    place = seed.choice([number for number, block in enumerate(blocks) if block.kind == "paragraph"])
+    text = blocks[place].text
+    edited = seed.choice([text + " " + paragraph(seed, 1), paragraph(seed, 2), text[: len(text) // 2] or "x"])
+    before = {chunk.hash for chunk in chunks_of(blocks)}
+    after = chunks_of([*blocks[:place], Block("paragraph", edited), *blocks[place + 1 :]])
+    return sum(chunk.hash not in before for chunk in after)
+
+
+@given(blocks=BLOCKS, title=WILD_TEXT)
+@settings(max_examples=150, deadline=None)
+def test_fits(blocks: list[Block], title: str):
+    """Whatever the text, a chunk and its title have at most 254 word pieces, so the model never cuts one off."""
+    chunks = chunks_of(blocks, title)
+    assert all(pieces <= MAX_PIECES for pieces in TOKENIZER.count([chunk.dense_text for chunk in chunks]))
+    assert all(len(chunk.text) <= 8000 for chunk in chunks)
+
+
+@given(blocks=BLOCKS)
+@settings(max_examples=150, deadline=None)
+def test_nothing_lost(blocks: list[Block]):
+    """Every character but white space is in the chunks, in the document's order."""
+    chunks = iter("".join("".join(chunk.text for chunk in chunks_of(blocks)).split()))
+    wanted = "".join("".join(block.text for block in blocks).split())
+    assert all(character in chunks for character in wanted)  # `in` moves the iterator on: a subsequence
+
+
+@given(number=st.integers(0, 1_000_000))
+@settings(max_examples=12, deadline=None)
+def test_an_edit_moves_few_boundaries(number: int):
+    """Editing one paragraph of a document of about 100 chunks changes at most three of them."""
+    seed = seeded(number)
+    assert chunks_changed(handbook(seed), seed) <= 3
+
+
+def test_an_edit_moves_few_boundaries_without_headings():
+    """Where no heading says where to begin anew, an edit still changes two chunks on average and never many."""
+    changes = [chunks_changed(flat(seeded(number)), seeded(number)) for number in range(12)]
+    assert sum(changes) / len(changes) <= 2
+    assert max(changes) <= 5
+
+
+def test_chunks_are_well_filled():
+    """Freshly begun chunks don't make them small: without headings they are two thirds full on average."""
+    chunks = chunks_of(flat(seeded(1)))
+    pieces = TOKENIZER.count([chunk.dense_text for chunk in chunks])
+    assert sum(pieces) / len(pieces) >= 2 / 3 * MAX_PIECES
+
+
+def test_headings_stay_with_their_text():
+    """A heading is in the chunk of the text below it, under the path of the headings above."""
+    blocks = [
+        Block("heading", "Leave", 1),
+        Block("heading", "Parents", 2),
+        Block("paragraph", "Parents have twelve weeks."),
+        Block("heading", "Illness", 2),
+        Block("paragraph", paragraph(seeded(2), 24)),
+    ]
+    first, second, third, *_ = [chunk.text for chunk in chunks_of(blocks)]
+    assert first == "Leave\nParents\nParents have twelve weeks."
+    assert second.startswith("Leave\nIllness\n")
+    assert third.startswith("Leave > Illness\n")
+
+
+def test_the_title_is_not_repeated_as_a_heading():
+    """A first heading that says what the title says stays out of the path, since each chunk has the title already."""
+    blocks = [Block("heading", "A Title", 1), Block("paragraph", paragraph(seeded(3), 30))]
+    first, second, *_ = chunks_of(blocks, "A title")
+    assert first.text.startswith("A Title\n")
+    assert "title" not in second.text.lower()
+    assert second.dense_text.startswith("A title\n")
+
+
+def test_table_rows_stay_whole():
+    """A chunk of a table ends between rows."""
+    rows = [f"Ship: number {number} | Berth: {number * 7} | Cargo: wool and salt" for number in range(60)]
+    chunks = chunks_of([Block("table_row", row) for row in rows])
+    assert len(chunks) > 3
+    assert [row for chunk in chunks for row in chunk.text.split("\n")] == rows
+
+
+def test_code_keeps_its_lines():
+    """Lines of code stay whole and keep their indentation."""
+    code = "\n".join(f"def step_{number}(value):\n    return value + {number}" for number in range(50))
+    lines = [line for chunk in chunks_of([Block("code", code)]) for line in chunk.text.split("\n")]
+    assert lines == code.split("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("It left. It came back! Did it? “Yes.” Good", ["It left.", "It came back!", "Did it?", "“Yes.”", "Good"]),
+        ("About 3.5 km, e.g. by boat. Then walk", ["About 3.5 km, e.g. by boat.", "Then walk"]),
+        ("図書館は開く。「はい。」閉まる！終わり", ["図書館は開く。", "「はい。」", "閉まる！", "終わり"]),
+        ("Открыто. Закрыто", ["Открыто.", "Закрыто"]),
+        ("هل هو مفتوح؟ نعم", ["هل هو مفتوح؟", "نعم"]),
+    ],
+)
+def test_sentences(text: str, sentences: list[str]):
+    """Sentences end where they do in each script, and not at a decimal point or before a small letter."""
+    assert [span.text for span in cut_sentences(text)] == sentences
+
+
+def test_the_title_is_cut():
+    """Of a long title 32 pieces are embedded with each chunk, and the hash covers exactly what is embedded."""
+    (chunk,) = chunks_of([Block("paragraph", "Hello.")], " ".join(["ferry"] * 50))
+    assert chunk.dense_text == " ".join(["ferry"] * 32) + "\nHello."
+    assert chunk.hash == hashlib.sha256(chunk.dense_text.encode()).digest()
+
+
+def test_callers_chunks_are_kept():
+    """The caller's own chunks stay as they are; what is embedded of them is cut at 254 pieces."""
+    long = " ".join(["ferry"] * 400)
+    short, cut = caller_chunks(["  as is\n", long], title="Title", tokenizer=TOKENIZER)
+    assert (short.text, short.dense_text) == ("  as is\n", "Title\n  as is\n")
+    assert cut.text == long
+    assert TOKENIZER.count([cut.dense_text]) == [MAX_PIECES]
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 300_000, "word " * 60_000, ".)" * 100_000, "a." + " " * 300_000 + "b", "語" * 60_000]
+)
+def test_monotonous_text(text: str):
+    """Text without a sentence, a word or a space to cut at is cut all the same, and in bounded chunks."""
+    chunks = chunks_of([Block("paragraph", text)])
+    assert max(len(chunk.text) for chunk in chunks) <= 8000
+    assert sum(len("".join(chunk.text.split())) for chunk in chunks) == len("".join(text.split()))

@@ -1,0 +1,178 @@
+"""The local model computes what its weights say, in both precisions, and its files are built once and safely."""
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
+
+from service.embedding.local import LocalEmbedder
+from service.embedding.models import minilm
+from service.embedding.prepared import prepare
+from service.embedding.session import Session
+from service.embedding.tokenizer import MAX_PIECES, MAX_TOKENS, WordPieces
+from service.embedding.weights import ModelFilesError, locate
+
+DATA = Path(__file__).parent / "data"
+TEXTS: list[str] = json.loads((DATA / "reference_texts.json").read_text())
+HEADS = 12
+TOKENIZER = WordPieces(locate().tokenizer)
+
+Array = NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the module's graphs are built."""
+    return tmp_path_factory.mktemp("model")
+
+
+@pytest.fixture(scope="module")
+def exact(folder: Path) -> Session:
+    """The fp32 graph."""
+    return Session(prepare(folder, "fp32", files=locate()))
+
+
+@pytest.fixture(scope="module")
+def references() -> NDArray[np.float32]:
+    """What sentence-transformers 6.2.0 on torch 2.13.0 made of the reference texts, normalised."""
+    return np.load(DATA / "reference_vectors.npy")
+
+
+class PlainBert:
+    """BERT in plain numpy and double precision, written from the paper: slow, and independent of the graph."""
+
+    def __init__(self) -> None:
+        self.weights: Mapping[str, Array] = {
+            name: value.astype(np.float64) for name, value in load_file(locate().weights).items() if value.ndim
+        }
+
+    def linear(self, value: Array, name: str) -> Array:
+        """Multiply and add."""
+        return value @ self.weights[f"{name}.weight"].T + self.weights[f"{name}.bias"]
+
+    def norm(self, value: Array, name: str) -> Array:
+        """Normalise each row."""
+        centred = value - value.mean(axis=-1, keepdims=True)
+        scaled = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-12)
+        return scaled * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
+
+    def layer(self, value: Array, prefix: str) -> Array:
+        """Attend, head by head, then feed forward."""
+        query, key, values = (
+            np.split(self.linear(value, f"{prefix}.attention.self.{part}"), HEADS, axis=1)
+            for part in ("query", "key", "value")
+        )
+        heads: list[Array] = []
+        for head in range(HEADS):
+            scores = query[head] @ key[head].T / math.sqrt(query[head].shape[1])
+            shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+            heads.append(shares / shares.sum(axis=1, keepdims=True) @ values[head])
+        attended = self.linear(np.concatenate(heads, axis=1), f"{prefix}.attention.output.dense")
+        value = self.norm(attended + value, f"{prefix}.attention.output.LayerNorm")
+        hidden = self.linear(value, f"{prefix}.intermediate.dense")
+        active = hidden * 0.5 * (1 + np.vectorize(math.erf)(hidden / math.sqrt(2)))
+        return self.norm(self.linear(active, f"{prefix}.output.dense") + value, f"{prefix}.output.LayerNorm")
+
+    def embed(self, ids: NDArray[np.int64]) -> Array:
+        """Embed one text: the mean over its tokens, at unit length."""
+        tables = {
+            part: self.weights[f"embeddings.{part}_embeddings.weight"] for part in ("word", "position", "token_type")
+        }
+        value = tables["word"][ids] + tables["position"][: len(ids)] + tables["token_type"][0]
+        value = self.norm(value, "embeddings.LayerNorm")
+        for layer in range(6):
+            value = self.layer(value, f"encoder.layer.{layer}")
+        mean = value.mean(axis=0)
+        return mean / np.linalg.norm(mean)
+
+
+def test_equals_plain_numpy(exact: Session):
+    """The graph computes what a plain reading of the paper computes from the same weights, to 1e-4 in each number."""
+    bert = PlainBert()
+    ids = TOKENIZER.token_ids([*TEXTS[:6], TEXTS[8], TEXTS[11], TEXTS[19]])
+    assert np.abs(exact.run(ids) - np.array([bert.embed(text) for text in ids])).max() < 1e-4
+
+
+def test_equals_sentence_transformers(exact: Session, references: NDArray[np.float32]):
+    """The cosine to vectors of sentence-transformers is at least 0.9999, for scripts, emoji, nothing and too much."""
+    vectors = np.concatenate([exact.run([ids]) for ids in TOKENIZER.token_ids(TEXTS)])
+    assert (vectors * references).sum(axis=1).min() >= 0.9999
+
+
+def test_padding_changes_nothing(exact: Session):
+    """A text's vector is the same alone and beside a much longer text."""
+    short, long = TOKENIZER.token_ids([TEXTS[1], TEXTS[19]])
+    assert np.abs(exact.run([short, long])[0] - exact.run([short])[0]).max() < 1e-5
+
+
+async def test_int8_is_near(folder: Path, references: NDArray[np.float32]):
+    """The fast mode's cosine to the exact vectors is at least 0.98, and 0.99 on average."""
+    embedder = await LocalEmbedder.open(folder, precision="int8", threads=1)
+    vectors = await embedder.embed(TEXTS)
+    await embedder.close()
+    cosines = (vectors * references).sum(axis=1)
+    assert cosines.min() >= 0.98
+    assert cosines.mean() >= 0.99
+
+
+async def test_order_and_counts(folder: Path, references: NDArray[np.float32]):
+    """The embedder keeps the order of its texts, gives unit length, counts them, and takes an empty list."""
+    embedder = await LocalEmbedder.open(folder, threads=2)
+    vectors = await embedder.embed(TEXTS)
+    nothing = await embedder.embed([])
+    await embedder.close()
+    assert (vectors * references).sum(axis=1).min() >= 0.9999
+    assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-5
+    assert nothing.shape == (0, 384)
+    assert embedder.texts_embedded == len(TEXTS)
+
+
+def test_tokenizer_is_not_cut_at_128():
+    """The limits tokenizer.json ships with (128, padded) are replaced by 256 tokens and no padding."""
+    short, long = TOKENIZER.token_ids(["ferry", " ".join(["ferry"] * 300)])
+    assert (len(short), len(long)) == (3, MAX_TOKENS)
+    assert TOKENIZER.count([" ".join(["ferry"] * 300)]) == [300]
+    assert TOKENIZER.count([TOKENIZER.cut("ferry " * 300, MAX_PIECES)]) == [MAX_PIECES]
+
+
+def test_wrong_weights_are_refused(tmp_path: Path):
+    """Weights other than the pinned ones build nothing, and the error says what was found."""
+    wrong = tmp_path / "model.safetensors"
+    wrong.write_bytes(b"something else")
+    with pytest.raises(ModelFilesError, match="SHA-256"):
+        prepare(tmp_path / "model", "fp32", files=replace(locate(), weights=wrong))
+    assert not list((tmp_path / "model").glob("*.onnx"))
+
+
+def test_two_processes_build_at_once(tmp_path: Path):
+    """Two processes that start on an empty folder both get a whole graph, and nothing else stays behind."""
+    (tmp_path / "killed.partial").write_bytes(b"left by a process that was killed")
+    code = (
+        "import sys; from pathlib import Path; from service.embedding.prepared import prepare;"
+        "from service.embedding.session import Session; from service.embedding.weights import locate;"
+        "import numpy; session = Session(prepare(Path(sys.argv[1]), 'fp32', files=locate()));"
+        "print(session.run([numpy.array([101, 102])]).shape)"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)  # noqa: S603
+        for _ in range(2)
+    ]
+    assert [process.communicate(timeout=120)[0].strip() for process in processes] == ["(1, 384)"] * 2
+    assert sorted(path.suffix or path.name for path in tmp_path.iterdir()) == [".lock", ".onnx"]
+
+
+def test_the_mean_is_the_models(exact: Session):
+    """The shipped mean has the model's length and lies nearer to ordinary sentences than the origin does."""
+    mean = minilm().mean
+    vectors = exact.run(TOKENIZER.token_ids(TEXTS[1:4]))
+    assert mean.shape == (384,)
+    assert 0.1 < np.linalg.norm(mean) < 0.5
+    assert (np.linalg.norm(vectors - mean, axis=1) < np.linalg.norm(vectors, axis=1)).all()
