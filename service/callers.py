@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service import secrets
 from service.errors import BadRequest, FieldError, Forbidden, Unauthenticated
 from service.identity import queries
+from service.identity.principals import normal_email
 from service.sql import AnyRow
 
 
@@ -75,7 +76,7 @@ async def acting_for(connection: AsyncConnection, caller: Caller, user_email: st
             "This API key may not act for users. Leave out the user's address, or use a key that may.",
             code="key_may_not_act_for_users",
         )
-    user = await queries.find_acting_user(connection, caller.organization_id, email=user_email.strip().lower())
+    user = await queries.find_acting_user(connection, caller.organization_id, email=normal_email(user_email))
     if user is None:
         message = f"There is no active user with the address {user_email!r} in this organization."
         raise BadRequest(message, code="unknown_user", details=[FieldError("userEmail", message)])

@@ -10,6 +10,7 @@ from carrel.wire.common import UserPrincipal
 from service.audit import queries
 from service.audit.queries import EntryFilter
 from service.callers import Caller
+from service.identity.principals import normal_email
 from service.pagination import Cursor
 from service.sql import AnyRow
 
@@ -20,7 +21,7 @@ async def query_log(
     """A page of entries, newest first; for admins. `actor` finds what somebody did, and what was done for them."""
     cursor = Cursor.read(caller, operation="admin/auditLog/query", request=request)
     wanted = EntryFilter(
-        actor=None if request.actor is None else request.actor.strip().lower(),
+        actor=None if request.actor is None else normal_email(request.actor),
         action=request.action,
         target_id=request.target_id,
         since=request.from_,
