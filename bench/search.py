@@ -1,0 +1,261 @@
+"""Permission-filtered search: recall against the exact answer, and what the service adds to its SQL.
+
+A narrow, a typical and a wide reader search a synthetic catalog over HTTP (in this process), each mode and reader on
+its own; beside them the bare SQL of the legs, and an exact join on a table of grants.
+Goals: recall@10 >= 0.99; service p50 <= 1.5 x the bare SQL, p95 <= 3 x p50. Run: `python -m bench.search [--scale]`.
+"""
+
+import argparse
+import asyncio
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httpx
+import numpy as np
+import psycopg
+from pydantic import SecretStr
+from sqlalchemy import event
+
+from bench import synthetic
+from bench.report import report
+from service.embedded import SUPERUSER, EmbeddedPostgres
+from service.embedding import Embedders
+from service.embedding.models import EmbeddingModel
+from service.main import create_app
+from service.runtime import Runtime, open_runtime
+from service.search import queries
+from service.settings import Settings
+
+CHUNKS = 100_000
+SCALED = 1_000_000
+QUESTIONS = 40
+READERS = ("narrow", "typical", "wide")
+
+
+class VectorBook:
+    """An embedder that knows the questions' vectors, so that only the search is measured."""
+
+    def __init__(self) -> None:
+        zeros = np.zeros(synthetic.DIMENSIONS, np.float32)
+        self.model = EmbeddingModel(name="bench", dimensions=synthetic.DIMENSIONS, max_tokens=256, mean=zeros)
+        self.vectors: dict[str, Any] = {}
+
+    async def embed(self, texts: list[str]) -> Any:
+        """Look the vectors up."""
+        return np.stack([self.vectors[each] for each in texts])
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def questions_for(made: synthetic.Organization, book: VectorBook, reader: str, random: Any) -> list[str]:
+    """Questions near chunks the reader may read: some of a chunk's words, and its vector disturbed."""
+    readable = np.flatnonzero(made.readable[reader][made.of_document])
+    questions: list[str] = []
+    for at in random.choice(readable, QUESTIONS):
+        words = made.texts[at].split()
+        question = " ".join([*random.choice(words[:30], 2), *random.choice(words[30:], 3)])
+        vector = made.vectors[at].astype(np.float32) + 0.04 * random.standard_normal(synthetic.DIMENSIONS)
+        book.vectors[question] = (vector / np.linalg.norm(vector)).astype(np.float32)
+        questions.append(question)
+    return questions
+
+
+def exact_documents(made: synthetic.Organization, book: VectorBook, reader: str, question: str) -> list[str]:
+    """The ten readable documents nearest in meaning, by brute force."""
+    scores = (
+        made.vectors.astype(np.float32) @ book.vectors[question]
+        if len(made.texts) <= CHUNKS
+        else _sliced(made.vectors, book.vectors[question])
+    )
+    best = np.full(len(made.document_ids), -2.0)
+    np.maximum.at(best, made.of_document, scores)
+    best[~made.readable[reader]] = -2
+    return [str(made.document_ids[number]) for number in np.argsort(-best)[:10]]
+
+
+def _sliced(vectors: Any, vector: Any) -> Any:
+    step = 50_000
+    return np.concatenate([vectors[at : at + step].astype(np.float32) @ vector for at in range(0, len(vectors), step)])
+
+
+class LegTimer:
+    """Keeps the statements of the legs as the service sends them, to be timed alone."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.statements: list[tuple[str, Any]] = []
+        engine = runtime.database._engine.sync_engine  # noqa: SLF001
+        event.listen(engine, "before_cursor_execute", self._keep)
+
+    def _keep(self, _connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if "code_pages_384" in statement or "AS negative" in statement:
+            self.statements.append((statement, parameters))
+
+
+async def ask(client: httpx.AsyncClient, question: str, reader: str, mode: str, **options: Any) -> list[str]:
+    """Search as a reader, and return the ids found."""
+    answer = await client.post(
+        "/api/v0/search/searchDocumentCatalog",
+        json={
+            "searchQuery": question,
+            "userEmail": f"{reader}@bench.example",
+            "searchOptions": {"mode": mode, **options},
+        },
+    )
+    answer.raise_for_status()
+    return [result["documentId"] for result in answer.json()["results"]]
+
+
+async def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Run, and return the milliseconds and what came of it."""
+    began = time.perf_counter()
+    result = await work()
+    return (time.perf_counter() - began) * 1000, result
+
+
+async def bare_milliseconds(connection: psycopg.AsyncConnection, statements: list[tuple[str, Any]]) -> float:
+    """Run the legs' statements on a plain connection, and return the milliseconds."""
+    began = time.perf_counter()
+    for statement, parameters in statements:
+        await (await connection.execute(statement, parameters)).fetchall()
+    return (time.perf_counter() - began) * 1000
+
+
+async def unlimited(work: Callable[[], Any]) -> Any:
+    """Run with exact scores for everything readable, instead of the best codes."""
+    kept = queries.BEST_PAGES, queries.BEST_DOCUMENTS
+    queries.BEST_PAGES = queries.BEST_DOCUMENTS = 10**9
+    try:
+        return await work()
+    finally:
+        queries.BEST_PAGES, queries.BEST_DOCUMENTS = kept
+
+
+EXACT_JOIN = """
+SELECT document_id FROM chunks_384 WHERE document_id IN (
+    SELECT document_id FROM bench_grants WHERE principal_id = ANY(ARRAY(
+        SELECT group_id FROM group_members JOIN principals ON principal_id = member_id WHERE email = %(email)s)))
+ORDER BY embedding <#> (SELECT %(vector)s::halfvec) LIMIT 100
+"""
+
+
+async def measure(
+    runtime: Runtime, client: httpx.AsyncClient, made: synthetic.Organization, book: VectorBook, owner_url: str
+) -> list[dict[str, Any]]:
+    """Measure every reader and mode; a row each."""
+    random = np.random.default_rng(5)
+    timer = LegTimer(runtime)
+    rows: list[dict[str, Any]] = []
+    plain = await psycopg.AsyncConnection.connect(
+        runtime.settings.database_url.get_secret_value() if runtime.settings.database_url else owner_url,
+        options="-c role=carrel_service", autocommit=True,
+    )  # fmt: skip
+    owner = await psycopg.AsyncConnection.connect(owner_url, autocommit=True)
+    await plain.execute("SELECT set_config('carrel.organization_id', %s, false)", [str(made.organization_id)])
+    for reader in READERS:
+        questions = questions_for(made, book, reader, random)
+        join: list[float] = []
+        for question in questions[:10]:
+            vector = "[" + ",".join(map(str, book.vectors[question].tolist())) + "]"
+            statement = (EXACT_JOIN, {"email": f"{reader}@bench.example", "vector": vector})
+            join.append(await bare_milliseconds(owner, [statement]))
+        for mode in ("HYBRID", "SEMANTIC", "LEXICAL"):
+            service: list[float] = []
+            bare: list[float] = []
+            recalls: list[float] = []
+            for number, question in enumerate([*questions[:3], *questions]):
+                timer.statements.clear()
+                took, found = await timed(lambda question=question: ask(client, question, reader, mode))
+                alone = await bare_milliseconds(plain, list(timer.statements))
+                if number < 3:
+                    continue
+                service.append(took)
+                bare.append(alone)
+                if mode == "SEMANTIC":
+                    exact = exact_documents(made, book, reader, question)
+                    recalls.append(len({*found} & {*exact}) / len(exact))
+                elif mode == "HYBRID" and number % 4 == 0:
+                    exact = await unlimited(lambda question=question: ask(client, question, reader, mode))
+                    recalls.append(len({*found} & {*exact}) / max(len(exact), 1))
+            p50, p95 = np.percentile(service, [50, 95])
+            rows.append(
+                {
+                    "chunks": len(made.texts),
+                    "reader": reader,
+                    "readable": f"{made.readable[reader].mean():.1%}",
+                    "mode": mode,
+                    "recall@10": round(float(np.mean(recalls)), 4) if recalls else "-",
+                    "service p50 ms": round(float(p50), 1),
+                    "p95 ms": round(float(p95), 1),
+                    "p95/p50": round(float(p95 / p50), 2),
+                    "legs p50 ms": round(float(np.median(bare)), 1),
+                    "service/legs": round(float(p50 / np.median(bare)), 2),
+                    "exact join p50 ms": round(float(np.median(join)), 1) if mode == "SEMANTIC" else "-",
+                }
+            )
+            print(rows[-1])
+    await plain.close()
+    await owner.close()
+    return rows
+
+
+async def main(chunks: int) -> None:
+    """Make the organization on a throwaway PostgreSQL, measure, and report."""
+    folder = Path(tempfile.mkdtemp(prefix="carrel-bench-search-"))
+    folder.chmod(0o711)
+    api_key = f"svc_key_{secrets.token_hex(24)}"
+    settings = Settings(
+        data_dir=folder,
+        bootstrap_admin_email="admin@bench.example",
+        bootstrap_api_key=SecretStr(api_key),
+        log_level="ERROR",
+    )
+    book = VectorBook()
+    parts = {"extractor": cast("Any", SimpleNamespace()), "embedders": Embedders(cast("Any", book))}
+    try:
+        async with open_runtime(settings, **parts) as runtime:
+            server = EmbeddedPostgres(folder)
+            owner_url = server.url(user=SUPERUSER).set(drivername="postgresql").render_as_string(hide_password=False)
+            made = fill(owner_url, chunks)
+            transport = httpx.ASGITransport(create_app(runtime))
+            headers = {"Authorization": f"Bearer {api_key}"}
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://bench", headers=headers, timeout=300
+            ) as client:
+                rows = await measure(runtime, client, made, book, owner_url)
+        report("search" if chunks == CHUNKS else "search-scale", rows)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def fill(owner_url: str, chunks: int) -> synthetic.Organization:
+    """Make the organization, and the table of grants of the exact join."""
+    began = time.perf_counter()
+    with psycopg.connect(owner_url, autocommit=True) as connection:
+        organization_id, owner_id = connection.execute(
+            "SELECT organization_id, principal_id FROM principals WHERE kind = 'user'"
+        ).fetchone()
+        made = synthetic.make(connection, organization_id=organization_id, owner_id=owner_id, chunks=chunks)
+        connection.execute("CREATE TABLE bench_grants (principal_id uuid, document_id uuid)")
+        connection.execute(
+            "INSERT INTO bench_grants SELECT principal_id, object_id FROM resources JOIN class_readers"
+            " USING (access_class)"
+        )
+        connection.execute("CREATE INDEX ON bench_grants (principal_id, document_id)")
+        connection.execute("VACUUM ANALYZE bench_grants")
+    print(f"made {chunks} chunks in {time.perf_counter() - began:.0f} s")
+    return made
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", action="store_true", help="a million chunks")
+    parser.add_argument("--chunks", type=int, help="so many chunks")
+    arguments = parser.parse_args()
+    asyncio.run(main(arguments.chunks or (SCALED if arguments.scale else CHUNKS)))

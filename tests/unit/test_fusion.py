@@ -1,0 +1,98 @@
+"""From two rankings to one: what holds for any scores."""
+
+from itertools import pairwise
+from uuid import UUID
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.search.fusion import Fusion, Legs, Scale, Scores, fuse, fusion_of, scale_of, shown_scores
+from service.search.question import WHOLE, Unit
+
+COSINES = st.floats(-1, 1, width=32)
+WEIGHTS = st.floats(0, 60, width=32)
+
+
+@st.composite
+def searches(draw):
+    """Units with both scores, and the two legs that found them."""
+    scores = draw(st.lists(st.tuples(WEIGHTS, COSINES), min_size=1, max_size=30))
+    made = {Unit(UUID(int=number), WHOLE): Scores(*each) for number, each in enumerate(scores)}
+    lexical = sorted((unit for unit in made if made[unit].lexical > 0), key=lambda unit: -made[unit].lexical)
+    dense = sorted(made, key=lambda unit: -made[unit].dense)
+    cut = draw(st.integers(0, len(made)))
+    return Legs(lexical=lexical[:cut], dense=dense), made
+
+
+@given(searches())
+def test_a_unit_better_in_both_is_never_behind(search):
+    """A unit that has a higher score in both legs comes first."""
+    legs, scores = search
+    order = fuse(scores, fusion_of(legs, scores))
+    place = {unit: number for number, unit in enumerate(order)}
+    for one in scores:
+        for other in scores:
+            if scores[one].lexical > scores[other].lexical + 1e-3 and scores[one].dense > scores[other].dense + 1e-3:
+                assert place[one] < place[other]
+
+
+@given(searches(), st.floats(0.5, 4), st.floats(0.5, 2))
+def test_the_units_of_measure_make_no_difference(search, lexical_factor, dense_factor):
+    """Multiplying all of one leg's scores leaves the fused scores as they are."""
+    legs, scores = search
+    scaled = {unit: Scores(s.lexical * lexical_factor, s.dense * dense_factor) for unit, s in scores.items()}
+    one, other = fusion_of(legs, scores), fusion_of(legs, scaled)
+    if one.lexical.deviation < 1e-2 or one.dense.deviation < 1e-2:
+        return
+    for unit, each in scores.items():
+        assert one.score(each) == pytest.approx(other.score(scaled[unit]), rel=1e-3, abs=1e-3)
+
+
+@given(searches(), st.randoms())
+def test_the_order_does_not_depend_on_how_they_came(search, random):
+    """The same scores in another order give the same ranking: ties go by document id."""
+    legs, scores = search
+    shuffled = list(scores.items())
+    random.shuffle(shuffled)
+    fusion = fusion_of(legs, scores)
+    assert fuse(dict(shuffled), fusion) == fuse(scores, fusion)
+
+
+def test_ties_go_by_document_and_chunk():
+    """Equal scores are ordered by document id, then by chunk."""
+    units = [Unit(UUID(int=2), 0), Unit(UUID(int=1), 5), Unit(UUID(int=1), 3)]
+    fusion = Fusion(Scale(0, 1), Scale(0, 1))
+    assert fuse(dict.fromkeys(units, Scores(1, 0.5)), fusion) == sorted(units)
+
+
+def test_the_lexical_scale_is_padded_with_zeros():
+    """A term that few of the dense leg's units have lies far above the mean; one that all have does not."""
+    assert scale_of([4.0], at_least=4) == Scale(1.0, pytest.approx(np.std([4, 0, 0, 0])))
+    assert scale_of([4.0, 4.0], at_least=1).deviation == pytest.approx(1e-6)
+    assert scale_of([], at_least=0) == Scale(0.0, 1e-6)
+
+
+def test_a_search_without_words_is_the_dense_ranking():
+    """Without any lexical score the fused order is that of the cosines."""
+    scores = {Unit(UUID(int=number), WHOLE): Scores(0, cosine) for number, cosine in enumerate([0.1, 0.7, 0.4])}
+    legs = Legs(lexical=[], dense=list(scores))
+    assert [scores[unit].dense for unit in fuse(scores, fusion_of(legs, scores))] == [0.7, 0.4, 0.1]
+
+
+@given(st.lists(COSINES, max_size=50))
+def test_shown_scores_fall_with_the_rank(similarities):
+    """They are between 0 and 1, never rise, and keep the sum of the similarities they stand for."""
+    shown = shown_scores(similarities)
+    assert len(shown) == len(similarities)
+    assert all(0 <= score <= 1 for score in shown)
+    assert all(after <= before + 1e-9 for before, after in pairwise(shown))
+    assert sum(shown) == pytest.approx(sum(max(0.0, similarity) for similarity in similarities), abs=1e-6)
+
+
+@given(st.lists(COSINES, max_size=50))
+def test_a_ranking_by_similarity_shows_the_similarity(similarities):
+    """Where the rank follows the cosine, the score is the cosine."""
+    ranked = sorted((max(0.0, similarity) for similarity in similarities), reverse=True)
+    assert shown_scores(ranked) == pytest.approx(ranked)

@@ -1,0 +1,59 @@
+"""The passage that is shown of a result."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.indexing.terms import term_of
+from service.search.snippets import SNIPPET_LENGTH, merge_texts, snippet_of
+
+ENGLISH = "english"
+
+
+def terms(*words: str) -> set[int]:
+    """The terms of words."""
+    return {term_of(word, ENGLISH) for word in words}
+
+
+def test_matches_are_where_the_words_stand():
+    """Offsets count characters of the snippet, and inflected words match."""
+    passage = snippet_of("Ünder the ferries 🚢 a dog ran.", terms("ferry", "dog", "run"), language=ENGLISH)
+    assert [passage.text[start:end] for start, end in passage.matches] == ["ferries", "dog"]
+
+
+def test_the_passage_with_most_of_the_words_is_shown():
+    """A stretch with two different words of the query beats one with the same word three times."""
+    text = "ferry ferry ferry " + "filler " * 200 + "the ferry and the dog " + "filler " * 200
+    passage = snippet_of(text, terms("ferry", "dog"), language=ENGLISH)
+    assert "the ferry and the dog" in passage.text
+    assert len(passage.matches) == 2
+
+
+def test_without_a_match_the_beginning_is_shown():
+    """A passage found by meaning alone is shown from its start, cut between words."""
+    text = "One sentence follows another. " * 40
+    passage = snippet_of(text, terms("ferry"), language=ENGLISH)
+    assert text.startswith(passage.text)
+    assert passage.text.endswith(("follows", "another.", "sentence", "One"))
+    assert passage.matches == ()
+
+
+@given(st.lists(st.sampled_from(["ferry", "dog", "filler", "ein", "😀", "\n", "x" * 400, "né"]), max_size=300))
+def test_a_snippet_is_a_part_of_the_text_with_its_matches(words):
+    """Whatever the text: a bounded, contiguous part of it, matches in order, apart, and each a word of the query."""
+    text = " ".join(words)
+    wanted = terms("ferry", "dog")
+    passage = snippet_of(text, wanted, language=ENGLISH)
+    assert passage.text in text
+    assert len(passage.text) <= SNIPPET_LENGTH
+    ends = 0
+    for start, end in passage.matches:
+        assert start >= ends
+        assert term_of(passage.text[start:end], ENGLISH) in wanted
+        ends = end
+    if wanted & {term_of(word, ENGLISH) for word in words}:
+        assert passage.matches
+
+
+def test_merged_chunks_read_in_order_and_show_gaps():
+    """Neighbouring chunks are paragraphs; where some are missing between two, that is shown."""
+    assert merge_texts({4: "four", 2: "two", 3: "three", 9: "nine"}) == "two\n\nthree\n\nfour\n\n…\n\nnine"
