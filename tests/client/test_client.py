@@ -58,7 +58,7 @@ def _delete(client: Any) -> Any:
 
 def _python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
 
 
 def test_public_names() -> None:

@@ -9,6 +9,7 @@ import pytest_asyncio
 from carrel import AsyncCarrel, Carrel, ConflictError, NotFoundError, PermissionDeniedError
 from carrel.wire.catalog import PlanAction, UploadStatus
 from tests.client.conftest import Caller
+from tests.client.test_operations import LISTS, SINGLE
 from tests.harness.services import RunningService
 
 TRAVEL = "# Travel\n\nBook the night train to Vienna three weeks ahead.\n"
@@ -114,3 +115,25 @@ async def test_keys_and_audit(real: Caller, service: RunningService) -> None:
     assert {row.status for row in rows if row.api_key_id == made.api_key_id} == {"revoked"}
     entries = await real.walk(real.client.admin.audit_log.query(target_id=str(made.api_key_id)))
     assert len(entries) == 2
+
+
+UPLOADS = {"catalog/uploadFile", "catalog/uploadDocumentFile", "catalog/downloadDocument"}
+OPERATIONS = {path: body for path, _, body, _ in (*SINGLE, *LISTS)}
+AS_KEY_OWNER_ONLY = {"catalog/planUpload", "permissions/listAuthorizedPrincipalsForResource"}
+
+
+def test_the_client_and_the_service_know_the_same_operations(service: RunningService) -> None:
+    """Whatever v0 operation the service offers, the client has, and the other way round."""
+    paths = service.http.get("/openapi.json").json()["paths"]
+    served = {path.removeprefix("/api/v0/") for path in paths if path.startswith("/api/v0/")}
+    assert served == OPERATIONS.keys() | UPLOADS
+
+
+def test_a_named_user_is_never_passed_over(service: RunningService) -> None:
+    """An operation that takes userEmail acts as that user: an unknown one is refused, never the key's owner instead."""
+    acting = [path for path in OPERATIONS.keys() - AS_KEY_OWNER_ONLY if not path.startswith("admin/")]
+    assert len(acting) > 12
+    for path in acting:
+        answer = service.call(path, {**OPERATIONS[path], "userEmail": "nobody@example.test"})
+        assert (path, answer.status_code) == (path, 400)
+        assert "nobody@example.test" in answer.text

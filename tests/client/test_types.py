@@ -38,7 +38,7 @@ def test_types_of_both_modes(tmp_path: Path) -> None:
     file = tmp_path / "uses.py"
     file.write_text(CODE)
     command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = json.loads(done.stdout)
     messages = [entry["message"] for entry in found["generalDiagnostics"]]
     revealed = [message.split(' is "', 1)[1].rstrip('"') for message in messages if message.startswith("Type of")]
