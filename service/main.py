@@ -2,26 +2,28 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from fastapi import FastAPI
 
+from carrel.wire.common import ErrorResponse
 from service import errors, operations
 from service.audit import endpoints as audit
 from service.catalog import endpoints as catalog
 from service.collections import endpoints as collections
 from service.edge import Edge
+from service.idempotency.forgetting import keep_forgetting
 from service.identity import endpoints as identity
 from service.ingestion.sweeper import keep_sweeping
 from service.metrics import Metrics
 from service.permissions import endpoints as permissions
 from service.routing import Router
 from service.runtime import Runtime, open_runtime
+from service.search import endpoints as search
 from service.settings import Settings
 
-DOMAINS = (identity, permissions, audit, catalog, collections)
+DOMAINS = (identity, permissions, audit, catalog, collections, search)
+ERRORS = {"default": {"model": ErrorResponse, "description": "Every error: 400 to 503, in one shape."}}
 
 
 def create_app(runtime: Runtime) -> FastAPI:
@@ -32,11 +34,9 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.add_middleware(Edge, metrics=app.state.metrics)
     errors.install(app)
     app.include_router(operations.router)
-    api = Router(prefix="/api/v0")
+    api = Router(prefix="/api/v0", responses=ERRORS)
     for domain in DOMAINS:
         api.include_router(domain.router)
-    if find_spec("service.search.endpoints"):  # until it has landed
-        api.include_router(import_module("service.search.endpoints").router)
     app.include_router(api)
     return app
 
@@ -46,4 +46,5 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
     """Open the runtime, start what runs beside the requests, and give the application; close it all afterwards."""
     async with open_runtime(settings, **shared) as runtime:
         runtime.background.spawn(keep_sweeping(runtime))
+        runtime.background.spawn(keep_forgetting(runtime))
         yield create_app(runtime)

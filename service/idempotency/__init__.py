@@ -48,15 +48,21 @@ class Attempt:
         return hashlib.sha256(self.request.url.path.encode() + b"\n" + await self.request.body()).digest()
 
 
+def idempotency_key(request: Request) -> str | None:
+    """Return the request's key, None without one; 400 for one that isn't 1 to 255 visible ASCII characters."""
+    value = request.headers.get(HEADER)
+    if value is not None and not KEY_SHAPE.fullmatch(value):
+        raise BadRequest(f"{HEADER} is 1 to 255 visible ASCII characters.", code="invalid_idempotency_key")
+    return value
+
+
 async def current_attempt(
     request: Request, response: Response, caller: CallerDep, connection: ConnectionDep
 ) -> Attempt:
     """Read the request's key; 400 for one that isn't 1 to 255 visible ASCII characters."""
-    value = request.headers.get(HEADER)
+    value = idempotency_key(request)
     if value is None:
         return Attempt(request, response, connection, None)
-    if not KEY_SHAPE.fullmatch(value):
-        raise BadRequest(f"{HEADER} is 1 to 255 visible ASCII characters.", code="invalid_idempotency_key")
     key = Key(organization_id=caller.organization_id, principal_id=caller.principal_id, value=value)
     return Attempt(request, response, connection, key)
 

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
+from service.idempotency.forgetting import forget
 from tests.harness.services import RunningService
 
 CREATE = "documentCollections/createDocumentCollection"
@@ -109,6 +110,16 @@ def test_a_key_is_kept_for_a_day(service: RunningService) -> None:
         connection.execute("UPDATE kept_responses SET created_at = now() - interval '24 hours 1 second'")
     assert send(service, "Support", "k1").status_code == 200
     assert send(service, "Support", "k1").headers["Idempotent-Replayed"] == "true"
+
+
+def test_old_responses_are_removed(service: RunningService) -> None:
+    """What is older than a day goes, what is younger stays."""
+    send(service, "Sales", "old")
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE kept_responses SET created_at = now() - interval '25 hours'")
+        send(service, "Support", "young")
+        service.run(forget(service.runtime))
+        assert connection.execute("SELECT idempotency_key FROM kept_responses").fetchall() == [("young",)]
 
 
 def test_headers_of_the_first_answer_come_with_its_replay(service: RunningService) -> None:
