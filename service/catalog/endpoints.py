@@ -1,6 +1,7 @@
 """catalog/*: uploading, planning uploads, looking at documents, their files, and deleting them."""
 
 from dataclasses import asdict
+from uuid import uuid5
 
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
@@ -20,6 +21,7 @@ from carrel.wire.catalog import (
     UploadFileForm,
     UploadFileResponse,
     UploadPlan,
+    UploadStatus,
 )
 from service.callers import acting_for
 from service.catalog import documents
@@ -29,6 +31,7 @@ from service.catalog.plan import plan_uploads
 from service.catalog.uploads import upload_file
 from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.deprecation import DEPRECATED_SINCE_2026
+from service.idempotency import REPLAYED, idempotency_key
 from service.identifiers import uuid7
 from service.routing import Router
 
@@ -47,11 +50,18 @@ async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Up
 async def upload_document(
     request: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
 ) -> UploadDocumentFileResponse:
-    """Create a document from a file, under an external id of its own; uploadFile takes its place."""
+    """Create a document from a file, under an external id of its own; uploadFile takes its place.
+
+    An Idempotency-Key names the document, so that a retry is told by the document that is there already.
+    """
     response.headers.update(DEPRECATED_SINCE_2026)
+    key = idempotency_key(request)
     async with received(request, runtime, file_part="document", form=UploadDocumentFileForm) as parts:
-        form = UploadFileForm(document_external_id=f"upload-{uuid7()}")
-        uploaded = await upload_file(runtime, caller, form=form, file=parts.file)
+        own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
+        form = UploadFileForm(document_external_id=f"upload-{own_id}")
+        uploaded = await upload_file(runtime, caller, form=form, file=parts.file, new_only=True)
+    if uploaded.status is UploadStatus.UNCHANGED:
+        response.headers[REPLAYED] = "true"
     return UploadDocumentFileResponse(**asdict(uploaded))
 
 

@@ -73,23 +73,32 @@ class _Upload:
     read: _Read | None
 
 
-async def upload_file(runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile) -> Uploaded:
+async def upload_file(
+    runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, new_only: bool = False
+) -> Uploaded:
     """Create or update the document of `form.document_external_id` from a file that lies on disk.
 
-    Raises what `decide` does, UnreadableFile for a file that can't be read, Conflict `resource_taken` or
-    `concurrent_change`, and Unavailable `storage_full`.
+    With `new_only` a document that is there with other bytes is a Conflict `idempotency_key_reused`. Raises what
+    `decide` does, UnreadableFile for a file that can't be read, Conflict `resource_taken` or `concurrent_change`, and
+    Unavailable `storage_full`.
     """
     read: _Read | None = None
     for _ in range(MOST_ATTEMPTS):
         async with runtime.database.transaction(caller.organization_id) as connection:
             actor = await acting_for(connection, caller, form.upload_as_user_email)
             decision = await decide(connection, actor, form=form, file=file)
+            if new_only and decision.before is not None and decision.new_contents:
+                raise _key_reused()
             known = not decision.new_contents or read is not None
             done = await _do(_Upload(runtime, connection, actor, form, decision, read)) if known else None
         if done is not None:
             return await _indexed(runtime, caller.organization_id, form, done)
         read = await _read(runtime, file)
     raise Conflict("The document keeps changing meanwhile. Try again.", code="concurrent_change")
+
+
+def _key_reused() -> Conflict:
+    return Conflict("This Idempotency-Key was used for another file. Use a new one.", code="idempotency_key_reused")
 
 
 async def _read(runtime: Runtime, file: ReceivedFile) -> _Read:
