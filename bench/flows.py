@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.report import report
-from bench.running import running_stack, words
+from bench.running import Stack, running_stack, words
 from carrel import AsyncCarrel
 from flows.settings import FlowSettings
 
@@ -62,11 +62,11 @@ def main() -> None:
         root = work / "documents"
         paths = write_documents(root, number=arguments.documents, length=arguments.words)
         with running_stack(work / "sdk", prefect=False) as stack:
-            began = time.perf_counter()
+            began, used = time.perf_counter(), stack.cpu_seconds()
             asyncio.run(sdk_loop(paths, root, stack.settings))
-            bare = time.perf_counter() - began
-        with running_stack(work / "flow", prefect=True):
-            orchestrated, again = asyncio.run(both(root))
+            bare, bare_cpu = time.perf_counter() - began, _spent(stack, used)
+        with running_stack(work / "flow", prefect=True) as stack:
+            orchestrated, again, flow_cpu = asyncio.run(both(root, stack))
     finally:
         shutil.rmtree(work, ignore_errors=True)
     number = arguments.documents
@@ -76,14 +76,39 @@ def main() -> None:
             {"what": f"SDK loop, {number} documents, seconds", "value": round(bare, 2), "goal": ""},
             {"what": "Prefect flow, seconds", "value": round(orchestrated, 2), "goal": ""},
             {"what": "flow / SDK loop", "value": round(orchestrated / bare, 3), "goal": "<= 1.15"},
+            {
+                "what": "processor seconds of all, flow / loop",
+                "value": _ratio(flow_cpu, bare_cpu),
+                "goal": "",
+            },
+            {"what": "processor ms a document, client: loop", "value": _each(bare_cpu, "client", number), "goal": ""},
+            {"what": "processor ms a document, client: flow", "value": _each(flow_cpu, "client", number), "goal": ""},
+            {"what": "processor ms a document, Prefect", "value": _each(flow_cpu, "prefect", number), "goal": ""},
+            {"what": "processor ms a document, service: loop", "value": _each(bare_cpu, "service", number), "goal": ""},
+            {"what": "processor ms a document, service: flow", "value": _each(flow_cpu, "service", number), "goal": ""},
             {"what": "flow again, unchanged, documents/s", "value": round(number / again), "goal": ""},
         ],
     )
 
 
-async def both(root: Path) -> tuple[float, float]:
-    """Run the flow twice; return the seconds of each."""
-    return await flow(root), await flow(root)
+async def both(root: Path, stack: Stack) -> tuple[float, float, dict[str, float]]:
+    """Run the flow twice; return the seconds of each, and the processor seconds of the first."""
+    used = stack.cpu_seconds()
+    first = await flow(root)
+    spent = _spent(stack, used)
+    return first, await flow(root), spent
+
+
+def _spent(stack: Stack, before: dict[str, float]) -> dict[str, float]:
+    return {name: seconds - before[name] for name, seconds in stack.cpu_seconds().items()}
+
+
+def _ratio(flow_cpu: dict[str, float], bare_cpu: dict[str, float]) -> float:
+    return round(sum(flow_cpu.values()) / sum(bare_cpu.values()), 3)
+
+
+def _each(spent: dict[str, float], name: str, number: int) -> float:
+    return round(spent[name] / number * 1000, 2)
 
 
 if __name__ == "__main__":

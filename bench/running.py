@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import psutil
 
 from bench.start import free_port, ready
 from flows.settings import FlowSettings
@@ -24,7 +25,13 @@ class Stack:
     """What a benchmark talks to: the settings of flows that use this service, and the data folder of both."""
 
     settings: FlowSettings
-    prefect_api: str | None
+    service: subprocess.Popen[bytes]
+    prefect: subprocess.Popen[bytes] | None
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Return the processor seconds used so far: by this process, the service's, and Prefect's server."""
+        server = 0.0 if self.prefect is None else _cpu_seconds(self.prefect.pid)
+        return {"client": time.process_time(), "service": _cpu_seconds(self.service.pid), "prefect": server}
 
 
 @contextmanager
@@ -45,34 +52,37 @@ def running_stack(data_dir: Path, *, prefect: bool) -> Iterator[Stack]:
     if prefect:
         ours["PREFECT_API_URL"] = f"http://127.0.0.1:{free_port()}/api"
     os.environ.update(ours)
-    with _process("service", lambda: ready(port)):
+    data_dir.mkdir(parents=True, exist_ok=True)
+    with _process("service", lambda: ready(port), log=data_dir / "service.log") as service:
         if not prefect:
-            yield Stack(FlowSettings(), None)
+            yield Stack(FlowSettings(), service, None)
             return
         api = ours["PREFECT_API_URL"]
-        with _process("flows.server", lambda: _answers(f"{api}/health")):
-            yield Stack(FlowSettings(), api)
+        with _process("flows.server", lambda: _answers(f"{api}/health"), log=data_dir / "prefect.log") as server:
+            yield Stack(FlowSettings(), service, server)
 
 
 @contextmanager
-def _process(module: str, is_ready: Callable[[], bool], environment: Mapping[str, str] | None = None) -> Iterator[None]:
-    process = subprocess.Popen(  # noqa: S603 - our own modules
-        [sys.executable, "-m", module],
-        env=os.environ | dict(environment or {}),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def _process(module: str, is_ready: Callable[[], bool], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as file:
+        process = subprocess.Popen([sys.executable, "-m", module], stdout=file, stderr=file)
     try:
         began = time.perf_counter()
         while not is_ready():
             if process.poll() is not None or time.perf_counter() - began > PATIENCE_SECONDS:
-                message = f"{module} was not ready (exit status {process.poll()})"
+                message = f"{module} was not ready (exit status {process.poll()}):\n{log.read_text()[-2000:]}"
                 raise RuntimeError(message)
             time.sleep(0.1)
-        yield
+        yield process
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE_SECONDS)
+
+
+def _cpu_seconds(pid: int) -> float:
+    parent = psutil.Process(pid)
+    times = [process.cpu_times() for process in (parent, *parent.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
 
 
 def _answers(url: str) -> bool:
