@@ -1,35 +1,22 @@
 """Search the catalog or a collection, as yourself or as anybody, and say whether it helped."""
 
-from dataclasses import dataclass
 from uuid import UUID
 
 import streamlit as st
 
 from app import api
+from app.questions import CATALOG, Answer, Question, search
 from app.ui.errors import escaped, explained
 from app.ui.passages import STYLE, marked, marked_terms
 from carrel.wire.search import (
     CatalogSearchResult,
     CollectionSearchResult,
-    SearchDocumentCatalogResponse,
     SearchDocumentCollectionResponse,
     SearchFeedback,
     SearchMode,
 )
 
-CATALOG = "catalog"
 MODES = {"Words and meaning": SearchMode.HYBRID, "Words": SearchMode.LEXICAL, "Meaning": SearchMode.SEMANTIC}
-RESULTS = 10
-
-
-@dataclass(frozen=True)
-class Question:
-    """Everything a search depends on; as long as it stays the same, its answer is kept and not asked for again."""
-
-    text: str
-    where: str
-    mode: SearchMode
-    person: str | None
 
 
 def ask() -> Question | None:
@@ -65,7 +52,7 @@ def ask() -> Question | None:
     return Question(text=text.strip(), where=place, mode=MODES[mode], person=person)
 
 
-def answer(question: Question) -> SearchDocumentCatalogResponse | SearchDocumentCollectionResponse:
+def answer(question: Question) -> Answer:
     """Return the question's answer, kept for the session until another question is asked."""
     kept = st.session_state.get("answer")
     if kept is None or kept[0] != question:
@@ -73,21 +60,6 @@ def answer(question: Question) -> SearchDocumentCatalogResponse | SearchDocument
             kept = (question, search(question))
         st.session_state["answer"] = kept
     return kept[1]
-
-
-def search(question: Question) -> SearchDocumentCatalogResponse | SearchDocumentCollectionResponse:
-    """Ask the service."""
-    if question.where == CATALOG:
-        return api.client().search.search_document_catalog(
-            search_query=question.text, max_results=RESULTS, mode=question.mode, user_email=question.person
-        )
-    return api.client().search.search_document_collection(
-        document_collection_id=UUID(question.where),
-        search_query=question.text,
-        max_chunks=RESULTS,
-        mode=question.mode,
-        user_email=question.person,
-    )
 
 
 def show_catalog_result(result: CatalogSearchResult) -> None:

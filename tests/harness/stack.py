@@ -1,0 +1,117 @@
+"""The whole product as `make up` starts it: the Procfile under honcho, on free ports and in a folder of its own."""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+READY = "Carrel is up"
+STARTING_SECONDS = 240.0
+STOPPING_SECONDS = 30.0
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Stack:
+    """Starts and stops the Procfile; what it prints goes to a file in `folder`."""
+
+    folder: Path
+    service_port: int = field(default_factory=free_port)
+    prefect_port: int = field(default_factory=free_port)
+    app_port: int = field(default_factory=free_port)
+    api_key: str = field(default_factory=lambda: f"svc_key_{secrets.token_hex(24)}")
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def workbench(self) -> str:
+        """The workbench's address."""
+        return f"http://127.0.0.1:{self.app_port}"
+
+    @property
+    def service(self) -> str:
+        """The service's address."""
+        return f"http://127.0.0.1:{self.service_port}"
+
+    @property
+    def output(self) -> str:
+        """Everything printed since the last start."""
+        path = self.folder / "output"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def start(self) -> None:
+        """Start everything and wait until it says that it is up."""
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))
+        }
+        settings = self.folder / "env"
+        settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
+        with (self.folder / "output").open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "honcho", "--app-root", str(ROOT), "--env", str(settings), "start"],
+                cwd=ROOT,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        wait_for(lambda: READY in self.output or self.process_ended(), seconds=STARTING_SECONDS)
+        assert READY in self.output, self.output[-5000:]
+
+    def interrupt(self) -> list[psutil.Process]:
+        """Press Ctrl-C, wait until honcho has ended, and return the processes of the stack that are still there."""
+        assert self.process is not None
+        family = psutil.Process(self.process.pid).children(recursive=True) + self._database_processes()
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(STOPPING_SECONDS)
+        return psutil.wait_procs(family, timeout=5)[1]
+
+    def close(self) -> None:
+        """End whatever is left, the hard way."""
+        if self.process is not None and self.process.poll() is None:
+            for survivor in self.interrupt():
+                survivor.kill()
+
+    def process_ended(self) -> bool:
+        """Whether the Procfile's processes have ended."""
+        return self.process is None or self.process.poll() is not None
+
+    def _database_processes(self) -> list[psutil.Process]:
+        """PostgreSQL's: they belong to no process of ours, but name their folder, which is inside the stack's."""
+        found = psutil.process_iter(["cmdline"])
+        return [process for process in found if str(self.folder) in " ".join(process.info["cmdline"] or ())]
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            "CARREL_BOOTSTRAP_ADMIN_EMAIL": "admin@northlight.example",
+            "CARREL_BOOTSTRAP_ADMIN_PASSWORD": "only for this test run",
+            "CARREL_BOOTSTRAP_API_KEY": self.api_key,
+            "CARREL_API_KEY": self.api_key,
+            "CARREL_BASE_URL": self.service,
+            "CARREL_PORT": str(self.service_port),
+            "CARREL_APP_PORT": str(self.app_port),
+            "CARREL_UPLOADS_DIR": str(self.folder / "uploads"),
+            "CARREL_DATA_DIR": str(self.folder / "data"),
+            "PREFECT_API_URL": f"http://127.0.0.1:{self.prefect_port}/api",
+        }
+
+
+def wait_for(condition: Callable[[], bool], *, seconds: float) -> None:
+    """Return when the condition holds, or when the time is up; the caller asserts what it needs."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.25)
