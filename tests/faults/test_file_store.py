@@ -93,7 +93,7 @@ async def test_a_really_full_disk(tmp_path):
     """The same on a file system that has no space left, where the tests may mount one."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(  # noqa: S603, ASYNC221 - fixed words; nothing else runs on this loop
+    mounted = subprocess.run(  # noqa: ASYNC221 - fixed words; nothing else runs on this loop
         ["/bin/mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
     )
     if mounted.returncode:
@@ -106,7 +106,7 @@ async def test_a_really_full_disk(tmp_path):
         assert caught.value.code == "storage_full"
         assert objects(disk) == []
     finally:
-        subprocess.run(["/bin/umount", str(disk)], check=True)  # noqa: S603, ASYNC221 - see above
+        subprocess.run(["/bin/umount", str(disk)], check=True)  # noqa: ASYNC221 - see above
 
 
 @pytest.mark.parametrize("attempt", range(3))
@@ -119,7 +119,7 @@ def test_a_kill_while_putting_never_shows_half_a_file(tmp_path, attempt):
         "asyncio.run(store.put(Path(sys.argv[2]), bytes.fromhex(sys.argv[3])))"
     )
     url = (tmp_path / "the store").as_uri()
-    with subprocess.Popen(  # noqa: S603 - our own interpreter and program
+    with subprocess.Popen(
         [sys.executable, "-c", program, url, str(path), sha256.hex()], stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None

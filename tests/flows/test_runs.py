@@ -114,7 +114,7 @@ def _size(folder: Path) -> int:
 @contextmanager
 def _process(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "flows", *arguments]
-    process = subprocess.Popen(  # noqa: S603 - our own command
+    process = subprocess.Popen(
         command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:

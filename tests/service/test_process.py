@@ -42,7 +42,7 @@ def eventually(claim: Callable[[], bool]) -> None:
 def run(environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     """Run a service that is expected to end by itself."""
     command = [sys.executable, "-m", "service"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:

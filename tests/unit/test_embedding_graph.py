@@ -162,7 +162,7 @@ def test_two_processes_build_at_once(tmp_path: Path):
         "print(session.run([numpy.array([101, 102])]).shape)"
     )
     processes = [
-        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)  # noqa: S603
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
     assert [process.communicate(timeout=120)[0].strip() for process in processes] == ["(1, 384)"] * 2
