@@ -250,6 +250,7 @@ def test_secrets_hide() -> None:
     request = AdminUsersUpsertRequest.model_validate(body)
     assert "correct horse" not in repr(request) + str(request.model_dump())
     assert json.loads(request.to_json()) == body
+    assert not admin.AdminApiKeysCreateResponse.model_fields["api_key"].repr
     with pytest.raises(ValidationError) as caught:
         AdminUsersUpsertRequest.model_validate({"users": [{"email": "a@b.c", "password": "short12", "x": "hidden"}]})
     assert "short12" not in str(caught.value)
