@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SETUP := .venv/.ready
 
-.PHONY: setup up test test-long check format bench lock clean
+.PHONY: setup up test test-long check format bench docs lock clean
 
 setup: $(SETUP)
 
@@ -44,6 +44,10 @@ format: setup
 
 bench: setup
 	@for name in embedding client ingest flows search quality start; do $(BIN)/python -m bench.$$name || exit 1; done
+
+# The pages that are made from the code; tests compare them.
+docs: setup
+	@$(BIN)/python -m scripts.settings_reference
 
 # Hashes without addresses: any index or mirror can serve what this names.
 lock:

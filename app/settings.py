@@ -16,12 +16,19 @@ class WorkbenchSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CARREL_", extra="ignore")
 
-    base_url: str = "http://127.0.0.1:8000"
-    api_key: SecretStr = SecretStr("")
-    prefect_api_url: str = Field(validation_alias="PREFECT_API_URL", default="http://127.0.0.1:4200/api")
-    app_host: str = "127.0.0.1"
-    app_port: int = 8501
-    uploads_dir: Path = Field(default_factory=lambda: user_data_path("carrel-workbench") / "uploads")
+    base_url: str = Field(default="http://127.0.0.1:8000", description="The service's address.")
+    api_key: SecretStr = Field(default=SecretStr(""), description="The API key the workbench acts with.")
+    prefect_api_url: str = Field(
+        validation_alias="PREFECT_API_URL",
+        default="http://127.0.0.1:4200/api",
+        description="Prefect's API, where uploads are started and watched.",
+    )
+    app_host: str = Field(default="127.0.0.1", description="Address the workbench listens on.")
+    app_port: int = Field(default=8501, description="Port the workbench listens on.")
+    uploads_dir: Path = Field(
+        default_factory=lambda: user_data_path("carrel-workbench") / "uploads",
+        description="Where files dropped on the upload page wait for the flow.",
+    )
 
 
 @cache

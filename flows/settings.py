@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
 
 import platformdirs
 from pydantic import Field, SecretStr
@@ -19,20 +18,21 @@ class FlowSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CARREL_", extra="ignore", frozen=True, env_ignore_empty=True)
 
-    base_url: str = "http://127.0.0.1:8000"
-    api_key: SecretStr | None = None
-    data_dir: Path = Field(default_factory=_data_dir)
-    flows_dir: Path | None = None
-    """Ledgers and quarantine files; default: `flows` in the data folder."""
-
-    flows_concurrency: Annotated[int, Field(ge=1, le=256)] = 16
-    """Documents on their way to the service at a time."""
-
-    flows_batch_size: Annotated[int, Field(ge=1, le=100_000)] = 750
-    """Documents a task run takes; a task run costs tens of milliseconds."""
-
-    flows_outage_seconds: Annotated[float, Field(ge=0)] = 900.0
-    """How long a run waits for a service that is away before it fails."""
+    base_url: str = Field(default="http://127.0.0.1:8000", description="The service's address.")
+    api_key: SecretStr | None = Field(default=None, description="The API key that runs act with.")
+    data_dir: Path = Field(default_factory=_data_dir, description="Folder of all state, Prefect's too.")
+    flows_dir: Path | None = Field(
+        default=None, description="Ledgers and quarantine files; `flows` in the data folder by default."
+    )
+    flows_concurrency: int = Field(
+        default=16, ge=1, le=256, description="Documents on their way to the service at a time."
+    )
+    flows_batch_size: int = Field(
+        default=750, ge=1, le=100_000, description="Documents of a task run, which costs tens of milliseconds."
+    )
+    flows_outage_seconds: float = Field(
+        default=900.0, ge=0, description="How long a run waits for a service that is away before it fails, in seconds."
+    )
 
     @property
     def ledgers(self) -> Path:

@@ -1,0 +1,46 @@
+"""`python -m scripts.settings_reference`: write docs/settings.md from the settings classes themselves."""
+
+from pathlib import Path
+
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings
+
+from app.settings import WorkbenchSettings
+from flows.settings import FlowSettings
+from service.settings import Settings
+
+PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
+ROOMS: dict[str, type[BaseSettings]] = {
+    "The service": Settings,
+    "The flows": FlowSettings,
+    "The workbench": WorkbenchSettings,
+}
+
+
+def reference() -> str:
+    """Return the page: a table a room, a row a setting."""
+    parts = [
+        "# Settings\n",
+        "Every setting is an environment variable. This page is made from the code by `make docs`.\n",
+    ]
+    for title, room in ROOMS.items():
+        rows = [_row(name, field) for name, field in room.model_fields.items()]
+        parts.append("\n".join([f"## {title}\n", "| variable | default | what it is |", "|---|---|---|", *rows]) + "\n")
+    return "\n".join(parts)
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    variable = field.validation_alias if isinstance(field.validation_alias, str) else f"CARREL_{name.upper()}"
+    return f"| `{variable}` | {_default(field)} | {field.description or ''} |"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default_factory is not None:
+        return "depends on the machine"
+    if field.default in (None, ()) or "Secret" in str(field.annotation):
+        return "none"
+    return f"`{field.default}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference())
