@@ -173,7 +173,9 @@ SINGLE: list[Case] = [
     ),
     (
         "admin/grants/set",
-        lambda c: c.admin.grants.set(RESOURCE, [{"principal": ADA, "role": "EDITOR"}], organization_wide=True),
+        lambda c: c.admin.grants.set(
+            resource=RESOURCE, grants=[{"principal": ADA, "role": "EDITOR"}], organization_wide=True
+        ),
         {"resource": RESOURCE, "grants": [{"principal": ADA, "role": "EDITOR"}], "organizationWide": True},
         GRANTS,
     ),
@@ -251,7 +253,7 @@ LISTS: list[Case] = [
     ),
     (
         "permissions/listAuthorizedPrincipalsForResource",
-        lambda c: c.permissions.list_authorized_principals_for_resource(RESOURCE),
+        lambda c: c.permissions.list_authorized_principals_for_resource(resource=RESOURCE),
         {"resource": RESOURCE, "action": "READ"},
         {"principals": [USER, {"type": "group", "id": OTHER_ID, "name": "Ops"}]},
     ),
