@@ -38,6 +38,11 @@ class Decision:
         """Whether there is something new to index: contents, or the name, which is searched too."""
         return self.new_contents or self.before is None or self.before.fields.name != self.fields.name
 
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether everything is as the upload wants it already."""
+        return self.before is not None and self.placement is None and not self.changes()
+
     def changes(self) -> list[str]:
         """Name what differs from before, for the audit log; empty when nothing does."""
         if self.before is None:
@@ -52,8 +57,10 @@ class Decision:
         return [name for name, changed in found.items() if changed]
 
 
-async def decide(connection: AsyncConnection, caller: Caller, *, form: UploadFileForm, file: ReceivedFile) -> Decision:
-    """Lock the document and judge the upload; raises what the caller may not do or what the form has wrong.
+async def decide(
+    connection: AsyncConnection, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, lock: bool
+) -> Decision:
+    """Judge the upload; with `lock` the document stays as it is judged here until the transaction ends.
 
     Raises:
         Forbidden: `external_id_taken`, `owner_required`, `collection_editor_required`.
@@ -61,8 +68,9 @@ async def decide(connection: AsyncConnection, caller: Caller, *, form: UploadFil
         BadRequest: unknown readers, metadata that doesn't fit the collection's schema.
     """
     document_id = document_id_for(caller.organization_id, form.document_external_id)
-    await queries.lock_document(connection, document_id)
-    before = await queries.read_document(connection, caller.organization_id, document_id=document_id, lock=True)
+    if lock:
+        await queries.lock_document(connection, document_id)
+    before = await queries.read_document(connection, caller.organization_id, document_id=document_id, lock=lock)
     if before is not None:
         require_update(before.access, caller)
     access = await _access(connection, caller, form, before)

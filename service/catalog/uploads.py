@@ -1,12 +1,12 @@
 """Doing an upload: all of it, or nothing.
 
-An upload is decided and done in one transaction under the document's lock. If its text has to be read first, that
-transaction ends without a change, the file is extracted and stored, and everything is decided again: whatever happened
-meanwhile counts. So a file that can't be read, a refusal, a crash or a full disk leaves the document as it was; at
-worst a file that no version refers to stays in the store, where it is addressed by content and harms nobody.
+An upload is judged first as things are, without a lock; then its text is read, if its bytes are new; then everything is
+judged again and done, in one transaction under the document's lock: whatever happened meanwhile counts. So a file that
+can't be read, a refusal, a crash or a full disk leaves the document as it was; at worst a file that no version refers
+to stays in the store, where it is addressed by content and harms nobody.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -22,13 +22,13 @@ from service.collections.membership import place
 from service.errors import Conflict
 from service.indexing.service import catalog_space
 from service.ingestion.indexing import wait_indexed
-from service.ingestion.queries import want_everywhere
+from service.ingestion.queries import IndexingWork, want_everywhere
 from service.multipart import ReceivedFile
 from service.permissions.access import Access
 from service.permissions.service import register_resource, set_access
 from service.runtime import Runtime
 
-MOST_ATTEMPTS = 3
+MOST_ATTEMPTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,21 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What a transaction did to a document, and the spaces where it is now to be indexed."""
+    """What a transaction did to a document, and where it is now to be indexed."""
 
     document_id: UUID
     version: int
     status: UploadStatus
-    to_index: list[int]
+    wanted: "_Wanted"
     pending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The spaces a document is to be indexed in, and what is to be indexed in the first if it was just read."""
+
+    space_ids: list[int] = field(default_factory=list[int])
+    known: IndexingWork | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +91,18 @@ async def upload_file(
     Unavailable `storage_full`.
     """
     read: _Read | None = None
-    for _ in range(MOST_ATTEMPTS):
+    for lock in (False, *[True] * (MOST_ATTEMPTS - 1)):
         async with runtime.database.transaction(caller.organization_id) as connection:
             actor = await acting_for(connection, caller, form.upload_as_user_email)
-            decision = await decide(connection, actor, form=form, file=file)
+            decision = await decide(connection, actor, form=form, file=file, lock=lock)
             if new_only and decision.before is not None and decision.new_contents:
                 raise _key_reused()
-            known = not decision.new_contents or read is not None
-            done = await _do(_Upload(runtime, connection, actor, form, decision, read)) if known else None
+            unread = decision.new_contents and read is None
+            ready = decision.nothing_to_do or (lock and not unread)
+            done = await _do(_Upload(runtime, connection, actor, form, decision, read)) if ready else None
         if done is not None:
             return await _indexed(runtime, caller.organization_id, form, done)
-        read = await _read(runtime, file)
+        read = await _read(runtime, file) if unread else read
     raise Conflict("The document keeps changing meanwhile. Try again.", code="concurrent_change")
 
 
@@ -112,22 +121,22 @@ async def _do(upload: _Upload) -> _Done:
     decision, changes = upload.decision, upload.decision.changes()
     if decision.before is None:
         status = UploadStatus.CREATED
-        version, to_index = await _create(upload)
+        version, wanted = await _create(upload)
         details: dict[str, Any] = {"version": version, **_readers(decision.access)}
     else:
-        version, to_index = await _update(upload) if changes else (decision.before.version, [])
+        version, wanted = await _update(upload) if changes else (decision.before.version, _Wanted())
         details = {"version": version, "changed": changes}
         details |= _readers(decision.access) if "access" in changes else {}
         status = UploadStatus.UPDATED if set(changes) - {"fingerprint"} else UploadStatus.UNCHANGED
     if changes or decision.before is None:
         await _record(upload, f"document.{'update' if decision.before else 'create'}", details)
-    if decision.placement is not None and await _place(upload, version, to_index):
+    if decision.placement is not None and await _place(upload, version, wanted.space_ids):
         status = UploadStatus.UPDATED if status is UploadStatus.UNCHANGED else status
     pending = decision.before is not None and decision.before.pending
-    return _Done(decision.document_id, version, status, to_index, pending=pending and not to_index)
+    return _Done(decision.document_id, version, status, wanted, pending=pending and not wanted.space_ids)
 
 
-async def _create(upload: _Upload) -> tuple[int, list[int]]:
+async def _create(upload: _Upload) -> tuple[int, _Wanted]:
     decision, organization_id = upload.decision, upload.caller.organization_id
     resource_type, resource_id = decision.resource
     await register_resource(
@@ -144,7 +153,7 @@ async def _create(upload: _Upload) -> tuple[int, list[int]]:
     return version, await _save_version(upload, version)
 
 
-async def _update(upload: _Upload) -> tuple[int, list[int]]:
+async def _update(upload: _Upload) -> tuple[int, _Wanted]:
     decision, organization_id, before = upload.decision, upload.caller.organization_id, upload.decision.before
     assert before is not None  # noqa: S101 - the caller has looked
     key = {"object_id": decision.document_id}
@@ -159,7 +168,7 @@ async def _update(upload: _Upload) -> tuple[int, list[int]]:
         version=before.version + 1 if decision.new_version else before.version,
         fields=decision.fields,
     )
-    return version, await _save_version(upload, version) if decision.new_version else []
+    return version, await _save_version(upload, version) if decision.new_version else _Wanted()
 
 
 async def _claim_source_identity(upload: _Upload) -> None:
@@ -178,7 +187,7 @@ async def _claim_source_identity(upload: _Upload) -> None:
         )
 
 
-async def _save_version(upload: _Upload, version: int) -> list[int]:
+async def _save_version(upload: _Upload, version: int) -> _Wanted:
     """Record a version (of the same bytes if none were read), want it indexed, and return the spaces to do that in."""
     decision, read, organization_id = upload.decision, upload.read, upload.caller.organization_id
     before = decision.before
@@ -197,7 +206,7 @@ async def _save_version(upload: _Upload, version: int) -> list[int]:
         text=text,
     )
     space = await catalog_space(upload.connection, organization_id, model=upload.runtime.embedders.default.model)
-    return await want_everywhere(
+    space_ids = await want_everywhere(
         upload.connection,
         organization_id,
         document_id=decision.document_id,
@@ -205,6 +214,17 @@ async def _save_version(upload: _Upload, version: int) -> list[int]:
         catalog_space_id=space.space_id,
         collections_too=upload.form.reindex_collections,
     )
+    if text is None:
+        return _Wanted(space_ids)
+    known = IndexingWork.of_contents(
+        space,
+        version=version,
+        name=decision.fields.name,
+        title=text.title,
+        blocks=text.blocks,
+        indexed_before=before is not None,
+    )
+    return _Wanted(space_ids, known)
 
 
 def _title(form: UploadFileForm, read: _Read, name: str) -> str:
@@ -253,12 +273,13 @@ def _readers(access: Access) -> dict[str, list[str]]:
 async def _indexed(runtime: Runtime, organization_id: UUID, form: UploadFileForm, done: _Done) -> Uploaded:
     """Index what is to be indexed for as long as an upload waits, and say how far it is."""
     indexing = IndexingStatus.RUNNING if done.pending else IndexingStatus.DONE
-    if done.to_index:
+    if done.wanted.space_ids:
         outcomes = await wait_indexed(
             runtime,
             organization_id,
             document_id=done.document_id,
-            space_ids=done.to_index,
+            space_ids=done.wanted.space_ids,
+            known=done.wanted.known,
             seconds=None if form.await_vector_store_sync else runtime.settings.inline_indexing_seconds,
         )
         indexing = IndexingStatus.RUNNING if outcomes is None else IndexingStatus.DONE

@@ -61,6 +61,7 @@ async def wait_indexed(
     document_id: UUID,
     space_ids: Sequence[int],
     seconds: float | None,
+    known: IndexingWork | None = None,
 ) -> dict[int, IndexOutcome] | None:
     """Index a document in these spaces, in this order; what each came to, by space.
 
@@ -71,7 +72,9 @@ async def wait_indexed(
     async def work() -> None:
         outcomes = None
         try:
-            outcomes = await index_everywhere(runtime, organization_id, document_id=document_id, space_ids=space_ids)
+            outcomes = await index_everywhere(
+                runtime, organization_id, document_id=document_id, space_ids=space_ids, known=known
+            )
         finally:
             finished.set_result(outcomes)
 
@@ -81,10 +84,18 @@ async def wait_indexed(
 
 
 async def index_everywhere(
-    runtime: Runtime, organization_id: UUID, *, document_id: UUID, space_ids: Sequence[int]
+    runtime: Runtime,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    space_ids: Sequence[int],
+    known: IndexingWork | None = None,
 ) -> dict[int, IndexOutcome] | None:
-    """Index a document in these spaces while renewing the claim on them; None after a failure, which is recorded."""
-    work = _Work(runtime, organization_id, document_id)
+    """Index a document in these spaces while renewing the claim on them; None after a failure, which is recorded.
+
+    `known` is the work in one of the spaces when it needn't be read, because it was written a moment ago.
+    """
+    work = _Work(runtime, organization_id, document_id, known)
     try:
         async with _claim_kept(work, space_ids):
             return {space_id: await work.bring_up_to_date(space_id) for space_id in space_ids}
@@ -127,13 +138,14 @@ class _Work:
     runtime: Runtime
     organization_id: UUID
     document_id: UUID
+    known: IndexingWork | None = None
     embedded: int = 0
     expected: int = 0
 
     async def bring_up_to_date(self, space_id: int) -> IndexOutcome:
         """Index what is wanted in a space; start again when it is overtaken by something newer meanwhile."""
         for _ in range(MOST_ATTEMPTS):
-            wanted = await self._read(space_id)
+            wanted = self._take_known(space_id) or await self._read(space_id)
             if wanted is None:
                 return IndexOutcome(0, 0)
             if wanted.caller_chunks_wanted and wanted.caller_chunks is None:
@@ -153,6 +165,13 @@ class _Work:
                 embedded=self.embedded,
                 expected=self.expected,
             )
+
+    def _take_known(self, space_id: int) -> IndexingWork | None:
+        """Return what is known without reading, once: after it was overtaken it is known no more."""
+        if self.known is None or self.known.space_id != space_id:
+            return None
+        known, self.known = self.known, None
+        return known
 
     async def _read(self, space_id: int) -> IndexingWork | None:
         async with self.runtime.database.transaction(self.organization_id) as connection:

@@ -6,6 +6,7 @@ The queue is the difference between `version` and `indexed_version` of a documen
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol, Self
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, delete, func, literal, or_, select, tuple_, union_all, update
@@ -21,6 +22,30 @@ from service.indexing.tables import space_documents, spaces
 LEASE = timedelta(seconds=30)
 FIRST_RETRY = timedelta(seconds=10)
 LONGEST_RETRY = timedelta(hours=1)
+
+
+class SpaceOfWork(Protocol):
+    """What indexing has to know of a space; `service.indexing.service.Space` has it."""
+
+    @property
+    def space_id(self) -> int:
+        """Its id."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """Its embedding model's name."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """The length of its vectors."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """The language of its terms."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +71,28 @@ class IndexingWork:
     caller_chunks_wanted: bool
     chunk_count: int
     indexed_before: bool
+
+    @classmethod
+    def of_contents(
+        cls, space: SpaceOfWork, *, version: int, name: str, title: str, blocks: bytes, indexed_before: bool
+    ) -> Self:
+        """Return the work on contents that are at hand, so that they needn't be read again."""
+        return cls(
+            space_id=space.space_id,
+            model=space.model,
+            dimensions=space.dimensions,
+            language=space.language,
+            wanted_version=version,
+            contents_version=version,
+            name=name,
+            title=title,
+            blocks=blocks,
+            caller_batch=None,
+            caller_chunks=None,
+            caller_chunks_wanted=False,
+            chunk_count=0,
+            indexed_before=indexed_before,
+        )
 
     @property
     def behind(self) -> bool:
