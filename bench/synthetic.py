@@ -16,6 +16,7 @@ from service.indexing.tables import TERM_DIMENSIONS, TOTAL_TERM
 from service.indexing.terms import weigh_chunks
 
 DIMENSIONS = 384
+LATENT = 48
 CHUNKS_PER_DOCUMENT = 5
 WORDS_PER_CHUNK = 60
 VOCABULARY = 50_000
@@ -70,14 +71,18 @@ def make(connection: psycopg.Connection, *, organization_id: UUID, owner_id: UUI
 
 
 def clustered(random: np.random.Generator, of_document: NDArray[np.int64], documents: int) -> NDArray[np.float16]:
-    """Unit vectors: chunks scattered around their documents, documents around a thousand subjects."""
-    subjects = random.standard_normal((1000, DIMENSIONS), np.float32)
-    centers = subjects[random.integers(0, len(subjects), documents)]
-    centers += random.standard_normal((documents, DIMENSIONS), np.float32)
+    """Unit vectors: chunks around their documents, documents around a thousand subjects, all near one subspace.
+
+    Texts' embeddings have far fewer directions than dimensions; without that, all but the nearest would be equally far.
+    """
+    directions = random.standard_normal((LATENT, DIMENSIONS), np.float32)
+    centers = random.standard_normal((1000, LATENT), np.float32)[random.integers(0, 1000, documents)]
+    centers += random.standard_normal((documents, LATENT), np.float32)
     made = np.empty((len(of_document), DIMENSIONS), np.float16)
     for start in range(0, len(of_document), 50_000):
         part = centers[of_document[start : start + 50_000]]
-        part = part + 0.8 * random.standard_normal(part.shape, np.float32)
+        part = (part + 0.8 * random.standard_normal(part.shape, np.float32)) @ directions
+        part += 0.2 * LATENT**0.5 * random.standard_normal(part.shape, np.float32)
         made[start : start + 50_000] = part / np.linalg.norm(part, axis=1, keepdims=True)
     return made
 
@@ -155,22 +160,32 @@ def write_documents(
     connection: psycopg.Connection, made: Organization, owner_id: UUID, classes: list[int], sizes: NDArray[np.int64]
 ) -> None:
     """Write the documents, their resources, and their rows in the catalog."""
-    tables = {
-        "documents (document_id, organization_id, external_id, name, owner_id, version, custom_metadata)": lambda n, i: (
-            i, made.organization_id, f"d{n}", f"w{n % VOCABULARY} w{n * 7 % VOCABULARY}", owner_id, 1,
-            f'{{"number": "{n % 1000}"}}',
-        ),
-        "resources (object_id, organization_id, resource_type, resource_id, access_class)": lambda n, i: (
-            i, made.organization_id, "UPLOADED_DOCUMENT", str(i), classes[n],
-        ),
-        "space_documents (document_id, space_id, organization_id, version, indexed_version, chunk_count)": lambda n, i: (
-            i, made.space_id, made.organization_id, 1, 1, int(sizes[n]),
-        ),
-    }  # fmt: skip
-    for table, row in tables.items():
+    rows = enumerate(made.document_ids)
+    tables: dict[str, list[tuple[object, ...]]] = {
+        "documents (organization_id, document_id, external_id, name, owner_id, version, custom_metadata)": [],
+        "resources (organization_id, object_id, resource_type, resource_id, access_class)": [],
+        "space_documents (organization_id, document_id, space_id, version, indexed_version, chunk_count)": [],
+    }
+    for number, key in rows:
+        for table, values in zip(
+            tables.values(),
+            (
+                (f"d{number}", title_of(number), owner_id, 1, f'{{"number": "{number % 1000}"}}'),
+                ("UPLOADED_DOCUMENT", str(key), classes[number]),
+                (made.space_id, 1, 1, int(sizes[number])),
+            ),
+            strict=True,
+        ):
+            table.append((made.organization_id, key, *values))
+    for table, values in tables.items():
         with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN") as copy:
-            for number, document_id in enumerate(made.document_ids):
-                copy.write_row(row(number, document_id))
+            for row in values:
+                copy.write_row(row)
+
+
+def title_of(number: int) -> str:
+    """Two words."""
+    return f"w{number % VOCABULARY} w{number * 7 % VOCABULARY}"
 
 
 def write_chunks(connection: psycopg.Connection, made: Organization, classes: list[int]) -> None:
@@ -209,7 +224,7 @@ def _chunk_rows(
     made: Organization, number: int, access_class: int, starts: NDArray[np.int64], frequencies: dict[int, int]
 ) -> Iterator[bytes]:
     own = range(starts[number], starts[number + 1])
-    title = f"w{number % VOCABULARY} w{number * 7 % VOCABULARY}"
+    title = title_of(number)
     for chunk_no, (at, terms) in enumerate(
         zip(own, weigh_chunks([made.texts[at] for at in own], title=title, language="english"), strict=True)
     ):

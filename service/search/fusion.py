@@ -55,8 +55,8 @@ class Legs:
 
     @property
     def union(self) -> list[Unit]:
-        """Every unit either leg found, once, in their own order."""
-        return sorted({*self.lexical, *self.dense})
+        """Every unit either leg found, once."""
+        return list(dict.fromkeys((*self.dense, *self.lexical)))
 
 
 def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:

@@ -1,0 +1,258 @@
+"""Ranking quality: nDCG@10 of every mode over a collection in BEIR's layout, through the real index and search.
+
+Goal: SciFact at least 0.725 hybrid. Run: `python -m bench.quality --folder path/to/scifact` (a folder with
+corpus.jsonl, queries.jsonl and qrels/test.tsv); `--limit` asks only so many questions. Embedding SciFact's 5,183
+abstracts takes some minutes.
+"""
+
+import argparse
+import asyncio
+import csv
+import json
+import math
+import os
+import shutil
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import numpy as np
+import psycopg
+from pydantic import SecretStr
+
+from bench.report import report
+from bench.search import address
+from carrel.wire.search import SearchMode
+from service.callers import Caller
+from service.chunking import Chunk, chunk_blocks
+from service.embedded import SUPERUSER, EmbeddedPostgres
+from service.embedding import Embedder, open_embedders
+from service.extraction import Block
+from service.identifiers import document_id_for, uuid7
+from service.indexing.service import Space, catalog_space, fold_statistics, write_index
+from service.runtime import Runtime, open_runtime
+from service.search import queries
+from service.search.question import Scope, ask
+from service.search.ranking import rank
+from service.settings import Settings
+
+FOLDER = os.environ.get("CARREL_BENCH_BEIR")
+CUTOFF = 10
+DOCUMENTS_AT_ONCE = 64
+
+
+@dataclass
+class Collection:
+    """A collection of the BEIR benchmark: titles and texts by id, questions by id, and what is relevant to each."""
+
+    documents: dict[str, tuple[str, str]]
+    questions: dict[str, str]
+    relevant: dict[str, dict[str, int]]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Collection":
+        """Read BEIR's layout; questions without judgements are left out."""
+        relevant: dict[str, dict[str, int]] = defaultdict(dict)
+        with (folder / "qrels" / "test.tsv").open() as lines:
+            for row in csv.DictReader(lines, delimiter="\t"):
+                relevant[row["query-id"]][row["corpus-id"]] = int(row["score"])
+        documents = {each["_id"]: (each["title"], each["text"]) for each in _lines(folder / "corpus.jsonl")}
+        questions = {each["_id"]: each["text"] for each in _lines(folder / "queries.jsonl") if each["_id"] in relevant}
+        return cls(documents, questions, relevant)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    with path.open() as lines:
+        return [json.loads(line) for line in lines]
+
+
+@dataclass
+class Index:
+    """The collection as a catalog of the service, and who searches it."""
+
+    runtime: Runtime
+    embedder: Embedder
+    caller: Caller
+    space: Space
+    names: dict[UUID, str] = field(default_factory=dict)
+
+
+def gain(found: Sequence[str], relevant: Mapping[str, int]) -> float:
+    """The normalised discounted cumulative gain of the first ten."""
+    won = sum(relevant.get(name, 0) / math.log2(rank + 2) for rank, name in enumerate(found[:CUTOFF]))
+    best = sorted(relevant.values(), reverse=True)[:CUTOFF]
+    return won / sum(score / math.log2(rank + 2) for rank, score in enumerate(best))
+
+
+async def build(runtime: Runtime, embedder: Embedder, collection: Collection, owner_url: str) -> Index:
+    """Put the documents into a catalog that everybody may read, and index them."""
+    with psycopg.connect(owner_url, autocommit=True) as owner:
+        organization_id, user_id = cast(
+            "tuple[UUID, UUID]",
+            owner.execute("SELECT organization_id, principal_id FROM principals WHERE kind = 'user'").fetchone(),
+        )
+        caller = Caller(
+            organization_id=organization_id, principal_id=user_id, principals=(organization_id, user_id), kind="user",
+            email="", name="", is_admin=True, credential_id=uuid7(), may_act_for_users=False, page_key=b"",
+        )  # fmt: skip
+        async with runtime.database.transaction(organization_id) as connection:
+            space = await catalog_space(connection, organization_id, model=embedder.model)
+        index = Index(runtime, embedder, caller, space)
+        index.names = {document_id_for(organization_id, name): name for name in collection.documents}
+        register(owner, index, collection)
+        names = list(index.names)
+        for start in range(0, len(names), DOCUMENTS_AT_ONCE):
+            await write(index, collection, names[start : start + DOCUMENTS_AT_ONCE])
+            if start % (DOCUMENTS_AT_ONCE * 16) == 0:
+                print(f"{start} of {len(names)} documents indexed")
+        async with runtime.database.transaction(organization_id) as connection:
+            await fold_statistics(connection, organization_id)
+        owner.execute("VACUUM ANALYZE")
+    return index
+
+
+def register(owner: psycopg.Connection[Any], index: Index, collection: Collection) -> None:
+    """Write the rows a document has before it is indexed."""
+    organization_id, user_id = index.caller.organization_id, index.caller.principal_id
+    [access_class] = cast(
+        "tuple[int]",
+        owner.execute(
+            "INSERT INTO access_classes (organization_id, digest) VALUES (%s, 'bench') RETURNING access_class",
+            [organization_id],
+        ).fetchone(),
+    )
+    owner.execute(
+        "INSERT INTO class_readers (organization_id, principal_id, access_class, role) VALUES (%s, %s, %s, 'VIEWER')",
+        [organization_id, organization_id, access_class],
+    )
+    with owner.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO documents (document_id, organization_id, external_id, name, owner_id, version)"
+            " VALUES (%s, %s, %s, %s, %s, 1)",
+            [(key, organization_id, name, collection.documents[name][0], user_id) for key, name in index.names.items()],
+        )
+        cursor.executemany(
+            "INSERT INTO resources (object_id, organization_id, resource_type, resource_id, access_class)"
+            " VALUES (%s, %s, 'UPLOADED_DOCUMENT', %s, %s)",
+            [(key, organization_id, str(key), access_class) for key in index.names],
+        )
+        cursor.executemany(
+            "INSERT INTO space_documents (document_id, space_id, organization_id, version) VALUES (%s, %s, %s, 1)",
+            [(key, index.space.space_id, organization_id) for key in index.names],
+        )
+
+
+async def write(index: Index, collection: Collection, keys: Sequence[UUID]) -> None:
+    """Chunk, embed and index some documents."""
+    chunks: list[list[Chunk]] = []
+    for key in keys:
+        title, passage = collection.documents[index.names[key]]
+        chunks.append(
+            chunk_blocks([Block(kind="paragraph", text=passage)], title=title, tokenizer=index.embedder.tokenizer)
+        )
+    vectors = await index.embedder.embed([chunk.dense_text for each in chunks for chunk in each])
+    offsets = np.cumsum([0, *(len(each) for each in chunks)])
+    organization_id = index.caller.organization_id
+    for number, (key, each) in enumerate(zip(keys, chunks, strict=True)):
+        async with index.runtime.database.transaction(organization_id) as connection:
+            written = await write_index(
+                connection,
+                organization_id,
+                space=index.space,
+                document_id=key,
+                version=1,
+                title=collection.documents[index.names[key]][0],
+                chunks=each,
+                embeddings=vectors[offsets[number] : offsets[number + 1]],
+                mean=index.embedder.model.mean,
+            )
+            assert written
+
+
+async def search(index: Index, question: str, vector: Any, mode: SearchMode, *, feedback: bool = True) -> list[str]:
+    """The ids of the best ten documents."""
+    space = index.space
+    asked = ask(question, mode=mode, language=space.language, embedding=vector, mean=index.embedder.model.mean)
+    scope = Scope(caller=index.caller, space=space, by_chunk=False)
+    async with index.runtime.database.transaction(
+        index.caller.organization_id, isolation="REPEATABLE READ"
+    ) as connection:
+        ranking = await rank(connection, scope, asked, at_least=CUTOFF, feedback=feedback)
+    return [index.names[unit.document_id] for unit in ranking.units[:CUTOFF]]
+
+
+async def evaluate(index: Index, collection: Collection) -> list[dict[str, object]]:
+    """A row for each way of searching: mean nDCG@10, and the share of the exact answer that was found."""
+    asked = list(collection.questions.items())
+    vectors = np.concatenate(
+        [await index.embedder.embed([text for _, text in asked[at : at + 64]]) for at in range(0, len(asked), 64)]
+    )
+    rows: list[dict[str, object]] = []
+    ways = {
+        "HYBRID": {"mode": SearchMode.HYBRID},
+        "HYBRID without feedback": {"mode": SearchMode.HYBRID, "feedback": False},
+        "LEXICAL": {"mode": SearchMode.LEXICAL},
+        "SEMANTIC": {"mode": SearchMode.SEMANTIC},
+    }
+    for name, way in ways.items():
+        found = [await search(index, text, vectors[at], **way) for at, (_, text) in enumerate(asked)]
+        scores = [gain(each, collection.relevant[key]) for each, (key, _) in zip(found, asked, strict=True)]
+        kept = queries.BEST_PAGES, queries.BEST_DOCUMENTS
+        queries.BEST_PAGES = queries.BEST_DOCUMENTS = 10**9
+        exact = [await search(index, text, vectors[at], **way) for at, (_, text) in enumerate(asked)]
+        queries.BEST_PAGES, queries.BEST_DOCUMENTS = kept
+        shares = [len({*one} & {*other}) / max(len(other), 1) for one, other in zip(found, exact, strict=True)]
+        rows.append(
+            {
+                "documents": len(collection.documents),
+                "questions": len(asked),
+                "search": name,
+                "nDCG@10": round(float(np.mean(scores)), 4),
+                "recall@10 of exact": round(float(np.mean(shares)), 4),
+            }
+        )
+        print(rows[-1])
+    return rows
+
+
+async def main(folder: Path, limit: int | None) -> None:
+    """Build the index on a throwaway PostgreSQL, ask every question, and report."""
+    collection = Collection.read(folder)
+    if limit is not None:
+        collection.questions = dict(list(collection.questions.items())[:limit])
+    data = Path(tempfile.mkdtemp(prefix="carrel-bench-quality-"))
+    data.chmod(0o711)  # noqa: ASYNC240 - nothing else runs yet
+    settings = Settings(
+        data_dir=data,
+        bootstrap_admin_email="admin@bench.example",
+        bootstrap_api_key=SecretStr("svc_key_" + "bench" * 8),
+    )
+    try:
+        embedders = await open_embedders(settings)
+        parts = {"extractor": cast("Any", SimpleNamespace()), "embedders": embedders}
+        async with open_runtime(settings, **parts) as runtime:
+            began = time.perf_counter()
+            server = EmbeddedPostgres(data)
+            index = await build(runtime, embedders.default, collection, address(server, SUPERUSER))
+            print(f"indexed in {time.perf_counter() - began:.0f} s")
+            report("quality", await evaluate(index, collection))
+        await embedders.close()
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="a collection in BEIR's layout")
+    parser.add_argument("--limit", type=int, help="ask only so many questions")
+    arguments = parser.parse_args()
+    if arguments.folder is None:
+        print("bench.quality needs a collection in BEIR's layout: --folder, or CARREL_BENCH_BEIR. Left out.")
+    else:
+        asyncio.run(main(arguments.folder, arguments.limit))

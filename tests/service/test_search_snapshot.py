@@ -1,0 +1,129 @@
+"""What search holds while the world changes, and how PostgreSQL answers it."""
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from service.permissions.access import Access
+from service.search import queries
+from tests.harness.corpus import Corpus
+from tests.harness.documents import add_users, ok
+from tests.harness.services import RunningService
+
+SEARCH = "search/searchDocumentCatalog"
+
+
+@pytest.fixture
+async def corpus(service: RunningService):
+    """An empty catalog to write documents into directly."""
+    corpus = await Corpus.open(service)
+    yield corpus
+    await corpus.close()
+
+
+async def test_a_document_being_indexed_again_is_found_whole(service: RunningService, corpus: Corpus) -> None:
+    """A search beside a re-index shows the old version or the new one, and never misses the document."""
+    versions = [[f"ship number {number} of version {version}" for number in range(12)] for version in range(2)]
+    document_id = await corpus.add("Ships", versions[0])
+    stop = threading.Event()
+
+    async def rewrite() -> int:
+        version = 1
+        while not stop.is_set():
+            version += 1
+            assert await corpus.rewrite(document_id, "Ships", versions[version % 2], wanted=version, version=version)
+        return version
+
+    def search() -> set[str]:
+        seen: set[str] = set()
+        for _ in range(40):
+            answer = ok(service.call(SEARCH, {"searchQuery": "ship version 0 1", "searchOptions": {"maxResults": 5}}))
+            [result] = answer["results"]
+            seen.add(result["snippet"]["text"].rpartition(" ")[2])
+        stop.set()
+        return seen
+
+    rewrites, seen = await asyncio.gather(rewrite(), asyncio.to_thread(search))
+    assert rewrites > 5
+    assert seen <= {"0", "1"}
+
+
+async def test_one_search_reads_one_snapshot(service: RunningService, corpus: Corpus, monkeypatch: Any) -> None:
+    """What another connection commits between the legs and the scores is not seen by the search that had begun."""
+    document_id = await corpus.add("Ships", ["the ship of old"])
+    exact_scores = queries.exact_scores
+
+    async def after_a_change(*args: Any, **options: Any) -> Any:
+        await asyncio.to_thread(lambda: asyncio.run(change()))
+        return await exact_scores(*args, **options)
+
+    async def change() -> None:
+        other = await Corpus.open(service)
+        await other.rewrite(document_id, "Ships", ["the ship of new"])
+        await other.close()
+
+    monkeypatch.setattr(queries, "exact_scores", after_a_change)
+    [result] = ok(service.call(SEARCH, {"searchQuery": "ship"}))["results"]
+    assert result["snippet"]["text"] == "the ship of old"
+    monkeypatch.undo()
+    [result] = ok(service.call(SEARCH, {"searchQuery": "ship"}))["results"]
+    assert result["snippet"]["text"] == "the ship of new"
+
+
+async def test_a_long_document_leaves_room_for_others(service: RunningService, corpus: Corpus) -> None:
+    """A document with hundreds of chunks on the very subject is one result, and the others are still found."""
+    await corpus.add("Ships", [f"ship number {number}" for number in range(400)])
+    for number in range(12):
+        await corpus.add(f"Note {number}", [f"a ship in note {number}"])
+    for mode in ("HYBRID", "LEXICAL"):
+        options = {"maxResults": 10, "mode": mode}
+        results = ok(service.call(SEARCH, {"searchQuery": "ship number", "searchOptions": options}))["results"]
+        assert len({result["documentId"] for result in results}) == 10
+
+
+async def test_the_first_pass_is_an_index_only_scan(service: RunningService, corpus: Corpus) -> None:
+    """As the service's own role, under row-level security, the code pages are read from their index alone."""
+    everyone = Access(owner_id=None, viewers=frozenset({corpus.organization_id}), editors=frozenset())
+    for number in range(60):
+        await corpus.add(f"Note {number}", [f"a ship in note {number}"], access=everyone)
+    with service.owner_connection() as owner:
+        owner.execute("VACUUM ANALYZE")
+    plans: list[Any] = []
+
+    def explain(_connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if "code_pages_384" in statement and not plans:
+            cursor.execute("SET LOCAL enable_seqscan = off")  # sixty rows alone would not be worth an index
+            cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
+            plans.append(cursor.fetchone()[0])
+
+    engine = service.runtime.database._engine.sync_engine
+    event.listen(engine, "before_cursor_execute", explain)
+    ok(service.call(SEARCH, {"searchQuery": "ship"}))
+    event.remove(engine, "before_cursor_execute", explain)
+    plan = plans[0] if isinstance(plans[0], list) else json.loads(plans[0])
+    [scan] = [node for node in nodes(plan[0]["Plan"]) if node.get("Relation Name") == "code_pages_384"]
+    assert (scan["Node Type"], scan["Index Name"]) == ("Index Only Scan", "ix_code_pages_384_class")
+    assert scan["Heap Fetches"] == 0
+    assert "access_class" in scan["Index Cond"]
+
+
+def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every node of a plan."""
+    return [plan, *(node for child in plan.get("Plans", []) for node in nodes(child))]
+
+
+async def test_organizations_do_not_see_each_other(service: RunningService, corpus: Corpus) -> None:
+    """The role sees no index row of an organization its transaction doesn't name, whatever a query forgets."""
+    add_users(service, "ann@example.test")
+    await corpus.add("Ships", ["the ship"])
+    with service.owner_connection() as owner:
+        owner.execute("SET ROLE carrel_service")
+        for organization, expected in ((str(corpus.organization_id), 1), ("00000000-0000-0000-0000-000000000000", 0)):
+            owner.execute("SELECT set_config('carrel.organization_id', %s, false)", [organization])
+            for table in ("chunks_384", "code_pages_384"):
+                [count] = owner.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
+                assert count == expected
