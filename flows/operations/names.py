@@ -26,6 +26,8 @@ class Names:
         return [await self._resolved(document) for document in documents]
 
     async def _resolved(self, document: SourceDocument) -> SourceDocument | Problem:
+        if document.collection is None and (document.access is None or not document.access.groups):
+            return document
         try:
             collection = document.collection and await self.id_of("collection", document.collection)
             access = document.access
