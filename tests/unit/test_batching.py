@@ -79,8 +79,7 @@ async def test_order_is_kept(make_batcher: MakeBatcher):
 
 async def test_batches_are_bounded(make_batcher: MakeBatcher, stand_in: StandIn):
     """A batch has at most 8 texts, 256 tokens with its padding, and no text is padded by more than 16 tokens."""
-    lengths = np.random.default_rng(2).integers(1, 256, 200).tolist()
-    await make_batcher().embed(texts(0, *lengths))
+    await make_batcher().embed(texts(0, *range(1, 256, 5), *[20] * 30))
     for batch in stand_in.lengths:
         assert len(batch) == 1 or len(batch) * max(batch) <= 256
         assert len(batch) <= 8
@@ -115,20 +114,17 @@ async def test_a_query_waits_for_no_document(make_batcher: MakeBatcher, stand_in
 
 
 async def test_a_document_is_not_starved(make_batcher: MakeBatcher, stand_in: StandIn):
-    """While small requests never end, one batch in four still belongs to the document that came first."""
+    """However many small requests wait, one batch in four still belongs to the document that came first."""
     batcher = make_batcher()
-    document = asyncio.ensure_future(batcher.embed(texts(1000, *[250] * 20)))
-
-    async def queries() -> None:
-        while not document.done():
-            await batcher.embed(texts(7, 10))
-
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-        for _ in range(3):
-            group.create_task(queries())
+    stand_in.gate.clear()
+    document = asyncio.ensure_future(batcher.embed(texts(1000, *[250] * 10)))
+    await stand_in.running()
+    queries = [asyncio.ensure_future(batcher.embed(texts(number, 100))) for number in range(200)]
+    await asyncio.sleep(0.05)
+    stand_in.gate.set()
+    await asyncio.gather(document, *queries)
     of_document = [number for number, batch in enumerate(stand_in.batches) if batch[0] >= 1000]
-    assert len(of_document) == 20
-    assert max(np.diff(of_document)) <= 5
+    assert max(np.diff(of_document)) <= 4
 
 
 async def test_cancelled_work_is_dropped(make_batcher: MakeBatcher, stand_in: StandIn):

@@ -130,6 +130,13 @@ def test_headings_stay_with_their_text():
     assert third.startswith("Leave > Illness\n")
 
 
+def test_each_heading_begins_a_chunk():
+    """Sections don't share a chunk, however short they are."""
+    sections = [(f"Berth {number}", f"Ships of line {number}.") for number in range(8)]
+    blocks = [block for heading, text in sections for block in (Block("heading", heading, 2), Block("paragraph", text))]
+    assert [chunk.text for chunk in chunks_of(blocks)] == [f"{heading}\n{text}" for heading, text in sections]
+
+
 def test_the_title_is_not_repeated_as_a_heading():
     """A first heading that says what the title says stays out of the path, since each chunk has the title already."""
     blocks = [Block("heading", "A Title", 1), Block("paragraph", paragraph(seeded(3), 30))]
@@ -141,7 +148,7 @@ def test_the_title_is_not_repeated_as_a_heading():
 
 def test_table_rows_stay_whole():
     """A chunk of a table ends between rows."""
-    rows = [f"Ship: number {number} | Berth: {number * 7} | Cargo: wool and salt" for number in range(60)]
+    rows = [f"Ship: number {number} | Berth: {number * 7} | Cargo: Wool. Salt. Tar" for number in range(60)]
     chunks = chunks_of([Block("table_row", row) for row in rows])
     assert len(chunks) > 3
     assert [row for chunk in chunks for row in chunk.text.split("\n")] == rows
