@@ -22,7 +22,7 @@ WITHOUT_ORGANIZATION = {
     "identity.lock_bootstrap": "it locks, and reads nothing",
     "identity.any_organization": "it asks whether there is any organization at all",
     "ingestion.organization_ids": "the sweeper visits every organization, one transaction each",
-    "search._constant": "it makes a constant, and reads nothing",
+    "permissions.readable_by_parameters": "its parameters, the organization among them, come with the execution",
     "catalog.lock_document": "it locks an id, which the organization is part of, and reads nothing",
 }
 

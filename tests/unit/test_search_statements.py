@@ -1,0 +1,54 @@
+"""The statements of search, as text: nothing may be read outside the organization and the caller's classes."""
+
+import re
+
+import pytest
+from sqlalchemy.dialects import postgresql
+
+from carrel.wire.search import FilterOperator
+from service.search import sql
+from service.search.filters import Condition, Kind
+from service.search.sql import Shape
+
+CONDITION = (Condition("a", FilterOperator.EQUAL, Kind.STRING, "b"),)
+SHAPES = [
+    Shape(384, by_chunk, conditions, by_resource_type)
+    for by_chunk in (False, True)
+    for conditions in ((), CONDITION)
+    for by_resource_type in (False, True)
+]
+LEGS = (sql.dense_leg, sql.lexical_leg)
+REST = (sql.exact_scores, sql.scores_near, sql.found_documents, sql.found_chunks)
+TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(chunks_384|code_pages_384|documents|resources|space_documents|class_readers)\b")
+
+
+def text_of(statement: sql.AnySelect) -> str:
+    """The statement as PostgreSQL gets it."""
+    return str(statement.compile(dialect=postgresql.dialect()))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("build", [*LEGS, *REST], ids=lambda build: build.__name__)
+def test_every_table_is_bound_to_the_organization(build, shape):
+    """Each time a table is read, its organization is a parameter."""
+    statement = text_of(build(shape))
+    tables = TABLE.findall(statement)
+    assert tables
+    for table in set(tables):
+        bound = statement.count(f"{table}.organization_id = %(")
+        assert bound >= tables.count(table), (table, statement)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("build", LEGS, ids=lambda build: build.__name__)
+def test_access_stands_inside_each_leg(build, shape):
+    """The index is scanned by the readable classes, before the first LIMIT of the statement."""
+    statement = text_of(build(shape))
+    visible = statement.index("access_class = ANY")
+    assert visible < statement.index("LIMIT")
+    assert statement.count("access_class = ANY") == 1
+
+
+def test_a_statement_is_built_once():
+    """The same shape gives the very same statement, so that nothing is compiled again."""
+    assert sql.dense_leg(Shape(384, by_chunk=False)) is sql.dense_leg(Shape(384, by_chunk=False))
