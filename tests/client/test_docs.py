@@ -1,4 +1,4 @@
-"""The guide's code runs as it stands, in its order, against the real service."""
+"""The code in the README and in the guide runs as it stands, in its order, against the real service."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -8,20 +8,37 @@ import pytest
 
 from tests.harness.services import RunningService
 
-GUIDE = Path(__file__).parents[2] / "docs" / "sdk.md"
+ROOT = Path(__file__).parents[2]
 
 
-def test_the_guide_runs(service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block of docs/sdk.md works for somebody who has only set the two variables."""
-    monkeypatch.setenv("CARREL_API_KEY", service.api_key)
-    monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
-    monkeypatch.chdir(tmp_path)
-    text = GUIDE.read_text()
+def run_code_of(page: Path) -> int:
+    """Run a page's Python blocks one after the other, as one program; return how many they are."""
+    text = page.read_text()
     blocks = list(re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
-    assert len(blocks) > 8
     names: dict[str, object] = {}
     with ThreadPoolExecutor(1) as thread:  # a thread of its own, because the guide starts an event loop
         for block in blocks:
             line = text.count("\n", 0, block.start()) + 1
-            code = compile("\n" * line + block[1], str(GUIDE), "exec")
+            code = compile("\n" * line + block[1], str(page), "exec")
             thread.submit(exec, code, names).result(60)
+    return len(blocks)
+
+
+@pytest.fixture(autouse=True)
+def _two_variables(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader has set the service's address and a key, and nothing else."""
+    monkeypatch.setenv("CARREL_API_KEY", service.api_key)
+    monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
+
+
+def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every Python block of docs/sdk.md works, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    assert run_code_of(ROOT / "docs" / "sdk.md") > 8
+
+
+def test_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The README's ten lines find, in the project's folder, what they have just uploaded."""
+    monkeypatch.chdir(ROOT)
+    assert run_code_of(ROOT / "README.md") == 1
+    assert "adverse-weather.md" in capsys.readouterr().out
