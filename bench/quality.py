@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
@@ -27,7 +26,7 @@ import psycopg
 from pydantic import SecretStr
 
 from bench.report import report
-from bench.search import address
+from bench.search import NoExtractor, address
 from carrel.wire.search import SearchMode
 from service.callers import Caller
 from service.chunking import Chunk, chunk_blocks
@@ -235,7 +234,7 @@ async def main(folder: Path, limit: int | None) -> None:
     )
     try:
         embedders = await open_embedders(settings)
-        parts = {"extractor": cast("Any", SimpleNamespace()), "embedders": embedders}
+        parts = {"extractor": cast("Any", NoExtractor()), "embedders": embedders}
         async with open_runtime(settings, **parts) as runtime:
             began = time.perf_counter()
             server = EmbeddedPostgres(data)

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
@@ -55,6 +54,13 @@ class VectorBook:
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+class NoExtractor:
+    """Stands where the workers that read files would: nothing is uploaded here."""
+
+    async def warm(self) -> None:
+        """There is nothing to warm."""
 
 
 def questions_for(made: synthetic.Organization, book: VectorBook, reader: str, random: Any) -> list[str]:
@@ -245,7 +251,7 @@ async def main(chunks: int) -> None:
         log_level="ERROR",
     )
     book = VectorBook()
-    parts = {"extractor": cast("Any", SimpleNamespace()), "embedders": Embedders(cast("Any", book))}
+    parts = {"extractor": cast("Any", NoExtractor()), "embedders": Embedders(cast("Any", book))}
     try:
         async with open_runtime(settings, **parts) as runtime:
             server = EmbeddedPostgres(folder)
