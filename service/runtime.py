@@ -20,6 +20,7 @@ from service.extraction import Extractor
 from service.files import FileStore
 from service.identity.bootstrap import bootstrap
 from service.logs import logger
+from service.multipart import remove_leftovers
 from service.settings import Settings
 
 SUPERVISE_SECONDS = 1.0
@@ -90,6 +91,8 @@ async def open_runtime(
             embedders=embedders or await _open_embedders(stack, settings),
         )
         stack.push_async_callback(runtime.background.close)
+        if extractor is None:
+            runtime.background.spawn(runtime.extractor.warm())
         yield runtime
 
 
@@ -120,6 +123,8 @@ async def _open_database(stack: AsyncExitStack, settings: Settings) -> Database:
     """Start or find PostgreSQL, migrate it as its owner, and connect as the service's restricted role."""
     if settings.database_url is None:
         owner, service = await _start_embedded(stack, settings.data_dir)
+        # The folder is this process's alone, so whatever lies there was cut off by a crash.
+        await asyncio.to_thread(remove_leftovers, settings.uploads_dir)
     else:
         owner = service = driver_url(settings.database_url.get_secret_value())
     await asyncio.to_thread(migrations.upgrade, owner)

@@ -77,6 +77,11 @@ class Settings(BaseSettings):
         default="INFO", description="The least level logged."
     )
 
+    @property
+    def uploads_dir(self) -> Path:
+        """Where files lie on their way in, each gone with its request."""
+        return self.data_dir / "uploads"
+
     @field_validator("trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:

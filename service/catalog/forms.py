@@ -12,16 +12,13 @@ from service.errors import from_validation
 from service.multipart import Received, receive
 from service.runtime import Runtime
 
-UPLOADS_FOLDER = "uploads"
-"""In the data folder: files on their way in, each gone with its request."""
-
 
 @asynccontextmanager
 async def received(
     request: Request, runtime: Runtime, *, file_part: str, form: type[BaseModel]
 ) -> AsyncGenerator[Received]:
     """Receive a form whose text parts are the fields of `form`, its file on disk until the block ends."""
-    folder = runtime.settings.data_dir / UPLOADS_FOLDER
+    folder = runtime.settings.uploads_dir
     folder.mkdir(mode=0o700, exist_ok=True)
     allowed = frozenset(field.alias or name for name, field in form.model_fields.items())
     limit = runtime.settings.max_upload_bytes

@@ -62,6 +62,18 @@ def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:
     assert '"event": "request"' in log
 
 
+def test_uploads_that_a_crash_cut_off_are_cleared_away(service_process: Start) -> None:
+    """What a killed service had half received is gone after the next start, and so is nothing else."""
+    service = service_process()
+    service.kill()
+    uploads = service.data_dir / "uploads"
+    uploads.mkdir(exist_ok=True)
+    (uploads / "upload-half").write_bytes(b"half a file")
+    service.start()
+    assert list(uploads.iterdir()) == []
+    assert name(service)
+
+
 def test_in_flight_requests_finish(service_process: Start) -> None:
     """A request that is being answered when SIGTERM comes is answered, and what it wrote is there."""
     service = service_process()
