@@ -113,4 +113,5 @@ def walk(
         items += next(value for value in page.values() if isinstance(value, list))
         if "nextPageToken" not in page:
             return items
+        assert token.get("pageToken") != page["nextPageToken"], "the walk does not get on"
         token = {"pageToken": page["nextPageToken"]}

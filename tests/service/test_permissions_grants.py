@@ -49,6 +49,8 @@ def test_setting_grants_replaces_them_and_keeps_the_owner(service: RunningServic
     assert answer["resource"] == memo
     assert done(service.call("admin/grants/list", {"resource": memo})) == answer
     assert set(readers(service, memo)) == {"ada@example.test", "ben@example.test", "Team"}
+    answer = done(service.call("admin/grants/set", grants(memo, (user("ben@example.test"), "VIEWER"))))
+    assert summary(answer) == ({("user", "ben", "VIEWER")}, False)
     answer = done(service.call("admin/grants/set", grants(memo, organizationWide=True)))
     assert summary(answer) == (set(), True)
     assert set(readers(service, memo)) == {"ada@example.test", "ben@example.test", service.admin_email}
@@ -138,7 +140,7 @@ def test_another_organizations_resource_does_not_exist(service: RunningService) 
 
 
 async def test_concurrent_changes_of_overlapping_resources_neither_deadlock_nor_mix(service: RunningService) -> None:
-    """Rows are locked in one order, and each resource ends with what one of the calls said."""
+    """Each resource ends with what one of the calls said."""
     a_user(service, "ben@example.test")
     memos = [a_resource(service, f"memo-{number}") for number in range(12)]
     wide = [grants(memo, organizationWide=True) for memo in memos]
@@ -153,6 +155,27 @@ async def test_concurrent_changes_of_overlapping_resources_neither_deadlock_nor_
     assert len({str(one) for one in ends}) == 1
 
 
+def test_resources_are_locked_in_the_order_of_their_ids(service: RunningService) -> None:
+    """Whoever waits for the first has locked none of the others, so that two calls can't wait for each other."""
+    memos = [a_resource(service, f"memo-{number}") for number in range(12)]
+    organization = organization_id(service)
+    identities = [(memo["resourceType"], memo["resourceId"]) for memo in memos]
+
+    async def lock() -> list[int]:
+        database = service.runtime.database
+        async with database.transaction(organization) as first, database.transaction(organization) as second:
+            locked = [await queries.lock_resources(first, organization, identities=identities[:1])]
+            waiting = asyncio.ensure_future(queries.lock_resources(second, organization, identities=identities[::-1]))
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+            async with database.transaction(organization) as third:
+                locked.append(await queries.lock_resources(third, organization, identities=identities[1:]))
+            await first.commit()
+            return [len(one) for one in (*locked, await waiting)]
+
+    assert service.run(lock()) == [1, 11, 12]
+
+
 def test_two_transactions_that_need_the_same_new_class_get_the_same(service: RunningService) -> None:
     """The second waits for the first, and finds what it made with its readers."""
     organization = organization_id(service)
@@ -161,7 +184,9 @@ def test_two_transactions_that_need_the_same_new_class_get_the_same(service: Run
     async def both() -> tuple[int, int, Access]:
         database = service.runtime.database
         async with database.transaction(organization) as first:
+            other = await access_class_for(first, organization, Access(owner_id=None))
             made = await access_class_for(first, organization, access)
+            assert made != other
             async with database.transaction(organization) as second:
                 waiting = asyncio.ensure_future(access_class_for(second, organization, access))
                 await asyncio.sleep(0.2)

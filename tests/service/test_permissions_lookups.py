@@ -103,6 +103,23 @@ def test_organization_wide_means_every_active_user_and_nobody_else(service: Runn
     assert sorted(readers(service, memo)) == [service.admin_email, "ben@example.test"]
 
 
+@pytest.mark.parametrize("organization_wide", [True, False])
+def test_inactive_people_leave_no_gap_in_a_page(service: RunningService, organization_wide: bool) -> None:
+    """More of them than a page has room for come first, and those after them are still listed."""
+    gone = [f"gone{number}@example.test" for number in range(6)]
+    here = [f"here{number}@example.test" for number in range(3)]
+    for emails, active in ((gone, False), (here, True)):
+        done(service.call("admin/users/upsert", {"users": [{"email": one, "active": active} for one in emails]}))
+    team = a_group(service, "Team", *map(user, [*gone, *here]))
+    memo = a_resource(service, "memo")
+    grant(service, memo, *([] if organization_wide else [group(team)]), organizationWide=organization_wide)
+    expected = {*here, *([service.admin_email] if organization_wide else ["Team"])}
+    for page_size in (1, 2):
+        found = readers(service, memo, page_size=page_size)
+        assert set(found) == expected
+        assert len(found) == len(expected)
+
+
 def test_a_service_account_has_only_what_it_or_its_groups_were_granted(service: RunningService) -> None:
     """It is reported as a user with its own address; organization-wide does not reach it."""
     organization = organization_id(service)
