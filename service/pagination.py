@@ -96,7 +96,11 @@ class Cursor:
 
     def _token(self, position: Sequence[str]) -> str:
         payload = json.dumps(list(position), separators=(",", ":")).encode()
-        return base64.urlsafe_b64encode(_sign(payload, key=self.key, query=self.query) + payload).decode().rstrip("=")
+        return _written(_sign(payload, key=self.key, query=self.query) + payload)
+
+
+def _written(signed: bytes) -> str:
+    return base64.urlsafe_b64encode(signed).decode().rstrip("=")
 
 
 def _position(token: str, *, key: bytes, query: bytes) -> tuple[str, ...]:
@@ -104,6 +108,8 @@ def _position(token: str, *, key: bytes, query: bytes) -> tuple[str, ...]:
         signed = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as exc:
         raise _invalid() from exc
+    if _written(signed) != token:  # base64 has several spellings of the same bytes; only ours was given out
+        raise _invalid()
     signature, payload = signed[:_SIGNATURE_LENGTH], signed[_SIGNATURE_LENGTH:]
     if not hmac.compare_digest(signature, _sign(payload, key=key, query=query)):
         raise _invalid()
