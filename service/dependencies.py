@@ -14,6 +14,8 @@ from service.callers import Caller, authenticate
 from service.errors import Forbidden
 from service.runtime import Runtime
 
+CALLER = "carrel.caller"
+
 
 async def current_runtime(request: Request) -> Runtime:
     """Return the runtime the application was created with."""
@@ -24,9 +26,11 @@ RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
 
 
 async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
-    """Authenticate the request; 401 when it can't be."""
-    async with runtime.database.transaction(None) as connection:
-        return await authenticate(connection, request.headers.get("authorization"))
+    """Authenticate the request, once however often it is asked; 401 when it can't be."""
+    if CALLER not in request.scope:
+        async with runtime.database.transaction(None) as connection:
+            request.scope[CALLER] = await authenticate(connection, request.headers.get("authorization"))
+    return cast("Caller", request.scope[CALLER])
 
 
 CallerDep = Annotated[Caller, Depends(current_caller)]

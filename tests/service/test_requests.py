@@ -97,6 +97,15 @@ def test_the_right_to_call_comes_before_the_body(shared: RunningService, case: s
     assert post(shared, content, content_type, Authorization=f"Bearer {member}").status_code == 403
 
 
+def test_a_stranger_is_refused_before_its_body_is_read(shared: RunningService) -> None:
+    """401 comes when the headers are there: a body costs memory and time, which a stranger gets none of."""
+    host, port = shared.base_url.removeprefix("http://").split(":")
+    head = f"POST {OPERATION} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: 1000000\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 401 ")
+
+
 def test_an_endless_body_is_cut_off(make_service: Any) -> None:
     """A body without a declared length is read no further than the limit."""
     service = make_service(max_json_bytes=10_000)
