@@ -31,7 +31,7 @@ from service.catalog.plan import plan_uploads
 from service.catalog.uploads import upload_file
 from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.deprecation import DEPRECATED_SINCE_2026
-from service.idempotency import REPLAYED, idempotency_key
+from service.idempotency import REPLAYED, idempotency_key, idempotent
 from service.identifiers import uuid7
 from service.routing import Router
 
@@ -110,6 +110,7 @@ async def download_document(
 
 
 @router.post("/deleteDocument", tags=["extension"])
+@idempotent
 async def delete_document(
     request: DeleteDocumentRequest, connection: ConnectionDep, caller: CallerDep
 ) -> DeleteDocumentResponse:

@@ -78,6 +78,7 @@ async def reindex_document_in_collection(
 
 
 @router.post("/removeDocumentFromCollection", tags=["collections"])
+@idempotent
 async def remove_document_from_collection(
     request: RemoveDocumentFromCollectionRequest, connection: ConnectionDep, caller: CallerDep
 ) -> RemoveDocumentFromCollectionResponse:
@@ -91,6 +92,7 @@ async def remove_document_from_collection(
 
 
 @router.post("/deleteDocumentCollection", tags=["extension"])
+@idempotent
 async def delete_document_collection(
     request: DeleteDocumentCollectionRequest, connection: ConnectionDep, caller: CallerDep
 ) -> DeleteDocumentCollectionResponse:

@@ -9,6 +9,7 @@ from carrel.wire.search import (
     SubmitSearchFeedbackResponse,
 )
 from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.idempotency import idempotent
 from service.routing import Router
 from service.search import service
 
@@ -32,6 +33,7 @@ async def search_document_collection(
 
 
 @router.post("/submitSearchFeedback")
+@idempotent
 async def submit_search_feedback(
     request: SubmitSearchFeedbackRequest, connection: ConnectionDep, caller: CallerDep
 ) -> SubmitSearchFeedbackResponse:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 
 from service.idempotency.forgetting import forget
+from tests.harness.documents import add_to_collection, create_collection, uploaded
 from tests.harness.services import RunningService
 
 CREATE = "documentCollections/createDocumentCollection"
@@ -134,3 +135,25 @@ def test_a_malformed_key_is_refused(service: RunningService) -> None:
         response = send(service, "Sales", key)
         assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_idempotency_key")
     assert count(service) == 0
+
+
+def test_everything_the_client_keys_is_done_once(service: RunningService) -> None:
+    """An operation that can't be repeated answers its repetition with the first answer, and does nothing again."""
+    document = uploaded(service, "a")["documentId"]
+    collection = create_collection(service, "Sales")
+    assert add_to_collection(service, document, collection).status_code == 200
+    search_id = service.call("search/searchDocumentCatalog", {"searchQuery": "ferry"}).json()["searchId"]
+    in_collection = {"documentId": document, "documentCollectionId": collection}
+    keyed = {
+        "search/submitSearchFeedback": {"searchId": search_id, "feedback": "THUMBS_UP"},
+        "documentCollections/removeDocumentFromCollection": in_collection,
+        "documentCollections/deleteDocumentCollection": {"documentCollectionId": collection},
+        "catalog/deleteDocument": {"documentId": document},
+    }
+    for operation, body in keyed.items():
+        first, second = (service.call(operation, body, headers={"Idempotency-Key": operation}) for _ in range(2))
+        assert first.status_code == 200, first.text
+        assert (second.status_code, second.content) == (200, first.content), operation
+        assert second.headers["Idempotent-Replayed"] == "true"
+    entries = service.call("admin/auditLog/query", {"action": "search.feedback"}).json()["entries"]
+    assert len(entries) == 1
