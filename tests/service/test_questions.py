@@ -1,0 +1,180 @@
+"""Questions people ask find their document in the top 3; who may not read it finds nothing of it."""
+
+import csv
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+import carrel
+from sample.organization import DIRECTORY, FOLDER, MANIFEST, set_up
+from tests.harness.services import RunningService, ServiceHarness
+from tests.properties.model import EVERYONE, Document, Model, Text, User
+
+REPOSITORY = Path(__file__).parents[2]
+HANDBOOK = Path(os.environ.get("CARREL_HANDBOOK", REPOSITORY.parent / "shared/data/handbook"))
+HANDBOOK_QUESTIONS = Path(__file__).parent / "handbook_questions.csv"
+SAMPLE_QUESTIONS = FOLDER / "questions.csv"
+AT_ONCE = 4
+EVERYTHING = 100
+TOP = 3
+
+T = TypeVar("T")
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV with a header."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def questions_of(path: Path) -> list[tuple[str, str]]:
+    """Each question with the external id of the document that answers it."""
+    return [(row["question"], row["document"]) for row in rows_of(path)]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A service with documents in it."""
+
+    service: RunningService
+    client: carrel.Carrel
+
+    def search(self, query: str, *, as_user: str | None = None, mode: str = "HYBRID", most: int = 10) -> list[str]:
+        """The external ids of what is found, best first; the admin asks unless a user is named."""
+        found = self.client.search.search_document_catalog(query, user_email=as_user, max_results=most, mode=mode)
+        return [result.document_external_id for result in found.results]
+
+
+@contextmanager
+def serving(harness: ServiceHarness) -> Iterator[Loaded]:
+    """A service of this module's own, and the admin's client of it."""
+    service, stack = harness.start()
+    try:
+        with carrel.Carrel(service.api_key, base_url=service.base_url) as client:
+            yield Loaded(service, client)
+    finally:
+        harness.stop(service, stack)
+
+
+@pytest.fixture(scope="module")
+def sample(service_harness: ServiceHarness) -> Iterator[Loaded]:
+    """The sample organization, loaded as its manifest says."""
+    with serving(service_harness) as loaded:
+        set_up(loaded.client)
+        groups = {group.name: group.id for group in loaded.client.admin.groups.list()}
+
+        def load(row: dict[str, str]) -> None:
+            loaded.client.catalog.upload_file(
+                FOLDER / row["path"],
+                document_external_id=row["externalId"],
+                document_name=row["name"],
+                custom_metadata=json.loads(row["metadata"]),
+                allowed_users_email_addresses=listed(row["allowedUsers"]),
+                allowed_group_ids=[groups[name] for name in listed(row["allowedGroups"])],
+                internal_public=row["internalPublic"] == "true",
+                await_vector_store_sync=True,
+            )
+
+        in_parallel(load, rows_of(MANIFEST))
+        yield loaded
+
+
+@pytest.fixture(scope="module")
+def handbook(service_harness: ServiceHarness) -> Iterator[Loaded]:
+    """The handbook's 250 pages, each under its path, as the admin's own."""
+    if not HANDBOOK.is_dir():
+        pytest.skip(f"The handbook is not at {HANDBOOK}; CARREL_HANDBOOK says where it is.")
+    with serving(service_harness) as loaded:
+
+        def load(path: Path) -> None:
+            loaded.client.catalog.upload_file(
+                path,
+                document_external_id=path.relative_to(HANDBOOK).as_posix(),
+                await_vector_store_sync=True,
+            )
+
+        in_parallel(load, [path for path in sorted(HANDBOOK.rglob("*")) if path.suffix in {".md", ".docx"}])
+        yield loaded
+
+
+def in_parallel(load: Callable[[T], None], items: Iterable[T]) -> None:
+    """Load items, a few at a time."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(load, items))
+
+
+def listed(cell: str) -> list[str]:
+    """The entries of a manifest's list."""
+    return [entry for entry in re.split("[,;]", cell) if entry]
+
+
+def who_may_read() -> Model:
+    """What the sample's manifest and directory say."""
+    directory = json.loads(DIRECTORY.read_text())
+    model = Model(users={user["email"]: User() for user in directory["users"]})
+    model.groups = {group["name"]: {*group["members"], *group.get("groups", ())} for group in directory["groups"]}
+    for row in rows_of(MANIFEST):
+        viewers = {*listed(row["allowedUsers"]), *listed(row["allowedGroups"])}
+        if row["internalPublic"] == "true":
+            viewers.add(EVERYONE)
+        model.documents[row["externalId"]] = Document("admin", viewers, text=Text(row["name"], "", 0))
+    return model
+
+
+ALLOWED = who_may_read()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("question", "document"), questions_of(SAMPLE_QUESTIONS))
+def test_a_question_about_the_sample_finds_its_document(sample: Loaded, question: str, document: str) -> None:
+    """In the top 3 of what the admin, who loaded everything, finds; each who may read it finds it, nobody else does."""
+    assert document in sample.search(question)[:TOP]
+    for person in ALLOWED.users:
+        found = sample.search(question, as_user=person, most=EVERYTHING)
+        assert (document in found) == (document in ALLOWED.readable(person)), person
+        assert set(found) <= ALLOWED.readable(person).keys()
+
+
+@pytest.mark.parametrize("person", ALLOWED.users)
+def test_a_person_finds_exactly_what_the_manifest_lets_them_read(sample: Loaded, person: str) -> None:
+    """A search by meaning ranks everything there is, and so finds all that a person may read and nothing else."""
+    found = sample.search("the ferry", as_user=person, mode="SEMANTIC", most=EVERYTHING)
+    assert sorted(found) == sorted(ALLOWED.readable(person))
+
+
+@pytest.mark.parametrize("mode", ["HYBRID", "LEXICAL", "SEMANTIC"])
+def test_an_outsider_sees_nothing_of_what_is_confidential(sample: Loaded, mode: str) -> None:
+    """No name, path or passage of it, whatever in it is asked for: Jonas, an apprentice, is in no group."""
+    jonas = "jonas.abara@northlight.example"
+    rows = rows_of(MANIFEST)
+    readable = ALLOWED.readable(jonas)
+    assert {row["externalId"] for row in rows if row["internalPublic"] == "true"} == readable.keys()
+    hidden = [row["name"] for row in rows if row["externalId"] not in readable]
+    for question in (*hidden, *(question for question, _ in questions_of(SAMPLE_QUESTIONS))):
+        results = sample.client.search.search_document_catalog(
+            question, user_email=jonas, max_results=EVERYTHING, mode=mode
+        ).results
+        assert {result.document_external_id for result in results} <= readable.keys()
+        assert {result.document_name for result in results}.isdisjoint(hidden)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("question", "document"), questions_of(HANDBOOK_QUESTIONS))
+def test_a_question_about_the_handbook_finds_its_document(handbook: Loaded, question: str, document: str) -> None:
+    """In the top 3, among all 250."""
+    assert document in handbook.search(question)[:TOP]
+
+
+def test_a_person_without_access_finds_nothing_of_the_handbook(handbook: Loaded) -> None:
+    """What was uploaded without saying who may read it is its uploader's alone."""
+    handbook.client.admin.users.upsert([{"email": "reader@example.test"}])
+    for question, _ in questions_of(HANDBOOK_QUESTIONS):
+        assert handbook.search(question, as_user="reader@example.test", most=EVERYTHING) == []

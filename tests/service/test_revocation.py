@@ -1,0 +1,195 @@
+"""A right taken away is gone with the answer that says so: whatever is asked after it, however busy the service is."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.harness.documents import add_group, add_to_collection, add_users, create_collection, ok, upload, uploaded
+from tests.harness.services import RunningService
+
+READER = "reader@example.test"
+# Nobody asks for this word, so that an answer which has it shows the document.
+MARKER = "quinquereme"
+SIGNS = (MARKER, '"documentCount":1')
+THREADS = 3
+ROUNDS = 2
+SECONDS = 120
+
+Look = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A document in a collection that every user may search; the reader is in a group inside a group."""
+
+    service: RunningService
+    document_id: str
+    collection_id: str
+    inner: str
+    outer: str
+
+    def grant(self, *principals: dict[str, str]) -> None:
+        """Let these principals, and nobody else but its owner, read the document."""
+        resource = {"resourceId": self.document_id, "resourceType": "UPLOADED_DOCUMENT"}
+        grants = [{"principal": one, "role": "VIEWER"} for one in principals]
+        ok(self.service.call("admin/grants/set", {"resource": resource, "grants": grants}))
+
+    def member(self, operation: str) -> None:
+        """Add the reader to the inner group, or remove them."""
+        members = [{"type": "user", "email": READER}]
+        ok(self.service.call(f"admin/groups/{operation}", {"groupId": self.inner, "members": members}))
+
+    def active(self, active: bool) -> None:
+        """Let the reader in, or not."""
+        ok(self.service.call("admin/users/upsert", {"users": [{"email": READER, "active": active}]}))
+
+    def share(self, emails: str) -> None:
+        """Say who may read the document by an upload of what is there already."""
+        ok(upload(self.service, "log", _contents(0), allowedUsersEmailAddresses=emails))
+
+    def looks(self) -> list[Look]:
+        """Every request by which the reader comes across the document."""
+        document, collection = {"documentId": self.document_id}, {"documentCollectionId": self.collection_id}
+        searches = (("search/searchDocumentCatalog", {}), ("search/searchDocumentCollection", collection))
+        return [
+            *(
+                (operation, {**where, "searchQuery": "what the harbour saw", "searchOptions": {"mode": mode}})
+                for operation, where in searches
+                for mode in ("HYBRID", "LEXICAL", "SEMANTIC")
+            ),
+            ("catalog/getDocument", document),
+            ("catalog/downloadDocument", document),
+            ("catalog/listDocuments", {}),
+            ("documentCollections/getDocumentChunks", document),
+            ("documentCollections/getDocumentChunks", {**document, **collection}),
+            ("documentCollections/listDocumentsInCollection", collection),
+            ("documentCollections/listDocumentCollections", {}),
+            ("permissions/listAuthorizedResources", {"action": "READ", "resourceType": "UPLOADED_DOCUMENT"}),
+        ]
+
+
+@dataclass
+class Watch:
+    """Threads that ask for the document again and again, and one that keeps changing its contents."""
+
+    scene: Scene
+    seen: list[tuple[float, str, bool]] = field(default_factory=list)
+    revoked: threading.Event = field(default_factory=threading.Event)
+    failures: list[Exception] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._warm = threading.Barrier(THREADS + 1)
+        work = [self._write, *[self._ask] * THREADS]
+        self._threads = [threading.Thread(target=self._run, args=(each,)) for each in work]
+
+    def begin(self) -> None:
+        """Return when every thread has asked everything once."""
+        for thread in self._threads:
+            thread.start()
+        self._warm.wait(SECONDS)
+
+    def end(self) -> None:
+        """Return when every thread has asked everything once more from here on."""
+        self.revoked.set()
+        for thread in self._threads:
+            thread.join(SECONDS)
+        assert not any(thread.is_alive() for thread in self._threads)
+        assert self.failures == []
+
+    def _run(self, work: Callable[[httpx.Client], None]) -> None:
+        service = self.scene.service
+        try:
+            with httpx.Client(base_url=service.base_url, headers=service.http.headers, timeout=SECONDS) as http:
+                work(http)
+        except Exception as failure:  # noqa: BLE001 - raised again in the test's own thread
+            self.failures.append(failure)
+            self._warm.abort()
+
+    def _ask(self, http: httpx.Client) -> None:
+        self._ask_all(http)
+        self._warm.wait(SECONDS)
+        last = False
+        while not last:
+            last = self.revoked.is_set()
+            self._ask_all(http)
+
+    def _ask_all(self, http: httpx.Client) -> None:
+        for number, (operation, members) in enumerate(self.scene.looks()):
+            began = monotonic()
+            answer = http.post(f"/api/v0/{operation}", json={**members, "userEmail": READER})
+            assert answer.status_code < 500, answer.text
+            signs = (*SIGNS, self.scene.document_id)
+            shown = answer.status_code == 200 and any(sign in answer.text for sign in signs)
+            self.seen.append((began, f"{number} {operation}", shown))
+
+    def _write(self, http: httpx.Client) -> None:
+        version = 0
+        while not self.revoked.is_set():
+            version += 1
+            parts = {"documentExternalId": "log", "documentName": f"The {MARKER} log"}
+            answer = http.post(
+                "/api/v0/catalog/uploadFile", data=parts, files={"file": ("log.txt", _contents(version % 2))}
+            )
+            assert answer.status_code in {200, 409}, answer.text
+
+
+def _contents(number: int) -> str:
+    return f"In its year {number} the harbour saw a {MARKER} come in."
+
+
+@pytest.fixture
+def scene(service: RunningService) -> Scene:
+    """The document, which only the admin may read, and the collection."""
+    add_users(service, READER)
+    inner, outer = add_group(service, "Inner"), add_group(service, "Outer")
+    nested = {"groupId": outer, "members": [{"type": "group", "id": inner}]}
+    ok(service.call("admin/groups/addMembers", nested))
+    document_id = uploaded(service, "log", _contents(0), documentName=f"The {MARKER} log")["documentId"]
+    collection_id = create_collection(service, "Logs")
+    ok(add_to_collection(service, document_id, collection_id))
+    resource = {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
+    ok(service.call("admin/grants/set", {"resource": resource, "grants": [], "organizationWide": True}))
+    return Scene(service, document_id, collection_id, inner, outer)
+
+
+WAYS: dict[str, tuple[Callable[[Scene], None], Callable[[Scene], None]]] = {
+    "a grant is taken away": (
+        lambda scene: scene.grant({"type": "user", "email": READER}),
+        lambda scene: scene.grant(),
+    ),
+    "a member leaves a group inside the one that was granted": (
+        lambda scene: (scene.grant({"type": "group", "id": scene.outer}), scene.member("addMembers")),
+        lambda scene: scene.member("removeMembers"),
+    ),
+    "an upload says who may read": (lambda scene: scene.share(READER), lambda scene: scene.share("[]")),
+    "the user is deactivated": (
+        lambda scene: (scene.active(True), scene.grant({"type": "user", "email": READER})),
+        lambda scene: scene.active(False),
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_asked_after_a_right_was_taken_away_shows_the_document(scene: Scene, way: str) -> None:
+    """Not in results, snippets, counts or files, while the contents keep changing; before it, everything does."""
+    give, take = WAYS[way]
+    for _ in range(ROUNDS):
+        give(scene)
+        watch = Watch(scene)
+        watch.begin()
+        asked = monotonic()
+        take(scene)
+        answered = monotonic()
+        watch.end()
+        for number, (operation, _) in enumerate(scene.looks()):
+            name = f"{number} {operation}"
+            before = [shown for began, each, shown in watch.seen if each == name and began < asked]
+            after = [shown for began, each, shown in watch.seen if each == name and began > answered]
+            assert any(before), name
+            assert len(after) >= THREADS
+            assert not any(after), name
