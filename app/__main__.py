@@ -9,7 +9,7 @@ from app.settings import settings
 
 
 def main() -> None:
-    """Run Streamlit on the address of the settings, with the theme beside this file."""
+    """Run Streamlit on the address of the settings, in the light or the dark theme that a person's system prefers."""
     chosen = settings()
     script = Path(__file__).with_name("main.py")
     sys.argv = [
@@ -22,10 +22,11 @@ def main() -> None:
         "--server.fileWatcherType=none",
         "--server.maxUploadSize=100",
         "--browser.gatherUsageStats=false",
+        "--runner.magicEnabled=false",
         "--client.toolbarMode=minimal",
-        "--theme.base=light",
-        "--theme.primaryColor=#1f5f6b",
         "--theme.font=sans-serif",
+        "--theme.light.primaryColor=#1f5f6b",
+        "--theme.dark.primaryColor=#318b9a",
     ]
     cli.main()
 

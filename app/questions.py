@@ -1,5 +1,6 @@
 """What a search depends on, and asking it: kept apart from the page, whose script runs anew at every interaction."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -7,31 +8,55 @@ from app import api
 from carrel.wire.search import SearchDocumentCatalogResponse, SearchDocumentCollectionResponse, SearchMode
 
 CATALOG = "catalog"
-RESULTS = 10
+SIZES = (10, 30, 100)
+"""How many results are shown at first, and each time more are asked for; the last is the most the service gives."""
 
 Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 
 
 @dataclass(frozen=True)
 class Question:
-    """Everything a search depends on; as long as it stays the same, its answer is kept and not asked for again."""
+    """Everything a search depends on; as long as it stays the same, its answer is kept and not asked for again.
+
+    `where` is CATALOG or a collection's id; `person` the email of whom to search as, None for the admin.
+    """
 
     text: str
-    where: str
-    mode: SearchMode
-    person: str | None
+    where: str = CATALOG
+    mode: SearchMode = SearchMode.HYBRID
+    person: str | None = None
+
+    @classmethod
+    def from_address(cls, parameters: Mapping[str, str]) -> "Question":
+        """Return the question a page's address asks; what can't be known here (`in`, `as`) is taken as it is."""
+        try:
+            mode = SearchMode(parameters.get("by", "").upper())
+        except ValueError:
+            mode = SearchMode.HYBRID
+        where, person = parameters.get("in") or CATALOG, parameters.get("as") or None
+        return cls(parameters.get("q", ""), where, mode, person)
+
+    def address(self) -> dict[str, str]:
+        """Return the parameters of the address that asks this again; what is as usual is left out."""
+        wanted = {
+            "q": self.text,
+            "in": "" if self.where == CATALOG else self.where,
+            "by": "" if self.mode is SearchMode.HYBRID else self.mode.value.lower(),
+            "as": self.person or "",
+        }
+        return {name: value for name, value in wanted.items() if value}
 
 
-def search(question: Question) -> Answer:
-    """Ask the service."""
+def search(question: Question, *, size: int) -> Answer:
+    """Ask the service for at most `size` documents, or chunks in a collection."""
     if question.where == CATALOG:
         return api.client().search.search_document_catalog(
-            search_query=question.text, max_results=RESULTS, mode=question.mode, user_email=question.person
+            search_query=question.text, max_results=size, mode=question.mode, user_email=question.person
         )
     return api.client().search.search_document_collection(
         document_collection_id=UUID(question.where),
         search_query=question.text,
-        max_chunks=RESULTS,
+        max_chunks=size,
         mode=question.mode,
         user_email=question.person,
     )

@@ -1,12 +1,29 @@
 """Errors in words: what went wrong, what to do, and the request id to quote."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
 
 import streamlit as st
 
 import carrel
 from app.settings import settings
+from app.ui.notices import show_problem
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An error as a person reads it; kept where it is shown later than it happened."""
+
+    message: str
+    notes: tuple[str, ...] = ()
+
+    def show(self) -> None:
+        """Show it here."""
+        show_problem(self.message, *self.notes)
 
 
 @contextmanager
@@ -14,20 +31,38 @@ def explained() -> Generator[None]:
     """Show an error of the service or of the way to it in place of what failed, and end the page's run there."""
     try:
         yield
-    except carrel.AuthenticationError:
-        st.error("The service doesn't accept the workbench's API key. Set CARREL_API_KEY to a valid one and restart.")
-    except carrel.APIConnectionError:
-        st.error(
-            f"The service at {settings().base_url} doesn't answer. Start it with `make up`, then reload this page."
-        )
-    except carrel.APIError as error:
-        reference = f"\n\nRequest id: `{error.request_id}`" if error.request_id else ""
-        st.error(f"{escaped(error.message)}{reference}")
+    except carrel.CarrelError as error:
+        problem_of(error).show()
     else:
         return
     st.stop()
 
 
-def escaped(text: str) -> str:
-    """Return text that Streamlit's Markdown shows as it is, whatever it holds."""
-    return "".join(f"\\{char}" if char in r"\`*_{}[]()<>#+-.!|$:~&" else char for char in text)
+def explain(work: Callable[[], T]) -> T:
+    """Return what `work` returns, or end as `explained` does."""
+    try:
+        return work()
+    except carrel.CarrelError as error:
+        problem_of(error).show()
+        st.stop()
+
+
+def problem_of(error: carrel.CarrelError) -> Problem:
+    """Put an error into words."""
+    match error:
+        case carrel.ConfigurationError():
+            return Problem("The workbench has no API key. Set CARREL_API_KEY and start it again.")
+        case carrel.AuthenticationError():
+            message = "The service doesn't accept the workbench's API key."
+            return Problem(message, ("Set CARREL_API_KEY to a valid one and start the workbench again.",))
+        case carrel.APITimeoutError():
+            return Problem("The service takes too long to answer.", ("Try again in a moment.",))
+        case carrel.APIConnectionError():
+            message = f"The service at {settings().base_url} doesn't answer."
+            return Problem(message, ("Start it with: make up. Then reload this page.",))
+        case carrel.APIError():
+            wrong = tuple(f"{detail.field}: {detail.message}" for detail in error.details)
+            request = (f"Request id: {error.request_id}",) if error.request_id else ()
+            return Problem(error.message, (*wrong, *request))
+        case _:
+            return Problem(str(error))

@@ -1,15 +1,14 @@
-"""Passages as HTML: everything escaped, what matched marked."""
+"""Text that others wrote, as HTML: everything escaped, what matched marked.
+
+Nothing of theirs goes through Markdown: Streamlit turns addresses, `:material/…:` and arrows into links and symbols
+after backslashes are resolved, so that no escaping holds there.
+"""
 
 import html
 import re
 from collections.abc import Iterable
 
 from carrel.wire.search import TextSpan
-
-STYLE = """<style>
-.passage { line-height: 1.5; }
-.passage mark { background: #fde68a; color: inherit; padding: 0 .1em; border-radius: .15em; }
-</style>"""
 
 
 def marked(text: str, spans: Iterable[TextSpan]) -> str:
@@ -20,17 +19,25 @@ def marked(text: str, spans: Iterable[TextSpan]) -> str:
         parts += [html.escape(text[position : span.start]), f"<mark>{html.escape(text[span.start : span.end])}</mark>"]
         position = span.end
     parts.append(html.escape(text[position:]))
-    return _paragraphs("".join(parts))
+    return paragraph("".join(parts))
 
 
 def marked_terms(text: str, terms: Iterable[str]) -> str:
     """Return `text` as HTML with every word that begins like one of the search's terms inside `<mark>`."""
-    stems = "|".join(re.escape(term) for term in terms)
+    stems = "|".join(re.escape(term) for term in terms if term.strip())
     if not stems:
-        return _paragraphs(html.escape(text))
+        return marked(text, ())
     found = re.finditer(rf"\b(?:{stems})\w*", text, re.IGNORECASE)
     return marked(text, [TextSpan(start=match.start(), end=match.end()) for match in found])
 
 
-def _paragraphs(escaped: str) -> str:
-    return f'<div class="passage">{escaped.strip().replace(chr(10), "<br>")}</div>'
+def linked(text: str, url: str | None) -> str:
+    """Return `text` as HTML, leading to `url` in a window of its own where that is a web address."""
+    if url is None or not url.lower().startswith(("https://", "http://")):
+        return html.escape(text)
+    return f'<a href="{html.escape(url)}" target="_blank" rel="noopener noreferrer">{html.escape(text)}</a>'
+
+
+def paragraph(escaped: str) -> str:
+    """Return escaped text as a paragraph that keeps its lines."""
+    return f'<p class="carrel-passage">{escaped.strip().replace(chr(10), "<br>")}</p>'

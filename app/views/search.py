@@ -1,149 +1,146 @@
 """Search the catalog or a collection, as yourself or as anybody, and say whether it helped."""
 
-from uuid import UUID
+from collections.abc import Mapping
 
 import streamlit as st
 
 from app import api
-from app.questions import CATALOG, Answer, Question, search
-from app.ui.errors import escaped, explained
-from app.ui.passages import STYLE, marked, marked_terms
-from carrel.wire.search import (
-    CatalogSearchResult,
-    CollectionSearchResult,
-    SearchDocumentCollectionResponse,
-    SearchFeedback,
-    SearchMode,
-)
+from app.questions import CATALOG, SIZES, Answer, Question, search
+from app.ui.details import show_details
+from app.ui.errors import explain, explained
+from app.ui.feedback import About, offer_feedback, show_failure
+from app.ui.notices import show_warning
+from app.ui.results import show_result
+from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchMode
 
-MODES = {"Words and meaning": SearchMode.HYBRID, "Words": SearchMode.LEXICAL, "Meaning": SearchMode.SEMANTIC}
+MODES = {
+    SearchMode.HYBRID: "Words and meaning",
+    SearchMode.LEXICAL: "Words",
+    SearchMode.SEMANTIC: "Meaning",
+}
+ADMIN = ""
 
 
 def ask() -> Question | None:
-    """Show the form, filled from the page's address, and return the question once there is one."""
-    wanted = st.query_params
+    """Show the form, filled from the page's address, and return the question once there is one that can be asked."""
     with explained():
         places = {CATALOG: "The whole catalog", **dict(api.collections())}
-        names = dict(api.people())
-    where = wanted.get("in", CATALOG)
+        names = {ADMIN: "The admin (you)", **dict(api.people())}
+    follow_address(places, names)
     with st.form("question", border=False):
-        words, go = st.columns([7, 1])
-        text = words.text_input(
-            "Search", value=wanted.get("q", ""), placeholder="What are you looking for?", label_visibility="collapsed"
-        )
-        left, middle, right = st.columns([3, 4, 3])
-        place = left.selectbox(
-            "In",
-            list(places),
-            index=list(places).index(where) if where in places else 0,
-            format_func=lambda key: places[key],
-        )
-        mode = middle.segmented_control("By", list(MODES), default=next(iter(MODES)), required=True)
-        person = right.selectbox(
-            "As",
-            [None, *names],
-            format_func=lambda email: names[email] if email else "The admin (you)",
-            help="See exactly what this person would find.",
-        )
-        go.form_submit_button("Search", type="primary", width="stretch")
-    if not text.strip():
-        return None
-    st.query_params.update({"q": text, "in": place})
-    return Question(text=text.strip(), where=place, mode=MODES[mode], person=person)
+        show_fields(places, names)
+    question = Question.from_address(st.query_params)
+    if question.where not in places:
+        show_warning("The address names a collection that isn't there.", "Choose where to search, and search again.")
+    elif question.person is not None and question.person not in names:
+        show_warning("The address names a person who isn't there.", "Choose whom to search as, and search again.")
+    elif question.text.strip():
+        return question
+    return None
 
 
-def answer(question: Question) -> Answer:
-    """Return the question's answer, kept for the session until another question is asked."""
-    kept = st.session_state.get("answer")
+def show_fields(places: Mapping[str, str], names: Mapping[str, str]) -> None:
+    """Show the form's fields, whose values are in the session."""
+    words, go = st.columns([5, 1])
+    words.text_input("Search", key="words", placeholder="What are you looking for?", label_visibility="collapsed")
+    go.form_submit_button("Search", type="primary", width="stretch", on_click=submit)
+    left, middle, right = st.columns([3, 5, 3])
+    left.selectbox("In", list(places), key="place", format_func=lambda key: places[key])
+    middle.segmented_control("By", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
+    right.selectbox(
+        "As",
+        list(names),
+        key="person",
+        format_func=lambda email: names[email],
+        help="See exactly what this person would find.",
+    )
+
+
+def follow_address(places: Mapping[str, str], names: Mapping[str, str]) -> None:
+    """Fill the form from the page's address when that is new: opened, or gone back to."""
+    address = st.query_params.to_dict()
+    state = st.session_state
+    if state.get("address") != address or "words" not in state:
+        wanted = Question.from_address(address)
+        state["words"] = wanted.text
+        state["place"] = wanted.where if wanted.where in places else CATALOG
+        state["mode"] = wanted.mode
+        state["person"] = wanted.person if wanted.person in names else ADMIN
+        state["address"] = address
+    elif state["place"] not in places or state["person"] not in names:
+        state["place"] = state["place"] if state["place"] in places else CATALOG
+        state["person"] = state["person"] if state["person"] in names else ADMIN
+
+
+def submit() -> None:
+    """Make the form the page's address, and ask anew even what was asked before: access may have changed."""
+    state = st.session_state
+    question = Question(state["words"].strip(), state["place"], state["mode"], state["person"] or None)
+    st.query_params.from_dict(question.address())
+    state["address"] = question.address()
+    state.pop("answer", None)
+
+
+def answer(question: Question) -> tuple[Answer, int]:
+    """Return the question's answer and the size asked for; kept for the session until another is asked."""
+    kept: tuple[Question, Answer, int] | None = st.session_state.get("answer")
     if kept is None or kept[0] != question:
-        with st.spinner("Searching …"), explained():
-            kept = (question, search(question))
-        st.session_state["answer"] = kept
-    return kept[1]
+        kept = ask_service(question, SIZES[0])
+    elif st.session_state.pop("more", False):
+        kept = ask_service(question, next((size for size in SIZES if size > kept[2]), SIZES[-1]))
+    st.session_state["answer"] = kept
+    return kept[1], kept[2]
 
 
-def show_catalog_result(result: CatalogSearchResult) -> None:
-    """Show a document with the passage that answers best."""
-    heading(result.document_name, result.document_external_url, result.score)
-    st.html(marked(result.snippet.text, result.snippet.matches))
-    st.caption(escaped(f"{result.document_external_id} · changed {result.updated_at:%d %B %Y}"))
+def ask_service(question: Question, size: int) -> tuple[Question, Answer, int]:
+    """Ask, with a sign that it goes on; an error ends the page's run."""
+    with st.spinner("Searching …"):
+        return question, explain(lambda: search(question, size=size)), size
 
 
-def show_collection_result(result: CollectionSearchResult, terms: list[str]) -> None:
-    """Show a document with its chunks, best first."""
-    heading(result.document_name, result.document_url, result.chunks[0].score)
-    for chunk in result.chunks:
-        st.html(marked_terms(chunk.text, terms))
-    facts = " · ".join(f"{key}: {value}" for key, value in result.document_metadata.items())
-    st.caption(escaped(f"{result.document_external_id} · {facts}" if facts else result.document_external_id))
-
-
-def heading(name: str, url: str | None, score: float) -> None:
-    """Show a result's name, which opens its source where it has one, and how well it fits."""
-    left, right = st.columns([5, 1], vertical_alignment="center")
-    left.markdown(f"**[{escaped(name)}](<{url}>)**" if url and web_address(url) else f"**{escaped(name)}**")
-    right.progress(min(max(score, 0.0), 1.0), text=f"{score:.0%}")
-
-
-def web_address(url: str) -> bool:
-    """Tell whether a link may be offered: a web address without characters that could end it early."""
-    return url.lower().startswith(("https://", "http://")) and not set(url) & set('<>"` \n')
-
-
-def feedback(search_id: UUID, document_id: UUID, person: str | None) -> None:
-    """Offer thumbs and a comment for one result; each is sent once and kept on the audit log."""
-    key = f"{search_id}-{document_id}"
-    thumbs, note = st.columns([1, 6], vertical_alignment="center")
-    choice = thumbs.feedback("thumbs", key=f"thumb-{key}")
-    if choice is None:
-        return
-    kind = SearchFeedback.THUMBS_UP if choice else SearchFeedback.THUMBS_DOWN
-    if st.session_state.get(f"sent-{key}") != choice:
-        send(search_id, document_id, kind, person=person)
-        st.session_state[f"sent-{key}"] = choice
-    with note.popover("Thank you. Say why?"):
-        comment = st.text_area("Comment", key=f"comment-{key}", max_chars=2000, placeholder="What was missing?")
-        if st.button("Send the comment", key=f"send-{key}", disabled=not comment.strip()):
-            send(search_id, document_id, kind, person=person, comments=comment.strip())
-            st.toast("Your comment is on the audit log.")
-
-
-def send(
-    search_id: UUID, document_id: UUID, kind: SearchFeedback, *, person: str | None, comments: str | None = None
-) -> None:
-    """Put feedback on the audit log."""
-    with explained():
-        api.client().search.submit_search_feedback(
-            search_id=search_id, document_id=document_id, feedback=kind, comments=comments, user_email=person
-        )
+def show(found: Answer, result: CatalogSearchResult | CollectionSearchResult, person: str | None) -> None:
+    """Show a result with what can be done with it."""
+    about = About(found.search_id, result.document_id, person)
+    with st.container(border=True):
+        show_result(found, result)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            offer_feedback(about)
+            if st.button("Details", key=about.key("details"), type="tertiary", icon=":material/info:"):
+                show_details(result.document_id, person)
+        show_failure(about)
 
 
 def nothing_found(question: Question) -> None:
     """Say that there is nothing, and what could be tried."""
     person = "this person" if question.person else "you"
-    st.info(
-        f"Nothing that {person} may read answers this. Try other words, search by meaning, or search the whole catalog."
-    )
+    tries = ["other words"]
+    if question.mode is SearchMode.LEXICAL:
+        tries.append("words and meaning together")
+    if question.where != CATALOG:
+        tries.append("the whole catalog")
+    st.info(f"Nothing that {person} may read answers this. Try {' or '.join(tries)}.")
+
+
+def offer_more(found: Answer, size: int) -> None:
+    """Offer more results where there may be some."""
+    shown = sum(1 if isinstance(result, CatalogSearchResult) else len(result.chunks) for result in found.results)
+    if shown >= size and size < SIZES[-1]:
+        st.button("Show more", on_click=lambda: st.session_state.update(more=True))
 
 
 def page() -> None:
     """Draw the page."""
     st.title("Search")
-    st.html(STYLE)
     question = ask()
     if question is None:
         st.caption("Ask in your own words, or name a thing: *how rough may the sea be*, *refund*, *D-2219*.")
         return
-    found = answer(question)
+    found, size = answer(question)
     if not found.results:
         nothing_found(question)
     for result in found.results:
-        with st.container(border=True):
-            if isinstance(result, CatalogSearchResult):
-                show_catalog_result(result)
-            elif isinstance(found, SearchDocumentCollectionResponse):
-                show_collection_result(result, found.search_terms_used)
-            feedback(found.search_id, result.document_id, question.person)
+        show(found, result, question.person)
+    offer_more(found, size)
 
 
 page()

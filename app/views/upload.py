@@ -1,24 +1,32 @@
 """Load documents: choose them, say who may read them, start the flow, and watch it."""
 
-import hashlib
-from collections.abc import Sequence
-from pathlib import Path, PurePath
+from dataclasses import dataclass
 from uuid import UUID
 
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
-from app import api
+from app import api, staging
 from app.settings import settings
-from app.ui.errors import escaped, explained
+from app.ui.errors import explained
+from app.ui.notices import show_problem, show_warning
+from app.ui.runs import show_run
 from flows.operations.options import UploadOptions
-from flows.operations.summary import Summary
 from flows.runs import Runs, RunsError, RunStatus
 
+DROPPED, NAMED = "Files from this computer", "A folder or manifest on the server"
 EVERYBODY = "Everybody in the organization"
 CHOSEN = "People and groups I choose"
 NOBODY = "Nobody but me"
 REFRESH_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a person wants loaded: dropped files, or a place that the machine of the flows can read."""
+
+    files: tuple[UploadedFile, ...] = ()
+    place: str = ""
 
 
 @st.cache_resource(show_spinner=False)
@@ -27,48 +35,52 @@ def runs() -> Runs:
     return Runs(settings().prefect_api_url)
 
 
-def choose_source() -> str | None:
-    """Let a person drop files here or name a folder; return what the flow is to read."""
-    dropped, named = st.tabs(["Files from this computer", "A folder or manifest on the server"])
-    files = dropped.file_uploader(
-        "Files",
-        accept_multiple_files=True,
-        label_visibility="collapsed",
-        key=f"files-{st.session_state.get('batch', 0)}",
+def batch() -> int:
+    """Return the number of uploads started in this session; fields named by it are empty again after a start."""
+    return int(st.session_state.get("batch", 0))
+
+
+def choose_source() -> Source | None:
+    """Let a person drop files here or name a folder; None while there is nothing to start with."""
+    kind = st.segmented_control(
+        "From", [DROPPED, NAMED], key="source", default=DROPPED, required=True, label_visibility="collapsed"
     )
-    place = named.text_input(
-        "Folder, glob or manifest",
-        placeholder="/srv/handbook, /srv/reports/**/*.pdf, /srv/manifest.csv",
-        help="A path as the machine that runs the flows sees it.",
-    )
-    if files:
-        return str(stage(files))
-    return place.strip() or None
+    if kind == NAMED:
+        place = st.text_input(
+            "Folder, glob or manifest",
+            key=f"place-{batch()}",
+            placeholder="/srv/handbook, /srv/reports/**/*.pdf, /srv/manifest.csv",
+            help="A path as the machine that runs the flows sees it. A manifest is a .csv or .jsonl file.",
+        )
+        return Source(place=place.strip()) if place.strip() else None
+    files = st.file_uploader("Files", accept_multiple_files=True, label_visibility="collapsed", key=f"files-{batch()}")
+    return Source(files=tuple(files)) if files and names_are_good(files) else None
 
 
-def stage(files: Sequence[UploadedFile]) -> Path:
-    """Write dropped files where the flow can read them, once; return their folder, named by what is in it.
-
-    The folder's name depends on the contents alone, so the same drop is the same source however often a page is drawn.
-    """
-    identities = sorted(f"{file.name}\0{hashlib.sha256(file.getbuffer()).hexdigest()}" for file in files)
-    folder = settings().uploads_dir / hashlib.sha256("\0".join(identities).encode()).hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in files:
-        target = folder / (PurePath(file.name).name or "unnamed")
-        if not target.exists():
-            target.write_bytes(file.getbuffer())
-    return folder
+def names_are_good(files: list[UploadedFile]) -> bool:
+    """Refuse files that would overwrite each other, and say under which name a file with an odd one is kept."""
+    if repeated := staging.repeated_names(file.name for file in files):
+        show_problem(
+            f"Several files are called {', '.join(repeated)}.",
+            "A document is known by its file's name: rename them, or leave all but one out.",
+        )
+        return False
+    renamed = [(file.name, plain) for file in files if (plain := staging.plain_name(file.name)) != file.name]
+    if renamed:
+        show_warning(
+            "Some names can't be kept as they are.", *(f"{name[:200]} becomes {plain}" for name, plain in renamed)
+        )
+    return True
 
 
 def choose_options() -> UploadOptions | None:
     """Ask where the documents go and who may read them; None while the answer is incomplete."""
     with explained():
-        collections = dict(api.collections())
+        collections = {"": "No", **dict(api.collections())}
         people, groups = dict(api.people()), dict(api.groups())
     left, right = st.columns(2)
     collection = left.selectbox(
-        "Also add them to a collection", [None, *collections], format_func=lambda key: collections[key] if key else "No"
+        "Also add them to a collection", list(collections), format_func=lambda key: collections[key]
     )
     readers = right.radio("Who may read them", [EVERYBODY, CHOSEN, NOBODY], index=2)
     users: list[str] = []
@@ -80,23 +92,49 @@ def choose_options() -> UploadOptions | None:
             right.caption("Choose at least one person or group.")
             return None
     return UploadOptions(
-        collection=collection,
+        collection=collection or None,
         allowed_users=users,
         allowed_groups=teams,
         internal_public=readers == EVERYBODY,
     )
 
 
-def start(source: str, options: UploadOptions) -> None:
-    """Start the flow and show this run from now on."""
+def start(source: Source, options: UploadOptions) -> None:
+    """Start the flow and show this run from now on.
+
+    Nothing here lets a second click in between before the fields are empty, so that it has nothing to start.
+    """
+    st.session_state.pop("problem", None)
     try:
-        run = runs().start_upload(source, options)
-    except RunsError as error:
-        st.error(escaped(str(error)))
+        run = start_dropped(source, options) if source.files else runs().start_upload(source.place, options)
+    except (RunsError, staging.StagingError) as error:
+        st.session_state["problem"] = str(error)
         return
-    st.query_params["run"] = str(run)
-    st.session_state["batch"] = st.session_state.get("batch", 0) + 1
+    st.session_state["batch"] = batch() + 1
+    st.session_state["started"] = str(run)
     st.rerun()
+
+
+def start_dropped(source: Source, options: UploadOptions) -> UUID:
+    """Put dropped files where the flow reads them, and start it; a name that begins with a dot was chosen as well."""
+    uploads = settings().uploads_dir
+    staging.sweep(uploads, has_ended)
+    folder = staging.stage(source.files, uploads)
+    try:
+        run = runs().start_upload(str(folder), options.model_copy(update={"hidden": True}))
+    except RunsError:
+        staging.remove(folder)
+        raise
+    staging.hand_over(folder, run)
+    return run
+
+
+def has_ended(run: UUID) -> bool:
+    """Tell whether a run has ended, as far as anybody knows."""
+    try:
+        return runs().run_status(run).finished
+    except RunsError:
+        return False
 
 
 @st.fragment(run_every=REFRESH_SECONDS)
@@ -105,88 +143,75 @@ def watch(run: UUID) -> None:
     try:
         status = runs().run_status(run)
     except RunsError as error:
-        st.warning(escaped(str(error)))
+        show_warning("Where this upload is can't be told now.", str(error))
         return
-    show_run(status)
     if status.finished:
-        st.session_state["ended"] = str(run)
         st.rerun()
+    show_run(status)
 
 
-def show_run(status: RunStatus) -> None:
-    """Show a run's phase, its counts, and what could not be loaded."""
-    counts = status.counts
-    st.progress(min(status.progress, 100.0) / 100, text=phase_in_words(status))
-    for column, (label, number) in zip(st.columns(5), numbers(counts), strict=True):
-        column.metric(label, number)
-    if status.plan:
-        with st.expander("The plan"):
-            st.markdown(status.plan)
-    if status.failures:
-        st.subheader("Not loaded")
-        st.dataframe(status.failures, hide_index=True)  # pyright: ignore[reportUnknownMemberType] - Streamlit's type
+def show_named_run() -> None:
+    """Show the run that the page's address names, if it names one."""
+    if "started" in st.session_state:
+        st.query_params["run"] = st.session_state.pop("started")
+    if "run" in st.query_params:
+        show_run_of(st.query_params["run"])
+        st.divider()
 
 
-def numbers(counts: Summary) -> list[tuple[str, int]]:
-    """Return a run's counts under the words people know them by."""
-    return [
-        ("Created", counts.created),
-        ("Updated", counts.updated),
-        ("Unchanged", counts.unchanged),
-        ("Waiting", counts.waiting),
-        ("In quarantine", counts.quarantined),
-    ]
-
-
-def phase_in_words(status: RunStatus) -> str:
-    """Say in a line where a run is."""
-    if status.state in {"SCHEDULED", "PENDING"}:
-        return "Waiting for the flow to start …"
-    if status.state in {"FAILED", "CRASHED", "CANCELLED"}:
-        return escaped(f"Ended early: {status.message} Start it again: it goes on where it was.")
-    if status.finished:
-        return f"Done in {status.seconds:.0f} s"
-    words = {"scanning": "Reading the source", "sending": "Uploading", "indexing": "Making them searchable"}
-    return f"{words.get(status.phase, status.phase)} … {status.documents_per_second:.1f} documents a second"
-
-
-def shown_run() -> UUID | None:
-    """Return the run that the page's address names."""
+def show_run_of(name: str) -> None:
+    """Show how a run ended, or watch it while it goes on."""
     try:
-        return UUID(st.query_params["run"]) if "run" in st.query_params else None
+        status = runs().run_status(UUID(name))
     except ValueError:
-        return None
+        unknown_run()
+        return
+    except RunsError as error:
+        if is_unknown(error):
+            unknown_run()
+        else:
+            watch(UUID(name))
+        return
+    if status.finished:
+        show_ended(status)
+    else:
+        watch(status.flow_run_id)
+
+
+def show_ended(status: RunStatus) -> None:
+    """Show how a run ended, and let the files go that it has read."""
+    staging.sweep(settings().uploads_dir, lambda run: run == status.flow_run_id)
+    show_run(status)
+
+
+def unknown_run() -> None:
+    """Say that the address names nothing."""
+    show_warning("The address names no upload.", "Start one here, or open the address of one again.")
+
+
+def is_unknown(error: RunsError) -> bool:
+    """Tell whether Prefect answered that it has no such run; flows.runs gives the status in its message only."""
+    return "answered 404" in str(error)
 
 
 def page() -> None:
     """Draw the page."""
     st.title("Upload")
-    run = shown_run()
-    if run is not None:
-        if st.session_state.get("ended") == str(run):
-            show_ended(run)
-        else:
-            watch(run)
-        st.divider()
+    show_named_run()
     source = choose_source()
     options = choose_options()
     ready = source is not None and options is not None
-    if st.button("Start the upload", type="primary", disabled=not ready) and source is not None and options is not None:
+    pressed = st.button("Start the upload", type="primary", disabled=not ready)
+    if pressed and source is not None and options is not None:
         start(source, options)
+    if problem := st.session_state.get("problem"):
+        show_problem("The upload did not start.", problem)
     if source is None:
         st.caption(
             "PDF, Word, PowerPoint, Excel, CSV, HTML, Markdown, text, JSON and mail. What is already loaded and "
             "unchanged is not sent again; a file with the name of one loaded before becomes its next version; "
             "what can't be read is listed with its reason and stops nothing."
         )
-
-
-def show_ended(run: UUID) -> None:
-    """Show how a run ended."""
-    try:
-        show_run(runs().run_status(run))
-    except RunsError as error:
-        st.warning(escaped(str(error)))
 
 
 page()

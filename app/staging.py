@@ -1,0 +1,114 @@
+"""Files dropped on the upload page, on their way to the flow: each start has a folder of its own until its run ended.
+
+uploads_dir/<id>/      the files under their own names
+uploads_dir/<id>.run   the id of the run that reads them, written once it has been started
+"""
+
+import contextlib
+import re
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+from uuid import UUID, uuid4
+
+NAME_BYTES = 255
+"""The longest name that the usual file systems take."""
+ABANDONED_SECONDS = 7 * 24 * 3600
+"""After so long a folder goes even if nobody can tell how its run ended."""
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
+
+
+class StagingError(Exception):
+    """The files can't be taken; the message says why and what to do."""
+
+
+class DroppedFile(Protocol):
+    """What staging needs of an uploaded file."""
+
+    @property
+    def name(self) -> str:
+        """The name the browser gave."""
+        ...
+
+    def getbuffer(self) -> memoryview:
+        """Return the contents."""
+        ...
+
+
+def plain_name(name: str) -> str:
+    """Return a browser's name for a file as a name in a folder: its last part, printable, at most 255 bytes.
+
+    The suffix is kept where a name is cut, since it tells what the file is.
+    """
+    last = _CONTROLS.sub("", re.split(r"[/\\]", name)[-1]).strip()
+    if not last.strip("."):
+        return "unnamed"
+    stem, dot, suffix = last.rpartition(".")
+    ending = (dot + suffix).encode()
+    if not stem or len(ending) > 32:
+        return last.encode()[:NAME_BYTES].decode(errors="ignore")
+    return stem.encode()[: NAME_BYTES - len(ending)].decode(errors="ignore") + ending.decode()
+
+
+def repeated_names(names: Iterable[str]) -> list[str]:
+    """Return the names that several files would have; on some file systems upper and lower case are the same."""
+    counts = Counter(plain_name(name).casefold() for name in names)
+    return sorted(name for name, count in counts.items() if count > 1)
+
+
+def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
+    """Write files where the flow can read them; return their folder. Raises StagingError, leaving nothing behind."""
+    if repeated := repeated_names(file.name for file in files):
+        msg = f"Several files are called {', '.join(repeated)}. Rename them, or leave all but one out."
+        raise StagingError(msg)
+    folder = uploads / uuid4().hex
+    try:
+        uploads.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700)
+        for file in files:
+            with (folder / plain_name(file.name)).open("xb") as target:
+                target.write(file.getbuffer())
+    except OSError as exc:
+        remove(folder)
+        msg = f"The files can't be kept in {uploads}: {exc.strerror or exc}."
+        raise StagingError(msg) from exc
+    return folder
+
+
+def hand_over(folder: Path, run: UUID) -> None:
+    """Note which run reads a folder."""
+    _note(folder).write_text(str(run))
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder and its note, as far as they are there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        _note(folder).unlink()
+
+
+def sweep(uploads: Path, has_ended: Callable[[UUID], bool]) -> None:
+    """Remove the folders whose run has ended, and those that were forgotten."""
+    for folder in uploads.glob("*/"):
+        run = _run_of(folder)
+        try:
+            age = time.time() - folder.stat().st_mtime
+        except FileNotFoundError:  # another session sweeps too
+            continue
+        if age > ABANDONED_SECONDS or (run is not None and has_ended(run)):
+            remove(folder)
+
+
+def _note(folder: Path) -> Path:
+    return folder.with_suffix(".run")
+
+
+def _run_of(folder: Path) -> UUID | None:
+    try:
+        return UUID(_note(folder).read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,23 @@
+"""The few rules of style beside Streamlit's theme; they hold in its light and its dark form."""
+
+STYLE = """<style>
+.carrel-result header { display: flex; gap: 1rem; align-items: center; justify-content: space-between; }
+.carrel-result h3 { font-size: 1.05rem; font-weight: 600; padding: 0; margin: 0; overflow-wrap: anywhere; }
+.carrel-score { flex: none; width: 6rem; height: .4rem; border-radius: .2rem; overflow: hidden;
+  background: color-mix(in srgb, currentColor 14%, transparent); }
+.carrel-score span { display: block; height: 100%; background: #2f8594; }
+.carrel-passage { line-height: 1.5; margin: .5rem 0; overflow-wrap: anywhere; }
+.carrel-passage + .carrel-passage { border-top: 1px dashed color-mix(in srgb, currentColor 25%, transparent);
+  padding-top: .5rem; }
+.carrel-passage mark { background: #fde68a; color: #1c1917; padding: 0 .1em; border-radius: .15em; }
+.carrel-facts { font-size: .875rem; opacity: .75; margin: 0; overflow-wrap: anywhere; }
+.carrel-notice { border-left: .25rem solid; border-radius: .25rem; padding: .75rem 1rem; overflow-wrap: anywhere; }
+.carrel-notice p { margin: 0; }
+.carrel-notice p + p { margin-top: .4rem; font-size: .875rem; opacity: .8; }
+.carrel-problem { border-color: #d92d20; background: color-mix(in srgb, #d92d20 12%, transparent); }
+.carrel-warning { border-color: #dc8a04; background: color-mix(in srgb, #dc8a04 14%, transparent); }
+.carrel-table { width: 100%; border-collapse: collapse; font-size: .9rem; }
+.carrel-table th, .carrel-table td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border: 0;
+  border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); overflow-wrap: anywhere; }
+.carrel-table th { font-weight: 600; opacity: .75; white-space: nowrap; }
+</style>"""

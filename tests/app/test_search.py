@@ -1,0 +1,341 @@
+"""The search page in all its states, on the real service."""
+
+import html
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.ui.passages import linked
+from carrel import Carrel
+from carrel.wire.search import SearchMode
+from tests.app.conftest import Open, draw, html_of, markdown_of
+from tests.harness.services import RunningService
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '<img src=x onerror="alert(1)">',
+    "**bold** [here](https://evil.example)",
+    "https://evil.example/x",
+    ":material/home: -> :red[x]",
+    "a\n===\n\n    code",
+    '"><iframe src="https://evil.example">',
+)
+
+
+@pytest.fixture
+def client(service: RunningService) -> Any:
+    """The admin's client."""
+    with Carrel(service.api_key, service.base_url) as client:
+        yield client
+
+
+def load(client: Carrel, name: str, text: str, **options: Any) -> str:
+    """Put a document into the catalog; return its id."""
+    identifier = options.pop("identifier", name)
+    uploaded = client.catalog.upload_file(
+        text.encode(),
+        document_external_id=identifier,
+        document_name=name,
+        file_name="note.md",
+        await_vector_store_sync=True,
+        **options,
+    )
+    return str(uploaded.document_id)
+
+
+def ask(page: AppTest, words: str) -> AppTest:
+    """Fill in the form and send it."""
+    page.text_input(key="words").set_value(words)
+    return page.button[0].click().run()
+
+
+def searches(service: RunningService) -> int:
+    """How many searches the service has answered."""
+    with service.owner_connection() as connection:
+        row = connection.execute("SELECT count(*) FROM searches").fetchone()
+    return int(row[0]) if row else 0
+
+
+def feedbacks(client: Carrel) -> list[Any]:
+    """The audit log's entries of feedback, oldest first."""
+    return sorted(client.admin.audit_log.query(action="search.feedback"), key=lambda entry: entry.at)
+
+
+def test_before_a_question_nothing_is_asked(open_page: Open, service: RunningService) -> None:
+    """The page invites, and has not searched; a question of blanks is none."""
+    page = open_page("search")
+    assert not page.exception
+    assert "Ask in your own words" in page.caption[0].value
+    ask(page, "   ")
+    assert "Ask in your own words" in page.caption[0].value
+    assert searches(service) == 0
+
+
+def test_results_are_marked_and_the_address_tells_the_question(open_page: Open, client: Carrel) -> None:
+    """What matched is marked, and the address holds the words, mode and person to ask the same again."""
+    load(client, "Livestock", "Sheep travel on deck, at most 120.", internal_public=True)
+    client.admin.users.upsert([{"email": "jonas@example.test", "name": "Jonas"}])
+    page = open_page("search")
+    page.selectbox(key="person").select("jonas@example.test")
+    page.get_by_key("mode").set_value(SearchMode.LEXICAL)
+    ask(page, "sheep")
+    assert "<mark>Sheep</mark>" in html_of(page)
+    address = {name: str(value) for name, value in page.query_params.items()}
+    assert address == {"q": "sheep", "by": "lexical", "as": "jonas@example.test"}
+    again = draw("search", **address)
+    assert html_of(again) == html_of(page)
+    assert again.selectbox(key="person").value == "jonas@example.test"
+
+
+def test_an_address_asks_and_is_asked_once(open_page: Open, client: Carrel, service: RunningService) -> None:
+    """A deep link searches when opened; drawing the page again asks nothing, sending the form asks anew."""
+    load(client, "Livestock", "Sheep travel on deck.")
+    page = open_page("search", q="sheep", **{"in": "catalog"})
+    assert "<mark>Sheep</mark>" in html_of(page)
+    page.run()
+    assert searches(service) == 1
+    page.button[0].click().run()
+    assert searches(service) == 2
+
+
+def test_going_back_fills_the_form_again(open_page: Open, client: Carrel) -> None:
+    """Another address in the same session (the browser's back) is another question, in the form too."""
+    load(client, "Livestock", "Sheep travel on deck.")
+    load(client, "Kitchen", "Soup is served at noon.")
+    page = open_page("search", q="sheep", by="lexical")
+    page.query_params["q"] = "soup"
+    page.run()
+    assert page.text_input(key="words").value == "soup"
+    assert "<mark>Soup</mark>" in html_of(page)
+    assert "Sheep" not in html_of(page)
+
+
+def test_nothing_found_says_so(open_page: Open) -> None:
+    """An empty answer tells whose it is and what to try."""
+    page = open_page("search", q="sheep", by="lexical")
+    assert "Nothing that you may read answers this. Try other words or words and meaning" in page.info[0].value
+
+
+def test_many_results_come_in_three_sizes(open_page: Open, client: Carrel) -> None:
+    """Ten results are shown first, and thirty when more are asked for; drawing again keeps them."""
+    for number in range(34):
+        load(client, f"Note {number}", f"Ferry number {number} leaves the pier.")
+    page = open_page("search", q="ferry")
+    assert html_of(page).count("<article") == 10
+    more(page).click().run()
+    assert html_of(page).count("<article") == 30
+    page.run()
+    assert html_of(page).count("<article") == 30
+    more(page).click().run()
+    assert html_of(page).count("<article") == 34
+    assert more(page) is None
+
+
+def more(page: AppTest) -> Any:
+    """The button that asks for more results."""
+    return next((button for button in page.button if button.label == "Show more"), None)
+
+
+def test_a_collection_is_searched_by_its_chunks(open_page: Open, client: Carrel) -> None:
+    """In a collection the chunks are shown with the search's terms marked, and the document's metadata."""
+    collection = new_collection(client, "Handbook")
+    document = load(client, "Livestock", "Sheep travel on deck.\n\nOther animals stay ashore.")
+    client.document_collections.add_document_to_collection(
+        document_id=document, document_collection_id=collection, custom_metadata={"team": "deck"}
+    )
+    page = open_page("search", q="sheep", **{"in": collection})
+    assert page.selectbox(key="place").value == collection
+    assert "<mark>Sheep</mark> travel on deck." in html_of(page)
+    assert "team: deck" in html_of(page)
+
+
+def test_a_person_finds_only_what_that_person_may_read(open_page: Open, client: Carrel) -> None:
+    """Acting as somebody shows neither others' documents nor that there are any."""
+    load(client, "Board minutes", "The offer for HERON was refused.")
+    client.admin.users.upsert([{"email": "jonas@example.test", "name": "Jonas"}])
+    page = open_page("search", q="HERON", **{"as": "jonas@example.test"})
+    assert "HERON" not in html_of(page)
+    assert "Nothing that this person may read" in page.info[0].value
+    assert "<mark>HERON</mark>" in html_of(draw("search", q="HERON"))
+
+
+def test_a_person_without_access_to_the_collection_is_told_so(open_page: Open, client: Carrel) -> None:
+    """A refusal of the service is shown in its words, with the request's id."""
+    client.admin.users.upsert([{"email": "jonas@example.test", "name": "Jonas"}])
+    page = open_page("search", q="x", **{"in": new_collection(client, "Board"), "as": "jonas@example.test"})
+    assert not page.exception
+    assert "carrel-problem" in html_of(page)
+    assert "Request id: " in html_of(page)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [{"in": "no-such-collection"}, {"in": "0198c5b0-0000-7000-8000-000000000000"}, {"as": "nobody@example.test"}],
+)
+def test_an_address_that_names_what_is_not_there_is_not_searched(
+    open_page: Open, service: RunningService, address: dict[str, str]
+) -> None:
+    """An unknown collection or person in the address never widens the search to something else."""
+    page = open_page("search", q="sheep", **address)
+    assert not page.exception
+    assert "isn&#x27;t there" in html_of(page)
+    assert searches(service) == 0
+    ask(page, "sheep")
+    assert searches(service) == 1
+
+
+@pytest.mark.parametrize("words", ["x" * 9000, "a\0b"])
+def test_a_question_the_service_refuses_is_explained(open_page: Open, words: str) -> None:
+    """A question too long, or with a NUL, ends in a sentence and not in a traceback."""
+    page = open_page("search", q=words, by="nonsense")
+    assert not page.exception
+    assert "carrel-problem" in html_of(page)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_text_of_others_is_shown_as_it_is(open_page: Open, client: Carrel, hostile: str) -> None:
+    """Names, metadata and passages are escaped HTML and never Markdown, in the catalog and in a collection."""
+    collection = new_collection(client, "Handbook")
+    document = load(client, hostile, f"Sheep {hostile} sheep.", identifier=f"id {hostile}")
+    client.document_collections.add_document_to_collection(
+        document_id=document, document_collection_id=collection, custom_metadata={"team": hostile}
+    )
+    for where in ("catalog", collection):
+        page = open_page("search", q="sheep", **{"in": where})
+        shown = html_of(page)
+        assert "<mark>Sheep</mark>" in shown
+        assert f"<h3>{html.escape(hostile)}</h3>" in shown
+        assert not any(tag in shown for tag in ("<script", "<img", "<iframe", "<a "))
+        assert "evil" not in markdown_of(page)
+        assert "alert" not in markdown_of(page)
+        assert "material/home" not in markdown_of(page)
+
+
+def test_a_result_leads_to_its_source(open_page: Open, client: Carrel) -> None:
+    """A document's web address is a link that opens beside the workbench."""
+    load(client, "Livestock", "Sheep travel on deck.", document_external_url="https://wiki.example/a?b=1&c=2")
+    link = '<a href="https://wiki.example/a?b=1&amp;c=2" target="_blank" rel="noopener noreferrer">Livestock</a>'
+    assert link in html_of(open_page("search", q="sheep"))
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "//evil.example", "", None])
+def test_only_web_addresses_are_links(url: str | None) -> None:
+    """Nothing but http and https can be followed, whatever a service says."""
+    assert linked("Livestock", url) == "Livestock"
+
+
+def test_a_web_address_ends_where_it_ends() -> None:
+    """Quotes in an address don't end the link's attribute."""
+    shown = linked("a", "https://x/\"onmouseover='alert(1)'>")
+    assert shown.startswith('<a href="https://x/&quot;onmouseover=&#x27;alert(1)&#x27;&gt;" target=')
+
+
+def test_a_thumb_is_sent_once(open_page: Open, client: Carrel) -> None:
+    """A thumb reaches the audit log once, however often the page is drawn; a changed mind is sent too."""
+    document = load(client, "Livestock", "Sheep travel on deck.")
+    page = open_page("search", q="sheep")
+    page.feedback[0].set_value(1).run()
+    page.run()
+    page.run()
+    entries = feedbacks(client)
+    assert [entry.details["feedback"] for entry in entries] == ["THUMBS_UP"]
+    assert document in str(entries[0])
+    page.feedback[0].set_value(0).run()
+    page.run()
+    assert [entry.details["feedback"] for entry in feedbacks(client)] == ["THUMBS_UP", "THUMBS_DOWN"]
+
+
+def test_a_comment_is_sent_once_and_the_field_is_empty_again(open_page: Open, client: Carrel) -> None:
+    """A comment reaches the audit log once, with its thumb; an empty one does not."""
+    load(client, "Livestock", "Sheep travel on deck.")
+    page = open_page("search", q="sheep")
+    assert not page.text_area
+    page.feedback[0].set_value(0).run()
+    send_comment(page, "And goats?")
+    assert page.text_area[0].value == ""
+    assert "on the audit log" in page.toast[0].value
+    page.run()
+    send_comment(page, "  ")
+    assert len(feedbacks(client)) == 2
+
+
+def send_comment(page: AppTest, comment: str) -> None:
+    """Fill in the comment's form and send it."""
+    page.text_area[0].set_value(comment)
+    next(button for button in page.button if button.label == "Send the comment").click().run()
+
+
+def test_feedback_that_fails_is_said_beside_its_result(
+    open_page: Open, client: Carrel, service: RunningService
+) -> None:
+    """When the service refuses feedback, the thumb is not shown as given, and the other results stay."""
+    load(client, "Livestock", "Sheep travel on deck.")
+    load(client, "Fares", "Sheep pay half.")
+    page = open_page("search", q="sheep")
+    with service.owner_connection() as connection:
+        connection.execute("DELETE FROM searches")
+    page.feedback[0].set_value(1).run()
+    assert not page.exception
+    assert page.feedback[0].value is None
+    assert html_of(page).count("<article") == 2
+    assert html_of(page).count("carrel-problem") == 1
+
+
+def test_details_tell_the_readers_and_give_the_file(open_page: Open, client: Carrel) -> None:
+    """The dialog names the file and who may read it, and is only asked for when it is opened."""
+    group = client.admin.groups.upsert([{"name": "Deck <b>crew</b>"}]).groups[0]
+    load(client, "Livestock", "Sheep travel on deck.", allowed_group_ids=[group.id])
+    page = open_page("search", q="sheep")
+    assert "Who may read it" not in html_of(page)
+    details(page).click().run()
+    assert not page.exception
+    assert "Deck &lt;b&gt;crew&lt;/b&gt; (group)" in html_of(page)
+    assert "note.md (1 KiB)" in html_of(page)
+    assert page.download_button[0].label == "Download"
+
+
+def test_details_of_what_was_taken_away_are_refused(open_page: Open, client: Carrel) -> None:
+    """Results on the screen give nothing further once the grant is gone."""
+    client.admin.users.upsert([{"email": "jonas@example.test", "name": "Jonas"}])
+    document = load(client, "Livestock", "Sheep travel on deck.", internal_public=True)
+    page = open_page("search", q="sheep", **{"as": "jonas@example.test"})
+    client.admin.grants.set({"resourceId": document, "resourceType": "UPLOADED_DOCUMENT"}, [])
+    details(page).click().run()
+    assert "carrel-problem" in html_of(page)
+    assert not page.download_button
+
+
+def details(page: AppTest) -> Any:
+    """The first result's button for its details."""
+    return next(button for button in page.button if button.label == "Details")
+
+
+def test_a_service_that_is_down_is_explained(workbench: Callable[..., None]) -> None:
+    """Without the service the page says which address doesn't answer and how to start it."""
+    workbench(api_key="svc_key_" + "x" * 40)
+    page = draw("search", q="sheep")
+    assert not page.exception
+    assert "The service at http://127.0.0.1:1 doesn&#x27;t answer." in html_of(page)
+    assert "make up" in html_of(page)
+
+
+@pytest.mark.parametrize("key", ["svc_key_" + "unknown" * 6, ""])
+def test_a_refused_or_missing_key_is_explained(
+    workbench: Callable[..., None], service: RunningService, key: str
+) -> None:
+    """A key the service doesn't know, and none at all, name the setting, and the key itself is not shown."""
+    workbench(base_url=service.base_url, api_key=key)
+    page = draw("search", q="sheep")
+    assert not page.exception
+    assert "CARREL_API_KEY" in html_of(page)
+    assert "svc_key_" not in html_of(page)
+
+
+def new_collection(client: Carrel, name: str) -> str:
+    """Make a collection whose documents may have a team; return its id."""
+    created = client.document_collections.create_document_collection(
+        collection_name=name, custom_metadata_schema={"fields": [{"name": "team", "type": "STRING"}]}
+    )
+    return str(created.document_collection_id)
