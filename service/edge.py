@@ -12,6 +12,8 @@ from service.metrics import UNKNOWN_ROUTE, Metrics
 
 MOST_HEADER_BYTES = 64 * 1024
 CLIENT_GONE = 499
+# What every answer of a deprecated operation says (RFC 9745): since 2026-01-01T00:00:00Z; it still works.
+DEPRECATED_SINCE_2026 = "@1767225600"
 KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -74,6 +76,8 @@ class Exchange:
             headers["X-Request-Id"] = self._request_id
             headers["X-Content-Type-Options"] = "nosniff"
             headers.setdefault("Cache-Control", "no-store")
+            if getattr(self._scope.get("route"), "deprecated", False):
+                headers["Deprecation"] = DEPRECATED_SINCE_2026
         await self._send(message)
 
     def _note(self, seconds: float) -> None:

@@ -2,8 +2,6 @@
 
 from dataclasses import asdict
 
-from fastapi import Response
-
 from carrel.wire.collections import (
     AddDocumentChunksToCollectionRequest,
     AddDocumentChunksToCollectionResponse,
@@ -27,7 +25,6 @@ from carrel.wire.collections import (
 from service.callers import acting_for
 from service.collections import listing, membership, service
 from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
-from service.deprecation import DEPRECATED_SINCE_2026
 from service.idempotency import idempotent
 from service.routing import Router
 
@@ -37,14 +34,9 @@ router = Router(prefix="/documentCollections")
 @router.post("/createDocumentCollection", tags=["collections"], deprecated=True)
 @idempotent
 async def create_document_collection(
-    request: CreateDocumentCollectionRequest,
-    response: Response,
-    runtime: RuntimeDep,
-    connection: ConnectionDep,
-    caller: CallerDep,
+    request: CreateDocumentCollectionRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
 ) -> CreateDocumentCollectionResponse:
     """Create a collection."""
-    response.headers.update(DEPRECATED_SINCE_2026)
     caller = await acting_for(connection, caller, request.user_email)
     collection_id = await service.create_collection(connection, caller, embedders=runtime.embedders, request=request)
     return CreateDocumentCollectionResponse(document_collection_id=collection_id)

@@ -152,6 +152,18 @@ def test_every_body_is_read_with_care(shared: RunningService) -> None:
     assert issubclass(CheckedRoute, APIRoute)
 
 
+def test_deprecated_operations_say_so_in_every_answer(shared: RunningService) -> None:
+    """The refusals of a deprecated operation carry the Deprecation header (RFC 9745), and no other operation's do."""
+    paths = shared.http.get("/openapi.json").json()["paths"]
+    deprecated = [path for path, item in paths.items() if item.get("post", {}).get("deprecated")]
+    assert len(deprecated) == 2
+    for path in deprecated:
+        answers = [shared.http.post(path, headers={"Authorization": ""}), shared.http.post(path, content=b"x")]
+        assert [answer.status_code for answer in answers] == [401, 415]
+        assert all(answer.headers["Deprecation"].startswith("@") for answer in answers)
+    assert "Deprecation" not in post(shared, b"{").headers
+
+
 def test_absent_members_are_left_out_of_responses(shared: RunningService) -> None:
     """A response has no nulls: a last page has no nextPageToken at all."""
     response = shared.call("admin/users/list")
