@@ -64,8 +64,10 @@ async def authenticate(connection: AsyncConnection, authorization: str | None) -
     return _caller(key, owner)
 
 
-async def acting_for(connection: AsyncConnection, caller: Caller, user_email: str | None) -> Caller:
-    """The user whom the caller's key acts for; the caller itself when no user is named.
+async def acting_for(
+    connection: AsyncConnection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
+) -> Caller:
+    """The user whom the caller's key acts for; the caller itself when no user is named (in the request's `field`).
 
     Raises Forbidden when the key may not act for users, BadRequest when there is no active user of that address.
     """
@@ -79,7 +81,7 @@ async def acting_for(connection: AsyncConnection, caller: Caller, user_email: st
     user = await queries.find_acting_user(connection, caller.organization_id, email=normal_email(user_email))
     if user is None:
         message = f"There is no active user with the address {user_email!r} in this organization."
-        raise BadRequest(message, code="unknown_user", details=[FieldError("userEmail", message)])
+        raise BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
     return replace(
         caller,
         principal_id=user.principal_id,

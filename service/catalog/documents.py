@@ -25,6 +25,7 @@ from service.catalog.queries import DocumentFilter, StoredDocument, StoredFile
 from service.catalog.rights import role_in, unknown_document
 from service.collections.queries import list_places
 from service.errors import Forbidden, NotFound
+from service.identity.principals import normal_email
 from service.indexing.service import remove_everywhere
 from service.pagination import Cursor, Page
 from service.permissions.service import unregister_resource
@@ -58,7 +59,7 @@ async def list_documents(
     after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     narrowed = DocumentFilter(
         name_contains=request.document_name,
-        owner_email=request.owner_email,
+        owner_email=None if request.owner_email is None else normal_email(request.owner_email),
         resource_types=request.resource_types,
         media_types=request.media_types,
         updated_from=request.updated_from,

@@ -28,9 +28,8 @@ from service.catalog import documents
 from service.catalog.downloads import download
 from service.catalog.forms import UPLOAD_DOCUMENT_FILE_BODY, UPLOAD_FILE_BODY, received, upload_form
 from service.catalog.plan import plan_uploads
-from service.catalog.uploads import upload_file
+from service.catalog.uploads import ACTING_PART, upload_file
 from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
-from service.deprecation import DEPRECATED_SINCE_2026
 from service.idempotency import REPLAYED, idempotency_key, idempotent
 from service.identifiers import uuid7
 from service.routing import Router
@@ -54,7 +53,6 @@ async def upload_document(
 
     An Idempotency-Key names the document, so that a retry is told by the document that is there already.
     """
-    response.headers.update(DEPRECATED_SINCE_2026)
     key = idempotency_key(request)
     async with received(request, runtime, file_part="document", form=UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
@@ -68,7 +66,7 @@ async def upload_document(
 @router.post("/planUpload", tags=["extension"])
 async def plan(request: PlanUploadRequest, connection: ConnectionDep, caller: CallerDep) -> PlanUploadResponse:
     """Tell what uploading up to 1000 documents would do."""
-    caller = await acting_for(connection, caller, request.upload_as_user_email)
+    caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
     actions = await plan_uploads(connection, caller, planned=request.documents)
     plans = [
         UploadPlan(document_external_id=planned.document_external_id, action=action)

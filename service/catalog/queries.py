@@ -75,7 +75,7 @@ class NewText:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
-    """What `listDocuments` narrows by; None narrows nothing. The first time is included, the last is not."""
+    """What `listDocuments` narrows by; None narrows nothing. `owner_email` is a normal one; times: from, and before."""
 
     name_contains: str | None = None
     owner_email: str | None = None
@@ -130,13 +130,13 @@ async def read_document(
     """Return the document whoever asks, None when it does not exist or was deleted.
 
     `lock` holds its resource row until the transaction ends, as grants and index writes do; it is taken by a statement
-    of its own, because one that waits for a lock goes on with what it saw of other tables before.
+    of its own, because one that waits for a lock goes on with what it saw of other tables before. Both are run whether
+    there is a document or not, so that the time taken tells nobody.
     """
-    if lock and await lock_resource(connection, organization_id, document_id) is None:
-        return None
+    there = not lock or await lock_resource(connection, organization_id, document_id) is not None
     statement = _existing(organization_id, *_document_columns).where(documents.c.document_id == document_id)
     row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else _stored_document(row)
+    return _stored_document(row) if there and row is not None else None
 
 
 def _stored_document(row: AnyRow) -> StoredDocument:
@@ -363,7 +363,7 @@ def _narrowing(narrowed: DocumentFilter) -> Iterator[ColumnElement[bool]]:
     if narrowed.name_contains is not None:
         yield documents.c.name.icontains(narrowed.name_contains, autoescape=True)
     if narrowed.owner_email is not None:
-        yield func.lower(principals.c.email) == narrowed.owner_email.lower()
+        yield principals.c.email == narrowed.owner_email
     if narrowed.resource_types is not None:
         yield among(resources.c.resource_type, narrowed.resource_types)
     if narrowed.media_types is not None:

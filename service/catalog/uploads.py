@@ -29,6 +29,7 @@ from service.permissions.service import register_resource, set_access
 from service.runtime import Runtime
 
 MOST_ATTEMPTS = 4
+ACTING_PART = "uploadAsUserEmail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ async def upload_file(
     read: _Read | None = None
     for lock in (False, *[True] * (MOST_ATTEMPTS - 1)):
         async with runtime.database.transaction(caller.organization_id) as connection:
-            actor = await acting_for(connection, caller, form.upload_as_user_email)
+            actor = await acting_for(connection, caller, form.upload_as_user_email, field=ACTING_PART)
             decision = await decide(connection, actor, form=form, file=file, lock=lock)
             if new_only and decision.before is not None and decision.new_contents:
                 raise _key_reused()

@@ -1,5 +1,6 @@
 """From the names a request gives principals to their ids, every unknown one reported with its place in the request."""
 
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -22,8 +23,8 @@ class Named:
 
 
 def normal_email(email: str) -> str:
-    """The one form an address is kept and compared in."""
-    return email.strip().lower()
+    """The one form an address is kept and compared in: lower case, composed (RFC 6532, section 3.1)."""
+    return unicodedata.normalize("NFC", email.strip().lower())
 
 
 async def resolve(

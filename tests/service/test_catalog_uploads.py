@@ -263,6 +263,18 @@ def test_the_deprecated_upload_works_and_says_that_it_is_deprecated(service: Run
     assert len({ok(answer)["documentId"] for answer in answers}) == 2
 
 
+def test_a_user_who_is_unknown_is_named_by_the_part_that_says_so(service: RunningService) -> None:
+    """The refusal's detail has the member's own name, in an upload and in its plan."""
+    error = refused(upload(service, "a", as_user="nobody@example.test"), 400, "unknown_user")
+    assert error["details"][0]["field"] == "uploadAsUserEmail"
+    planned = {
+        "documents": [{"documentExternalId": "a", "fingerprint": "1"}],
+        "uploadAsUserEmail": "nobody@example.test",
+    }
+    error = refused(service.call("catalog/planUpload", planned), 400, "unknown_user")
+    assert error["details"][0]["field"] == "uploadAsUserEmail"
+
+
 def test_equal_files_are_stored_once(service: RunningService) -> None:
     """The store is addressed by content."""
     uploaded(service, "a")

@@ -9,6 +9,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from tests.harness.databases import TestDatabases
+from tests.harness.documents import list_documents, uploaded
 from tests.harness.services import RunningService
 from tests.service.directory import a_key, a_user, another_organization, code, done, walk
 
@@ -34,6 +35,15 @@ def test_an_upsert_creates_and_then_changes_only_what_is_given(service: RunningS
         "isAdmin": True,
         "active": False,
     }
+
+
+def test_an_address_is_one_however_its_letters_are_composed(service: RunningService) -> None:
+    """An accent as a character of its own is the same address; so no second user, nor a document nobody finds."""
+    composed, decomposed = "andr\u00e9@example.test", "Andre\u0301@example.test"
+    assert a_user(service, decomposed) == a_user(service, composed)
+    assert a_user(service, composed)["email"] == composed
+    uploaded(service, "his", as_user=decomposed)
+    assert list_documents(service, ownerEmail=decomposed) == ["his"]
 
 
 def test_a_thousand_users_are_put_in_the_order_given_and_listed_completely(service: RunningService) -> None:
