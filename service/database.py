@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import MetaData, func, select, text
+from sqlalchemy import MetaData, func, select
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 SERVICE_ROLE = "carrel_service"
@@ -43,17 +44,22 @@ async def enter_organization(connection: AsyncConnection, organization_id: UUID)
 
 
 class Database:
-    """The pool of connections, and the one way to a transaction."""
+    """The pool of connections, and the one way to a transaction.
+
+    The driver begins nothing of itself (AUTOCOMMIT): a transaction's kind and organization go with its BEGIN in one
+    message. That message also shows whether the server has closed the connection since it was last used.
+    """
 
     def __init__(self, url: URL, *, pool_size: int = 10, statement_seconds: float = 30.0) -> None:
         # The address's user may be any member of the service's role: each connection gives up the rest at its start.
-        options = f"-c role={SERVICE_ROLE} -c statement_timeout={int(statement_seconds * 1000)}"
+        # Times are read in UTC: in other zones the first and the last of them lie outside the calendar.
+        options = f"-c role={SERVICE_ROLE} -c TimeZone=UTC -c statement_timeout={int(statement_seconds * 1000)}"
         self._engine: AsyncEngine = create_async_engine(
             url,
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=POOL_WAIT_SECONDS,
-            pool_pre_ping=True,
+            isolation_level="AUTOCOMMIT",
             hide_parameters=True,
             connect_args={"options": options, "connect_timeout": CONNECT_SECONDS, "application_name": "carrel"},
         )
@@ -71,18 +77,31 @@ class Database:
         With `organization_id` None only organizations and API keys can be read: that is how a credential is looked up
         before its organization is known (`enter_organization` follows).
         """
-        async with self._engine.connect() as plain:
-            connection = await plain.execution_options(isolation_level=isolation, postgresql_readonly=read_only)
-            async with connection.begin():
-                if organization_id is not None:
-                    await enter_organization(connection, organization_id)
-                yield connection
+        mode = "READ ONLY" if read_only else "READ WRITE"
+        opening = f"BEGIN ISOLATION LEVEL {isolation} {mode}"
+        if organization_id is not None:
+            opening += f"; SELECT set_config('{ORGANIZATION_SETTING}', '{organization_id}', true)"
+        async with self._engine.connect() as connection:
+            await _open(connection, opening)
+            yield connection
+            await connection.commit()
 
     async def ping(self) -> None:
-        """Ask the database for one row; raises the driver's error when it is away."""
-        async with self._engine.connect() as connection:
-            await connection.execute(text("SELECT 1"))
+        """Ask the database for an answer; raises the driver's error when it is away."""
+        async with self.transaction(None, read_only=True):
+            pass
 
     async def close(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+async def _open(connection: AsyncConnection, opening: str) -> None:
+    """Begin; on a new connection when this one turns out to be closed, since nothing has been done on it yet."""
+    try:
+        await connection.exec_driver_sql(opening)
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        await connection.rollback()
+        await connection.exec_driver_sql(opening)

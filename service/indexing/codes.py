@@ -4,6 +4,7 @@ A code is the signs of (embedding - the model's mean); its Hamming distance to t
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,15 @@ def pages_of(codes: Sequence[str]) -> list[list[str | None]]:
 
 
 def as_vector(embedding: NDArray[np.float32] | NDArray[np.float16]) -> str:
-    """Write a vector as pgvector reads it."""
-    return "[" + ",".join(map(repr, embedding.astype(np.float32).tolist())) + "]"
+    """Write a vector as pgvector reads it, to six digits: a `halfvec` keeps the first three or four of them."""
+    numbers = tuple(embedding.tolist())
+    return _format_of(len(numbers)) % numbers
+
+
+@cache
+def _format_of(dimensions: int) -> str:
+    """One pattern for all of a vector's numbers takes a quarter of the time that writing each of them does."""
+    return "[" + ",".join(["%.6g"] * dimensions) + "]"
 
 
 def from_binary(sent: bytes) -> NDArray[np.float32]:
