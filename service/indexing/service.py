@@ -6,9 +6,9 @@ access does: so an index write never brings back an older access class, and a re
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -41,8 +41,12 @@ __all__ = [
 ENGLISH = "english"
 FOLDED_AT_ONCE = 20_000
 
-# Fewer chunks than this are analysed sooner than a thread is found for them.
+# So little is worked on sooner than a thread is found for it: about five milliseconds.
 FEW_CHUNKS = 16
+FEW_CHARACTERS = 20_000
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 
 class Model(Protocol):
@@ -138,17 +142,18 @@ async def write_index(
     written again. The transaction is READ COMMITTED. False, with nothing written, when that version is no longer
     wanted there or the document is gone.
     """
-    terms = await _analyse([chunk.text for chunk in chunks], title=title, language=space.language)
+    texts = [chunk.text for chunk in chunks]
+    terms = await _beside(texts, weigh_chunks, texts, title=title, language=space.language)
     place = Place(organization_id, space.space_id, document_id, space.dimensions)
     access_class = await lock_resource(connection, organization_id, document_id)
     if access_class is None or await queries.lock_wanted(connection, place) != version:
         return False
-    change = _change(await queries.list_chunks(connection, place), chunks, terms)
-    rows = [_row(number, chunks[number], terms[number], embeddings[number]) for number in change.written]
-    await queries.write_chunks(connection, place, access_class=access_class, rows=rows)
-    pages = dict(enumerate(pages_of(binary_codes(embeddings, mean))))
-    touched = {number: pages[number] for number in change.pages if number in pages}
-    await queries.write_pages(connection, place, access_class=access_class, pages=touched)
+    before = await queries.list_chunks(connection, place)
+    change = await _beside(
+        [*texts, *(row.text for row in before)], _change, before, _Contents(chunks, terms, embeddings, mean)
+    )
+    await queries.write_chunks(connection, place, access_class=access_class, rows=change.rows)
+    await queries.write_pages(connection, place, access_class=access_class, pages=change.pages)
     if change.shorter:
         await queries.cut_off(connection, place, chunk_count=len(chunks))
     await queries.add_deltas(connection, organization_id, space_id=space.space_id, deltas=change.deltas)
@@ -157,29 +162,53 @@ async def write_index(
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
-    """What there is to write: chunks and pages by number, whether chunks go, and by how much terms' counts change."""
+class _Contents:
+    """What a document is to be indexed by: its chunks, with the terms and the vector of each, and the model's mean."""
 
-    written: list[int]
-    pages: set[int]
+    chunks: Sequence[ChunkToIndex]
+    terms: Sequence[Mapping[int, float]]
+    embeddings: NDArray[np.float32]
+    mean: NDArray[np.float32]
+
+    def row(self, number: int) -> ChunkRow:
+        """Return a chunk as it is written."""
+        chunk = self.chunks[number]
+        return ChunkRow(
+            chunk_no=number,
+            chunk_id=uuid7(),
+            text=chunk.text,
+            text_hash=chunk.hash,
+            terms=as_sparsevec(self.terms[number]),
+            embedding=as_vector(self.embeddings[number]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What there is to write: chunks, pages by number, whether chunks go, and by how much terms' counts change."""
+
+    rows: list[ChunkRow]
+    pages: Mapping[int, Sequence[str | None]]
     shorter: bool
     deltas: Mapping[int, int]
 
 
-def _change(before: Sequence[AnyRow], chunks: Sequence[ChunkToIndex], terms: Sequence[Mapping[int, float]]) -> _Change:
+def _change(before: Sequence[AnyRow], contents: _Contents) -> _Change:
     known = {row.chunk_no: row for row in before}
     written = [
         number
-        for number, chunk in enumerate(chunks)
-        if number not in known or not _unchanged(known[number], chunk, terms[number])
+        for number, chunk in enumerate(contents.chunks)
+        if number not in known or not _unchanged(known[number], chunk, contents.terms[number])
     ]
-    gone = [number for number in known if number >= len(chunks)]
+    gone = [number for number in known if number >= len(contents.chunks)]
     replaced = [read_sparsevec(known[number].terms) for number in (*written, *gone) if number in known]
+    touched = {number // CHUNKS_PER_PAGE for number in (*written, *gone)}
+    pages = enumerate(pages_of(binary_codes(contents.embeddings, contents.mean)))
     return _Change(
-        written=written,
-        pages={number // CHUNKS_PER_PAGE for number in (*written, *gone)},
+        rows=[contents.row(number) for number in written],
+        pages={number: page for number, page in pages if number in touched},
         shorter=bool(gone),
-        deltas=_deltas(added=[terms[number] for number in written], removed=replaced),
+        deltas=_deltas(added=[contents.terms[number] for number in written], removed=replaced),
     )
 
 
@@ -221,10 +250,13 @@ async def fold_statistics(connection: AsyncConnection, organization_id: UUID) ->
     return total
 
 
-async def _analyse(texts: Sequence[str], *, title: str, language: str) -> list[dict[int, float]]:
-    if len(texts) <= FEW_CHUNKS:
-        return weigh_chunks(texts, title=title, language=language)
-    return await asyncio.to_thread(weigh_chunks, texts, title=title, language=language)
+async def _beside(
+    texts: Sequence[str], work: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
+) -> Result:
+    """Do work on these texts: at once when it is little, else in a thread, so that other requests go on."""
+    if len(texts) <= FEW_CHUNKS and sum(map(len, texts)) <= FEW_CHARACTERS:
+        return work(*args, **options)
+    return await asyncio.to_thread(work, *args, **options)
 
 
 def _unchanged(before: AnyRow, chunk: ChunkToIndex, terms: Mapping[int, float]) -> bool:
@@ -234,22 +266,15 @@ def _unchanged(before: AnyRow, chunk: ChunkToIndex, terms: Mapping[int, float]) 
     return known.keys() == terms.keys() and all(abs(known[term] - weight) < 1e-6 for term, weight in terms.items())
 
 
-def _row(number: int, chunk: ChunkToIndex, terms: Mapping[int, float], embedding: NDArray[np.float32]) -> ChunkRow:
-    return ChunkRow(
-        chunk_no=number,
-        chunk_id=uuid7(),
-        text=chunk.text,
-        text_hash=chunk.hash,
-        terms=as_sparsevec(terms),
-        embedding=as_vector(embedding),
-    )
-
-
 async def _remove(connection: AsyncConnection, place: Place) -> None:
-    removed = [read_sparsevec(row.terms) for row in await queries.list_chunks(connection, place)]
-    deltas = _deltas(added=[], removed=removed)
+    rows = await queries.list_chunks(connection, place)
+    deltas = await _beside([row.text for row in rows], _deltas_without, rows)
     await queries.add_deltas(connection, place.organization_id, space_id=place.space_id, deltas=deltas)
     await queries.remove_place(connection, place)
+
+
+def _deltas_without(rows: Sequence[AnyRow]) -> Mapping[int, int]:
+    return _deltas(added=[], removed=[read_sparsevec(row.terms) for row in rows])
 
 
 def _deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapping[int, float]]) -> Mapping[int, int]:

@@ -3,10 +3,12 @@
 import asyncio
 import math
 import re
+import threading
 from collections import Counter
 
 import pytest
 
+from service.indexing import service as indexing
 from service.indexing.service import (
     catalog_space,
     create_space,
@@ -95,6 +97,32 @@ async def test_two_folds_at_once_count_nothing_twice(corpus):
     while await corpus.fold():
         pass
     assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (6, 5, 6)
+
+
+async def test_a_long_document_keeps_nobody_waiting(corpus, monkeypatch):
+    """Its terms and vectors are read and written by other threads than the event loop's; a few chunks' are not."""
+    threads: set[str] = set()
+
+    def noted(function):
+        def call(*args, **options):
+            threads.add(threading.current_thread().name)
+            return function(*args, **options)
+
+        return call
+
+    for name in ("weigh_chunks", "read_sparsevec", "as_sparsevec", "as_vector", "binary_codes"):
+        monkeypatch.setattr(indexing, name, noted(getattr(indexing, name)))
+    loop = threading.current_thread().name
+    await corpus.add("Short", ["one chunk"])
+    assert threads == {loop}
+    threads.clear()
+    document_id = await corpus.add("Long", [f"chunk number {number}" for number in range(40)])
+    await corpus.rewrite(document_id, "Long", [f"other chunk {number}" for number in range(30)])
+    await corpus.add("Few but large", ["word " * 10_000] * 3)
+    async with corpus.transaction() as connection:
+        await remove_everywhere(connection, corpus.organization_id, document_id=document_id)
+    assert threads
+    assert loop not in threads
 
 
 async def test_only_what_changed_is_written_again(corpus):
