@@ -1,9 +1,12 @@
 """planUpload, getDocument, listDocuments, downloadDocument, deleteDocument."""
 
+from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import event
 
+from tests.harness.databases import TestDatabases, connect
 from tests.harness.documents import (
     add_to_collection,
     add_users,
@@ -81,6 +84,59 @@ def test_anothers_document_and_none_answer_alike(service: RunningService, operat
         for document_id in (hers, str(uuid4()))
     ]
     assert answers[0]["message"] == answers[1]["message"]
+
+
+@pytest.mark.parametrize(
+    "operation", ["catalog/getDocument", "catalog/deleteDocument", "documentCollections/addDocumentToCollection"]
+)
+def test_anothers_document_and_none_take_the_same_path(
+    make_service: Callable[..., RunningService], operation: str
+) -> None:
+    """The database is asked the same, in the same order, so that the time taken doesn't tell one from the other."""
+    service = make_service(sweep_seconds=3600)
+    add_users(service, ANN, BEN)
+    hers = uploaded(service, "hers", as_user=ANN)["documentId"]
+    members = {"userEmail": BEN}
+    if operation.startswith("documentCollections"):
+        collection = create_collection(service, "Ben's", as_user=BEN)
+        members |= {"documentCollectionId": collection, "customMetadata": {}}
+    service.call(operation, {"documentId": str(uuid4()), **members})
+    paths = [
+        statements_of(service, lambda asked=asked: service.call(operation, {"documentId": asked, **members}))
+        for asked in (hers, str(uuid4()))
+    ]
+    assert paths[0] == paths[1]
+    assert len(paths[0]) > 3
+
+
+def statements_of(service: RunningService, call: Callable[[], object]) -> list[str]:
+    """Return what the database is asked while a call is answered."""
+    statements: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        statements.append(statement)
+
+    engine = service.runtime.database._engine.sync_engine
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        call()
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+    return statements
+
+
+def test_a_time_at_the_calendars_edge_can_be_listed(
+    make_service: Callable[..., RunningService], databases: TestDatabases
+) -> None:
+    """Times are read in UTC, whatever zone the database is set to, in which year 1 might not have begun."""
+    database = databases.clone()
+    with connect(databases.owner_url(database)) as connection:
+        connection.execute(f"ALTER DATABASE \"{database}\" SET timezone TO 'America/New_York'")
+    service = make_service(database=database)
+    for year in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"):
+        uploaded(service, year, sourceSystemUpdated=year)
+        found = ok(service.call("catalog/listDocuments", {"pageSize": 1}))["documents"]
+        assert found[0]["sourceSystemUpdated"] == year
 
 
 def test_a_walk_sees_each_document_once_whatever_is_updated_meanwhile(service: RunningService) -> None:
