@@ -51,6 +51,16 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[str], bool], str]]] = {
 }
 
 
+def fits(kind: str, value: str) -> bool:
+    """Whether a string is a value of a field's type; one that isn't, no document has."""
+    return _CHECKS[kind][0](value)
+
+
+def expectation(kind: str) -> str:
+    """What to tell somebody who sent a value that doesn't fit."""
+    return f"The field is {kind}: send {_CHECKS[kind][1]}."
+
+
 def check_metadata(metadata: Mapping[str, str], fields: Mapping[str, str], *, field: str = "customMetadata") -> None:
     """Refuse (400 `invalid_metadata`) keys that are no field and values not of their field's type, naming each.
 
@@ -68,6 +78,5 @@ def _metadata_errors(metadata: Mapping[str, str], fields: Mapping[str, str], fie
             known = ", ".join(fields) or "none, its schema is empty"
             yield FieldError(f"{field}.{key}", f"The collection's schema has no such field; it has: {known}.")
             continue
-        fits, expected = _CHECKS[fields[key]]
-        if not fits(value):
-            yield FieldError(f"{field}.{key}", f"The field is {fields[key]}: send {expected}.")
+        if not fits(fields[key], value):
+            yield FieldError(f"{field}.{key}", expectation(fields[key]))

@@ -1,12 +1,12 @@
 """Conditions on metadata: values travel as strings and are compared by their field's type."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from math import isfinite
 
 from carrel.wire.search import FilterOperator, MetadataFilter
+from service.collections.metadata_schema import expectation, fits
 from service.errors import BadRequest, FieldError
 
 ORDERINGS = frozenset(
@@ -30,13 +30,6 @@ class Kind(StrEnum):
 
 
 Value = str | int | float | datetime | bool
-
-_EXPECTED = {
-    Kind.INT: "a whole number such as 42, within 64 bits",
-    Kind.DOUBLE: "a number such as 3.14",
-    Kind.DATETIME: "a time such as 2026-01-31T09:00:00Z, or a date",
-    Kind.BOOLEAN: '"true" or "false"',
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +56,13 @@ def conditions_by_schema(
         kind = Kind(fields[each.field]) if each.field in fields else None
         if kind is None:
             known = ", ".join(fields) or "none, its schema is empty"
-            errors.append(FieldError(f"{member}[{number}].field", f"The collection has these fields: {known}."))
+            errors.append(FieldError(f"{member}.{number}.field", f"The collection has these fields: {known}."))
             continue
         if each.operator is FilterOperator.CONTAINS:
             kind = Kind.STRING
         value = parse_as(kind, each.value)
         if value is None:
-            errors.append(FieldError(f"{member}[{number}].value", f"The field is {kind}: send {_EXPECTED[kind]}."))
+            errors.append(FieldError(f"{member}.{number}.value", expectation(kind)))
             continue
         read.append(Condition(each.field, each.operator, kind, value))
     if errors:
@@ -95,29 +88,13 @@ def _ordered_as(each: MetadataFilter) -> tuple[Kind, Value]:
 
 
 def parse_as(kind: Kind, text: str) -> Value | None:
-    """Read a value of a kind; None when it isn't one. A time without an offset is in UTC."""
+    """Read a value of a kind; None when a document's metadata couldn't hold it. A time without an offset is in UTC."""
+    if not fits(kind, text):
+        return None
     try:
         return _PARSERS[kind](text)
-    except (ValueError, OverflowError):
+    except OverflowError:  # a time that its offset takes out of the calendar
         return None
-
-
-def _string(text: str) -> str:
-    return text
-
-
-def _int(text: str) -> int:
-    number = int(text)
-    if not -(2**63) <= number < 2**63:
-        raise ValueError(text)
-    return number
-
-
-def _double(text: str) -> float:
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(text)
-    return number
 
 
 def _datetime(text: str) -> datetime:
@@ -125,16 +102,10 @@ def _datetime(text: str) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def _boolean(text: str) -> bool:
-    if text not in {"true", "false"}:
-        raise ValueError(text)
-    return text == "true"
-
-
-_PARSERS = {
-    Kind.STRING: _string,
-    Kind.INT: _int,
-    Kind.DOUBLE: _double,
+_PARSERS: Mapping[Kind, Callable[[str], Value]] = {
+    Kind.STRING: str,
+    Kind.INT: int,
+    Kind.DOUBLE: float,
     Kind.DATETIME: _datetime,
-    Kind.BOOLEAN: _boolean,
+    Kind.BOOLEAN: "true".__eq__,
 }

@@ -139,15 +139,28 @@ def test_filters_compare_by_the_fields_type(service: RunningService) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("count", "ten"), ("count", "1.5"), ("due", "soon"), ("final", "yes"), ("unknown", "1")]
+    ("field", "value"),
+    [
+        ("count", "ten"),
+        ("count", "1.5"),
+        ("count", "1_000"),
+        ("count", "١٢"),
+        ("count", " 1"),
+        ("price", "nan"),
+        ("price", "1_0"),
+        ("due", "soon"),
+        ("due", "20260131"),
+        ("final", "yes"),
+        ("unknown", "1"),
+    ],
 )
 def test_filters_that_do_not_fit_the_schema_are_refused(service: RunningService, field: str, value: str) -> None:
-    """An unknown field, or a value not of its type, is 400 naming the member."""
-    collection = create_collection(service, "law", count="INT", due="DATETIME", final="BOOLEAN")
+    """An unknown field, or a value that no document could have in it, is 400 naming the member."""
+    collection = create_collection(service, "law", count="INT", price="DOUBLE", due="DATETIME", final="BOOLEAN")
     filters = [{"field": field, "operator": "==", "value": value}]
     body = {"documentCollectionId": collection, "searchQuery": "zebra", "structuredQueryFilters": filters}
     error = refused(service.call("search/searchDocumentCollection", body), 400, "invalid_filter")
-    assert error["details"][0]["field"].startswith("structuredQueryFilters[0].")
+    assert error["details"][0]["field"].startswith("structuredQueryFilters.0.")
 
 
 def test_a_result_needs_the_collection_and_the_document(service: RunningService) -> None:
