@@ -89,7 +89,6 @@ def choose_options() -> UploadOptions | None:
         users = right.multiselect("People", list(people), format_func=lambda email: people[email])
         teams = right.multiselect("Groups", list(groups), format_func=lambda key: groups[key])
         if not users and not teams:
-            right.caption("Choose at least one person or group.")
             return None
     return UploadOptions(
         collection=collection or None,
@@ -99,12 +98,22 @@ def choose_options() -> UploadOptions | None:
     )
 
 
+def press(source: Source | None, options: UploadOptions | None) -> None:
+    """Start, or say what is missing: a button that waits for a field to be left would have to be pressed twice."""
+    st.session_state.pop("problem", None)
+    if source is None:
+        show_problem("There is nothing to upload yet.", "Choose files, or name a folder or manifest, and start again.")
+    elif options is None:
+        show_problem("Nobody is chosen who may read them.", "Choose at least one person or group, and start again.")
+    else:
+        start(source, options)
+
+
 def start(source: Source, options: UploadOptions) -> None:
     """Start the flow and show this run from now on.
 
     Nothing here lets a second click in between before the fields are empty, so that it has nothing to start.
     """
-    st.session_state.pop("problem", None)
     try:
         run = start_dropped(source, options) if source.files else runs().start_upload(source.place, options)
     except (RunsError, staging.StagingError) as error:
@@ -200,10 +209,8 @@ def page() -> None:
     show_named_run()
     source = choose_source()
     options = choose_options()
-    ready = source is not None and options is not None
-    pressed = st.button("Start the upload", type="primary", disabled=not ready)
-    if pressed and source is not None and options is not None:
-        start(source, options)
+    if st.button("Start the upload", type="primary"):
+        press(source, options)
     if problem := st.session_state.get("problem"):
         show_problem("The upload did not start.", problem)
     if source is None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -53,14 +52,9 @@ def drop(*files: tuple[str, bytes, str]) -> AppTest:
     return page.file_uploader[0].set_value(list(files)).run()
 
 
-def start_button(page: AppTest) -> Any:
-    """The button that starts, found by its words."""
-    return next(button for button in page.button if button.label == "Start the upload")
-
-
 def start(page: AppTest) -> AppTest:
-    """Press it."""
-    return start_button(page).click().run()
+    """Press the button that starts."""
+    return next(button for button in page.button if button.label == "Start the upload").click().run()
 
 
 def name_place(page: AppTest, place: str) -> AppTest:
@@ -79,14 +73,14 @@ def staged() -> list[Path]:
     return sorted(settings().uploads_dir.rglob("*"))
 
 
-@pytest.mark.usefixtures("deployment")
-def test_nothing_starts_without_a_source() -> None:
-    """An empty page can't start, and says what can be loaded; blanks are no place."""
+def test_nothing_starts_without_a_source(prefect: PrefectServer, deployment: str) -> None:
+    """An empty page says what can be loaded, and when pressed what is missing; blanks are no place."""
     page = draw("upload")
     assert not page.exception
-    assert start_button(page).disabled
     assert "what can't be read is listed" in page.caption[0].value
-    assert start_button(name_place(page, "  ")).disabled
+    assert "nothing to upload yet" in html_of(start(page))
+    assert "nothing to upload yet" in html_of(start(name_place(page, "  ")))
+    assert prefect.runs_of(deployment) == []
 
 
 def test_dropped_files_are_handed_to_the_flow_and_removed_after_it(prefect: PrefectServer, deployment: str) -> None:
@@ -131,14 +125,17 @@ def test_a_second_click_starts_nothing_more(prefect: PrefectServer, deployment: 
     assert staged() == []
 
 
-@pytest.mark.usefixtures("prefect")
 @pytest.mark.parametrize("second", ["note.md", "NOTE.md", "folder/note.md", "no\0te.md"])
-def test_files_that_would_overwrite_each_other_are_refused(second: str) -> None:
+def test_files_that_would_overwrite_each_other_are_refused(
+    prefect: PrefectServer, deployment: str, second: str
+) -> None:
     """Two files that would have one name are named, and nothing starts."""
     page = drop(NOTE, (second, b"other", "text/markdown"))
     assert not page.exception
     assert "Several files are called note.md." in html_of(page)
-    assert start_button(page).disabled
+    start(page)
+    assert "Several files are called note.md." in html_of(page)
+    assert prefect.runs_of(deployment) == []
     assert staged() == []
 
 
@@ -185,7 +182,7 @@ def test_access_and_collection_go_with_the_run(
         client.document_collections.create_document_collection("Handbook")
     page = drop(NOTE)
     page.radio[0].set_value("People and groups I choose").run()
-    assert start_button(page).disabled
+    assert "Nobody is chosen" in html_of(start(page))
     page.multiselect[1].select(str(group.id)).run()
     page.selectbox[0].select_index(1)
     start(page)
