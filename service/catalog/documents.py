@@ -167,13 +167,17 @@ def _version(row: AnyRow) -> DocumentVersion:
 
 
 def _place(row: AnyRow) -> DocumentIndexing:
+    status = indexing_status(row)
+    told = status is IndexingStatus.RUNNING and row.chunks_expected > 0
     return DocumentIndexing(
         document_collection_id=row.collection_id,
         collection_name=row.name,
         document_version=row.version,
         indexed_version=row.indexed_version,
-        status=indexing_status(row),
+        status=status,
         chunk_count=row.chunk_count,
+        chunks_embedded=row.chunks_embedded if told else None,
+        chunks_expected=row.chunks_expected if told else None,
         error=row.error,
     )
 

@@ -4,6 +4,7 @@ What is wanted is recorded first, under the document's lock; the indexing follow
 up by the sweeper if the process dies.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
@@ -73,6 +74,7 @@ async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocument
 
 async def add_chunks(runtime: Runtime, caller: Caller, *, request: AddDocumentChunksToCollectionRequest) -> Indexed:
     """Index a document in a collection by the caller's own chunks, which replace whatever it had there."""
+    packed = await asyncio.to_thread(pack_chunks, request.chunks)
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         document = await document_for(connection, caller, document_id=request.document_id, lock=True)
@@ -93,7 +95,7 @@ async def add_chunks(runtime: Runtime, caller: Caller, *, request: AddDocumentCh
             document_id=document.document_id,
             space_id=space_id,
             batch_id=uuid7(),
-            chunks=pack_chunks(request.chunks),
+            chunks=packed,
         )
         wanted = Wanted(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.add_chunks", wanted)

@@ -77,6 +77,21 @@ def test_indexing_that_takes_long_goes_on_in_the_background(make_service: Callab
     assert len(chunks(service, document_id)) > 10
 
 
+def test_a_document_tells_how_far_its_indexing_is(service: RunningService) -> None:
+    """While a worker is at it, getDocument says how many of its chunks have vectors; afterwards not."""
+    document_id = uploaded(service, "a")["documentId"]
+    assert "chunksExpected" not in place(service, document_id)
+    with service.owner_connection() as connection:
+        connection.execute(
+            "UPDATE space_documents SET indexed_version = NULL, claimed_until = now() + interval '1 hour',"
+            " chunks_embedded = 3, chunks_expected = 10"
+        )
+    running = place(service, document_id)
+    assert (running["status"], running["chunksEmbedded"], running["chunksExpected"]) == ("RUNNING", 3, 10)
+    uploaded(service, "a", "The ferry leaves at dusk.")
+    assert "chunksExpected" not in place(service, document_id)
+
+
 def test_await_vector_store_sync_waits_however_long_it_takes(make_service: Callable[..., RunningService]) -> None:
     """With it the answer is DONE though the service is set not to wait at all."""
     service = make_service(inline_indexing_seconds=0)

@@ -214,7 +214,8 @@ class DocumentVersion(ResponseModel):
 class DocumentIndexing(ResponseModel):
     """How far a document is in one place: the catalog (`document_collection_id` None) or a collection.
 
-    `document_version` is the one wanted there, `indexed_version` the one searchable now (None: not yet any).
+    `document_version` is the one wanted there, `indexed_version` the one searchable now (None: not yet any). While a
+    worker is at it, `chunks_embedded` of `chunks_expected` are embedded; told about every ten seconds.
     """
 
     document_collection_id: UUID | None = None
@@ -223,6 +224,8 @@ class DocumentIndexing(ResponseModel):
     indexed_version: int | None = None
     status: IndexingStatus
     chunk_count: int
+    chunks_embedded: int | None = None
+    chunks_expected: int | None = None
     error: str | None = None
 
 
