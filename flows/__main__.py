@@ -7,7 +7,8 @@
 
 The service and its key come from CARREL_BASE_URL and CARREL_API_KEY. Exit codes: 0 all is as the source has it;
 1 done, with some documents in quarantine; 2 wrong usage, or a source that can't be read; 3 the service refuses the
-caller; 4 the service stayed away; 5 another run has the source; 130 interrupted. A run that ended early goes on where
+caller; 4 the service stayed away; 5 another run has the source; 6 the ledger can't be used;
+130 interrupted. A run that ended early goes on where
 it was when it is run again.
 """
 
@@ -23,7 +24,7 @@ from rich.console import Console
 
 from carrel.errors import CarrelError
 from flows.console import print_json, quarantine_file, show_end, show_plan, with_bar
-from flows.errors import FlowError, RefusedError, ServiceDownError, SourceBusyError
+from flows.errors import FlowError, LedgerError, RefusedError, ServiceDownError, SourceBusyError
 from flows.operations.bulk import upload, upload_ledger
 from flows.operations.collecting import add_to_collection, collection_ledger
 from flows.operations.jobs import open_client, patience_of
@@ -34,13 +35,13 @@ from flows.operations.quarantine import failure_rows
 from flows.operations.summary import Summary, summarize
 from flows.settings import FlowSettings, prefect_environment
 
-_EXIT_CODES: Mapping[type[FlowError], int] = {RefusedError: 3, ServiceDownError: 4, SourceBusyError: 5}
+_EXIT_CODES: Mapping[type[FlowError], int] = {RefusedError: 3, ServiceDownError: 4, SourceBusyError: 5, LedgerError: 6}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     parsed = _parser().parse_args(arguments)
-    console = Console(stderr=True)
+    console = Console(stderr=True, emoji=False)
     try:
         settings = FlowSettings()
         for name, value in prefect_environment(settings).items():

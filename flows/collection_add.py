@@ -2,16 +2,13 @@
 
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows.operations.collecting import add_to_collection
-from flows.operations.ledger import Ledger
 from flows.operations.options import CollectionOptions
-from flows.operations.plan import Plan
-from flows.operations.scan import Scanned
 from flows.progress import following
-from flows.running import batches_as_tasks, concluded, current_run_id
+from flows.running import concluded, current_run_id, hooks_of
 from flows.settings import FlowSettings
 
 
@@ -24,17 +21,6 @@ async def collection_add(source: str, options: CollectionOptions) -> State[dict[
     """
     settings = FlowSettings()
     async with following(current_run_id()) as progress:
-
-        async def on_plan(ledger: Ledger, scanned: Scanned, plan: Plan) -> None:
-            get_run_logger().info("%s documents to add to %s", plan.sends, options.collection)
-            await progress.on_plan(ledger, scanned, plan)
-
-        outcome = await add_to_collection(
-            source,
-            options=options,
-            settings=settings,
-            run_batches=batches_as_tasks(progress, settings=settings),
-            on_plan=on_plan,
-            on_end=progress.update,
-        )
+        hooks = hooks_of(progress, source=source, settings=settings)
+        outcome = await add_to_collection(source, options=options, settings=settings, hooks=hooks)
         return await concluded(progress, outcome)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from flows.operations.ledger import Ledger
 from flows.operations.plan import Plan
@@ -68,7 +70,7 @@ def show_end(summary: Summary, ledger: Ledger, *, console: Console) -> None:
     codes = ", ".join(f"{number} {code}" for code, number in failure_codes(ledger).most_common())
     table = Table("place", "document", "code", "reason", title=f"Quarantine: {codes}")
     for row in failure_rows(ledger, limit=_SHOWN):
-        table.add_row(*(_plain(value) for value in row.values()))
+        table.add_row(*map(Text, row.values()))
     console.print(table)
     console.print(f"All of it, one JSON object a line: {quarantine_file(ledger)}", soft_wrap=True, markup=False)
 
@@ -82,8 +84,5 @@ def quarantine_file(ledger: Ledger) -> Path:
 
 def print_json(members: Mapping[str, Any]) -> None:
     """Print one JSON object on standard output, for programs."""
-    Console(soft_wrap=True, highlight=False, markup=False).print(json.dumps(members, ensure_ascii=False))
-
-
-def _plain(value: str) -> str:
-    return value.replace("[", r"\[")
+    sys.stdout.write(json.dumps(members) + "\n")
+    sys.stdout.flush()

@@ -4,6 +4,7 @@ FlowError
 ├── SourceError          the folder, glob or manifest can't be read at all
 │   └── NameUnknownError a group or collection that the run's options name does not exist
 ├── SourceBusyError      another run is working on the same source
+├── LedgerError          the ledger can't be opened, read or written
 ├── RefusedError         the service refuses the caller: nothing that is retried would go better
 └── ServiceDownError     the service stayed away for longer than the run was told to wait
 """
@@ -31,6 +32,12 @@ class SourceBusyError(FlowError):
     """Another run holds this source's ledger; two at once would do the same work twice."""
 
     code = "source_busy"
+
+
+class LedgerError(FlowError):
+    """The ledger's file is damaged, its disk is full, or its folder can't be written to."""
+
+    code = "ledger_unusable"
 
 
 class RefusedError(FlowError):

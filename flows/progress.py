@@ -24,6 +24,7 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.exceptions import PrefectException
 
+from flows.errors import FlowError
 from flows.operations.jobs import Stopwatch
 from flows.operations.ledger import Ledger
 from flows.operations.plan import Plan
@@ -101,10 +102,13 @@ class Progress:
             _log.warning("The run's progress could not be published: %s", exc)
 
     async def follow(self) -> None:
-        """Publish every two seconds until cancelled."""
+        """Publish every two seconds until cancelled; an update that fails is left out."""
         while True:
             await asyncio.sleep(_SECONDS)
-            await self.update()
+            try:
+                await self.update()
+            except FlowError as exc:
+                _log.warning("The run's progress could not be read: %s", exc)
 
 
 @asynccontextmanager

@@ -1,6 +1,5 @@
 """What both flows share: batches as task runs, followed by artifacts, and a run's end as a Prefect state."""
 
-import asyncio
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +10,11 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.errors import FlowError, ServiceDownError
-from flows.operations.jobs import Job, Outcome, RunBatches, run_batch
+from flows.operations.apply import run_workers
+from flows.operations.jobs import Hooks, Job, Outcome, RunBatches, run_batch
+from flows.operations.ledger import Ledger
+from flows.operations.plan import Plan
+from flows.operations.scan import Scanned
 from flows.progress import Progress
 from flows.settings import FlowSettings
 
@@ -37,7 +40,17 @@ async def send_batch(job: Job, partition: int, concurrency: int) -> int:
     return await run_batch(job, partition, settings=FlowSettings(), concurrency=concurrency)
 
 
-def batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatches:
+def hooks_of(progress: Progress, *, source: str, settings: FlowSettings) -> Hooks:
+    """Return how a flow takes part in a run: it tells the plan, does the batches as task runs, and tells the end."""
+
+    async def on_plan(ledger: Ledger, scanned: Scanned, plan: Plan) -> None:
+        get_run_logger().info("The plan for %s: %s", source, plan.text())
+        await progress.on_plan(ledger, scanned, plan)
+
+    return Hooks(_batches_as_tasks(progress, settings=settings), on_plan, progress.update)
+
+
+def _batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatches:
     """Return what runs a job's batches as task runs, two at a time, with the settings' concurrency between them."""
 
     async def run(job: Job) -> None:
@@ -49,12 +62,7 @@ def batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatche
             for partition in queue:
                 await send_batch(job, partition, concurrency)
 
-        workers = [asyncio.create_task(work()) for _ in range(at_once)]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
+        await run_workers(work, number=at_once)
         progress.phase = "indexing"
 
     return run

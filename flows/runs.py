@@ -129,7 +129,7 @@ class Runs:
         try:
             response = self._http.request(method, f"{self._url}{path}", json=body)
         except httpx.HTTPError as exc:
-            msg = f"Prefect does not answer at {self._url} ({exc}). Start it: `prefect server start`."
+            msg = f"Prefect does not answer at {self._url} ({exc}). Start it: `python -m flows.server`."
             raise RunsError(msg) from exc
         if response.status_code == 404 and path.startswith("/deployments/name/"):
             msg = "Nobody serves the flows. Start them: `python -m flows serve`."

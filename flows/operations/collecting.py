@@ -7,25 +7,13 @@ from dataclasses import replace
 
 from carrel import AsyncCarrel
 from flows.operations.documents import Defaults, SourceDocument
-from flows.operations.jobs import (
-    Job,
-    OnEnd,
-    OnPlan,
-    Outcome,
-    RunBatches,
-    Stopwatch,
-    open_client,
-    partitions_of,
-    patience_of,
-    run_in_turn,
-)
+from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, patience_of
 from flows.operations.ledger import Entry, Ledger
 from flows.operations.names import names_of
 from flows.operations.options import CollectionOptions
 from flows.operations.patience import Patience
 from flows.operations.plan import read_plan
 from flows.operations.scan import Prepare, scan
-from flows.operations.settle import settle
 from flows.operations.sources import source_identity
 from flows.operations.summary import summarize
 from flows.settings import FlowSettings
@@ -38,13 +26,7 @@ def collection_ledger(source: str, collection: str, *, settings: FlowSettings) -
 
 
 async def add_to_collection(
-    source: str,
-    *,
-    options: CollectionOptions,
-    settings: FlowSettings,
-    run_batches: RunBatches | None = None,
-    on_plan: OnPlan | None = None,
-    on_end: OnEnd | None = None,
+    source: str, *, options: CollectionOptions, settings: FlowSettings, hooks: Hooks = NO_HOOKS
 ) -> Outcome:
     """Add every document that the source names, by its external id, to the collection; no file is read or sent.
 
@@ -61,17 +43,8 @@ async def add_to_collection(
             scanned = await scan(ledger, source, defaults=defaults, names=names, prepare=_membership(collection))
             await _identify(client, ledger, patience=patience)
             plan = await asyncio.to_thread(read_plan, ledger)
-            if on_plan is not None:
-                await on_plan(ledger, scanned, plan)
-            partitions = partitions_of(plan.sends, batch_size=settings.flows_batch_size)
-            job = Job(kind="collection", ledger=str(ledger.path), run_key=ledger.run_key, partitions=partitions)
-            if plan.sends:
-                await (run_batches(job) if run_batches else run_in_turn(job, settings=settings))
-            if options.wait_for_index:
-                await settle(client, ledger, patience=patience)
-            ledger.finish()
-            if on_end is not None:
-                await on_end()
+            planned = Planned("collection", scanned, plan, options.wait_for_index)
+            await carry_out(planned, client, ledger, settings=settings, patience=patience, hooks=hooks)
             return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.path)
 
 

@@ -67,3 +67,8 @@ class Defaults:
     metadata: Mapping[str, str] = field(default_factory=lambda: NO_METADATA)
     collection: str | None = None
     hidden: bool = False
+
+
+def undecodable(text: str) -> bool:
+    """Say whether a file's name, or text read from one, held bytes that are no UTF-8: they come as lone surrogates."""
+    return any("\ud800" <= character <= "\udfff" for character in text)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import httpx
+
 from carrel import AsyncCarrel
 from carrel.wire.catalog import PlannedUpload
 from flows.operations.apply import apply_batch
@@ -15,8 +17,12 @@ from flows.operations.patience import Patience
 from flows.operations.plan import Plan
 from flows.operations.scan import Scanned
 from flows.operations.sending import adder, uploader
+from flows.operations.settle import settle
 from flows.operations.summary import Summary
 from flows.settings import FlowSettings
+
+# An upload is answered when its file has been read, for which it may have to wait behind all the others on their way.
+_TIMEOUT = httpx.Timeout(600.0, connect=5.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +52,39 @@ OnEnd = Callable[[], Awaitable[None]]
 OnPlan = Callable[[Ledger, Scanned, Plan], Awaitable[None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Who takes part in a run.
+
+    `run_batches` does the batches (by default in turn, in this process), `on_plan` hears the plan before anything is
+    sent, `on_end` the end while the ledger is still open.
+    """
+
+    run_batches: RunBatches | None = None
+    on_plan: OnPlan | None = None
+    on_end: OnEnd | None = None
+
+
+NO_HOOKS = Hooks()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A run whose plan is made; `dry_run` ends with it."""
+
+    kind: Literal["upload", "collection"]
+    scanned: Scanned
+    plan: Plan
+    wait_for_index: bool
+    upload_as: str | None = None
+    dry_run: bool = False
+
+
 @asynccontextmanager
 async def open_client(settings: FlowSettings) -> AsyncGenerator[AsyncCarrel]:
     """Open a client of the service that the settings name. It is made where it is used, never handed on."""
     key = None if settings.api_key is None else settings.api_key.get_secret_value()
-    async with AsyncCarrel(api_key=key, base_url=settings.base_url) as client:
+    async with AsyncCarrel(api_key=key, base_url=settings.base_url, timeout=_TIMEOUT) as client:
         yield client
 
 
@@ -58,8 +92,10 @@ def patience_of(client: AsyncCarrel, settings: FlowSettings) -> Patience:
     """Return the patience of a run; its probe is a plan for a document that nobody has."""
     nothing = PlannedUpload(document_external_id="carrel-flows-probe", fingerprint="-")
 
+    quick = client.with_options(timeout=30.0)
+
     async def probe() -> None:
-        await client.catalog.plan_upload(documents=[nothing])
+        await quick.catalog.plan_upload(documents=[nothing])
 
     return Patience(seconds=settings.flows_outage_seconds, probe=probe)
 
@@ -85,6 +121,33 @@ async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurr
                 patience=patience_of(client, settings),
                 concurrency=concurrency,
             )
+
+
+async def carry_out(
+    planned: Planned, client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, patience: Patience, hooks: Hooks
+) -> None:
+    """Do a planned run to its end: its batches, and the wait for what they sent to become searchable."""
+    if hooks.on_plan is not None:
+        await hooks.on_plan(ledger, planned.scanned, planned.plan)
+    if not planned.dry_run:
+        if planned.plan.sends:
+            job = _job(planned, ledger, settings=settings)
+            await (hooks.run_batches(job) if hooks.run_batches else run_in_turn(job, settings=settings))
+        if planned.wait_for_index:
+            await settle(client, ledger, patience=patience, user_email=planned.upload_as)
+        ledger.finish()
+    if hooks.on_end is not None:
+        await hooks.on_end()
+
+
+def _job(planned: Planned, ledger: Ledger, *, settings: FlowSettings) -> Job:
+    return Job(
+        kind=planned.kind,
+        ledger=str(ledger.path),
+        run_key=ledger.run_key,
+        partitions=partitions_of(planned.plan.sends, batch_size=settings.flows_batch_size),
+        upload_as=planned.upload_as,
+    )
 
 
 async def run_in_turn(job: Job, *, settings: FlowSettings) -> None:

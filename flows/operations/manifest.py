@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, 
 from pydantic.alias_generators import to_camel
 
 from flows.errors import SourceError
-from flows.operations.documents import Access, Defaults, Problem, SourceDocument, SourceItem
+from flows.operations.documents import Access, Defaults, Problem, SourceDocument, SourceItem, undecodable
 
 MANIFEST_SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson"})
 _METADATA_PREFIX = "metadata."
@@ -139,6 +139,8 @@ def _path_problem(path: Path, *, root: str) -> tuple[str, str] | None:
             return "path_escapes", "leads out of the manifest's folder. Keep the files beside or below the manifest."
         if not real.is_file():
             return "file_missing", "there is no such file."
+        if undecodable(str(real)):
+            return "name_undecodable", "leads to a name that is not valid UTF-8. Rename what it leads to."
     except (OSError, RuntimeError) as exc:
         return "file_unreadable", str(exc)
     return None
@@ -183,7 +185,7 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
 def _row(cells: list[str], header: list[str]) -> Mapping[str, object] | str:
     if len(cells) != len(header):
         return f"The row has {len(cells)} cells and the header {len(header)}."
-    if any(_undecodable(cell) for cell in cells):
+    if any(undecodable(cell) for cell in cells):
         return "The row is not valid UTF-8."
     members: dict[str, object] = {}
     metadata: dict[str, str] = {}
@@ -218,10 +220,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         msg = "a member stands there twice"
         raise ValueError(msg)
     return members
-
-
-def _undecodable(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def explain(exc: ValidationError) -> str:

@@ -22,8 +22,8 @@ _LONGEST_PAUSE = 15.0
 _AWAY = frozenset({408, 429, 502, 503, 504})
 # The service has too much to do, which is no document's fault: it is never counted as an attempt.
 _BUSY = frozenset({429, 503})
-# What 403 can say about one document; any other 403 is about the caller.
-_DOCUMENT_CODES = frozenset({"external_id_taken"})
+# What 403 can say about one document, its readers or its collection; any other 403 is about the caller.
+_DOCUMENT_CODES = frozenset({"external_id_taken", "owner_required", "collection_editor_required"})
 
 
 class Patience:

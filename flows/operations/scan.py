@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from pydantic import TypeAdapter, ValidationError
+
+from carrel.wire.common import Identifier
 from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem
 from flows.operations.fingerprint import fingerprint_of
 from flows.operations.hashing import hash_files
@@ -18,6 +21,7 @@ Prepare = Callable[[Ledger, list[SourceDocument]], Sequence[Entry | Problem]]
 
 _CHUNK = 1000
 _EXAMPLES = 5
+_EXTERNAL_ID = TypeAdapter[str](Identifier)
 
 
 @dataclass(slots=True)
@@ -42,8 +46,9 @@ async def scan(
     scanned = Scanned()
     items = read_source(source, defaults=defaults)
     while chunk := await asyncio.to_thread(_chunk, items):
-        documents = [item for item in chunk if isinstance(item, SourceDocument)]
-        problems = [item for item in chunk if isinstance(item, Problem)]
+        named = [_with_usable_id(item) for item in chunk if isinstance(item, SourceDocument)]
+        documents = [item for item in named if isinstance(item, SourceDocument)]
+        problems = [item for item in (*chunk, *named) if isinstance(item, Problem)]
         _count_skipped(scanned, [item for item in chunk if isinstance(item, Skipped)])
         resolved = await names.resolve(documents)
         known = [item for item in resolved if isinstance(item, SourceDocument)]
@@ -57,6 +62,16 @@ async def scan(
 
 def _chunk(items: Iterator[SourceItem]) -> list[SourceItem]:
     return list(islice(items, _CHUNK))
+
+
+def _with_usable_id(document: SourceDocument) -> SourceDocument | Problem:
+    """Return the document, or what is wrong with its external id: with such a one no plan could be asked for."""
+    try:
+        _EXTERNAL_ID.validate_python(document.external_id)
+    except ValidationError as exc:
+        message = f"The external id can't be used: {exc.errors()[0]['msg']}. Give another one in a manifest."
+        return Problem(document.place, "external_id_invalid", message, document.external_id)
+    return document
 
 
 def _count_skipped(scanned: Scanned, skipped: Iterable[Skipped]) -> None:

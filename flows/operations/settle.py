@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from carrel import AsyncCarrel
+from carrel.errors import CarrelError
 from carrel.wire.catalog import GetDocumentResponse, IndexingStatus
 from flows.operations.apply import IndexingFailedError, quarantine, run_workers
 from flows.operations.ledger import Entry, Ledger, State
@@ -14,23 +15,33 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 
 
-async def settle(client: AsyncCarrel, ledger: Ledger, *, patience: Patience, stalled_seconds: float = 900.0) -> int:
+async def settle(
+    client: AsyncCarrel,
+    ledger: Ledger,
+    *,
+    patience: Patience,
+    user_email: str | None = None,
+    stalled_seconds: float = 900.0,
+) -> int:
     """Ask after every uploaded document until its index is there or has failed; return how many were left waiting.
 
-    It ends early when nothing at all has become searchable for `stalled_seconds`.
+    `user_email` names the user it was uploaded as, who alone may be able to read it. It ends early when nothing at all
+    has become searchable for `stalled_seconds`.
     """
     pause, moved = _FIRST_PAUSE, time.monotonic()
     while True:
         waiting = await asyncio.to_thread(ledger.pending, partition=0, partitions=1, state=State.UPLOADED)
         if not waiting or time.monotonic() - moved > stalled_seconds:
             return len(waiting)
-        if await _ask_once(client, ledger, waiting, patience=patience):
+        if await _ask_once(client, ledger, waiting, patience=patience, user_email=user_email):
             pause, moved = _FIRST_PAUSE, time.monotonic()
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE)
 
 
-async def _ask_once(client: AsyncCarrel, ledger: Ledger, waiting: list[Entry], *, patience: Patience) -> int:
+async def _ask_once(
+    client: AsyncCarrel, ledger: Ledger, waiting: list[Entry], *, patience: Patience, user_email: str | None
+) -> int:
     """Ask after each document once; return how many no longer wait."""
     queue = iter(waiting)
     done = 0
@@ -38,15 +49,21 @@ async def _ask_once(client: AsyncCarrel, ledger: Ledger, waiting: list[Entry], *
     async def work() -> None:
         nonlocal done
         for entry in queue:
-            done += await _one(client, ledger, entry, patience=patience)
+            done += await _one(client, ledger, entry, patience=patience, user_email=user_email)
 
     await run_workers(work, number=min(_WORKERS, len(waiting)))
     return done
 
 
-async def _one(client: AsyncCarrel, ledger: Ledger, entry: Entry, *, patience: Patience) -> bool:
+async def _one(
+    client: AsyncCarrel, ledger: Ledger, entry: Entry, *, patience: Patience, user_email: str | None
+) -> bool:
     document_id = entry.document_id or ""
-    document = await patience.call(lambda: client.catalog.get_document(document_id=document_id))
+    try:
+        document = await patience.call(lambda: client.catalog.get_document(document_id, user_email=user_email))
+    except CarrelError as exc:  # deleted meanwhile, or nothing that can be asked after: the others go on
+        quarantine(ledger, entry, exc)
+        return True
     statuses = {place.status for place in document.indexed_in}
     if IndexingStatus.FAILED in statuses:
         quarantine(ledger, entry, IndexingFailedError(_why(document)))

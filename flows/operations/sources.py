@@ -1,11 +1,12 @@
 """Sources of documents: a folder, a glob pattern, or a manifest. Nothing here talks to the service."""
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from flows.errors import SourceError
-from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem
+from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, undecodable
 from flows.operations.manifest import MANIFEST_SUFFIXES, read_manifest
 
 _WILDCARDS = frozenset("*?[")
@@ -43,12 +44,20 @@ def source_root(source: str) -> Path:
 
 
 def source_identity(source: str) -> str:
-    """Return the source's name in its normal form: the same folder, however it is written, is one source."""
+    """Return the source's name in its normal form: the same folder, however it is written, is one source.
+
+    Raises SourceError for a name that is not valid UTF-8.
+    """
     path = Path(source).expanduser()
     if path.exists():
-        return str(path.resolve())
-    root, pattern = _split_pattern(path)
-    return f"{root.resolve()}::{pattern}"
+        identity = str(path.resolve())
+    else:
+        root, pattern = _split_pattern(path)
+        identity = f"{root.resolve()}::{pattern}"
+    if undecodable(identity):
+        msg = f"The name {_readable(identity)} is not valid UTF-8. Rename the folder, or reach it by another name."
+        raise SourceError(msg)
+    return identity
 
 
 def _split_pattern(path: Path) -> tuple[Path, str]:
@@ -76,7 +85,9 @@ def _walk(folder: str, root: str, defaults: Defaults) -> Iterator[SourceItem]:
         return
     for entry in ordered:
         place = _relative(entry.path, root)
-        if entry.name.startswith(".") and not defaults.hidden:
+        if undecodable(place):
+            yield _misnamed(place)
+        elif entry.name.startswith(".") and not defaults.hidden:
             yield Skipped(place=place, reason="hidden")
         elif entry.is_symlink():
             yield _link(entry.path, root, defaults)
@@ -95,10 +106,24 @@ def _link(path: str, root: str, defaults: Defaults) -> SourceItem:
     if not is_inside(target, root):
         message = "The link leads out of the source's folder, so it is not followed. Copy the file into the folder."
         return Problem(place=place, code="link_escapes", message=message, external_id=place)
-    if Path(target).is_dir():
-        return Skipped(place=place, reason="link to a folder")
-    if not Path(target).is_file():
+    if undecodable(target):
+        message = "The link leads to a name that is not valid UTF-8. Rename what it leads to."
+        return Problem(place=place, code="name_undecodable", message=message, external_id=place)
+    return _linked(target, place, defaults)
+
+
+def _linked(target: str, place: str, defaults: Defaults) -> SourceItem:
+    try:
+        kind = Path(target).stat().st_mode
+    except FileNotFoundError:
         return Problem(place=place, code="link_broken", message="The link leads nowhere.", external_id=place)
+    except OSError as exc:
+        message = f"The link can't be followed: {exc.strerror or exc}"
+        return Problem(place=place, code="file_unreadable", message=message, external_id=place)
+    if stat.S_ISDIR(kind):
+        return Skipped(place=place, reason="link to a folder")
+    if not stat.S_ISREG(kind):
+        return Skipped(place=place, reason="not a regular file")
     return _document(target, place, defaults)
 
 
@@ -108,27 +133,37 @@ def _glob(pattern: Path, defaults: Defaults) -> Iterator[SourceItem]:
         msg = f"{base} is not a folder, so the pattern {pattern} can't match anything"
         raise SourceError(msg)
     root = base.resolve()
-    return _matches(root, rest, defaults)
+    try:
+        found = sorted(root.glob(rest))
+    except (ValueError, NotImplementedError) as exc:
+        msg = f"{pattern} is no pattern that can be searched for: {exc}"
+        raise SourceError(msg) from exc
+    return _matches(root, found, defaults)
 
 
-def _matches(root: Path, pattern: str, defaults: Defaults) -> Iterator[SourceItem]:
-    for path in sorted(root.glob(pattern)):
+def _matches(root: Path, found: list[Path], defaults: Defaults) -> Iterator[SourceItem]:
+    for path in found:
         place = _relative(str(path), str(root))
-        if not defaults.hidden and any(part.startswith(".") for part in PurePosixPath(place).parts):
+        if undecodable(place):
+            yield _misnamed(place)
+        elif not defaults.hidden and any(part.startswith(".") for part in PurePosixPath(place).parts):
             yield Skipped(place=place, reason="hidden")
-        elif path.is_symlink() or not is_inside(os.path.realpath(path), str(root)):
+        elif os.path.islink(path) or not is_inside(os.path.realpath(path), str(root)):  # noqa: PTH114 - never raises
             yield _link(str(path), str(root), defaults)
-        elif path.is_file():
+        elif os.path.isfile(path):  # noqa: PTH113 - never raises
             yield _document(str(path), place, defaults)
 
 
-def _document(path: str, place: str, defaults: Defaults) -> SourceItem:
-    try:
-        place.encode()
-    except UnicodeEncodeError:
-        readable = place.encode(errors="backslashreplace").decode()
-        message = "The file's name is not valid UTF-8. Rename it, or name it in a manifest."
-        return Problem(place=readable, code="name_undecodable", message=message)
+def _misnamed(place: str) -> Problem:
+    message = "The name is not valid UTF-8, so nothing here was read. Rename it."
+    return Problem(place=_readable(place), code="name_undecodable", message=message)
+
+
+def _readable(name: str) -> str:
+    return name.encode(errors="backslashreplace").decode()
+
+
+def _document(path: str, place: str, defaults: Defaults) -> SourceDocument:
     return SourceDocument(
         path=Path(path),
         external_id=place,

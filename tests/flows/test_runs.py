@@ -189,5 +189,5 @@ async def test_served_flow_is_started_and_followed_over_http(prefect_api: str, l
 async def test_runs_says_what_to_start_when_prefect_is_not_there() -> None:
     """Without a Prefect server the message names the command that starts it."""
     runs = Runs("http://127.0.0.1:9/api", http_client=httpx.Client(timeout=1))
-    with runs, pytest.raises(RunsError, match="prefect server start"):
+    with runs, pytest.raises(RunsError, match=r"python -m flows\.server"):
         runs.recent()

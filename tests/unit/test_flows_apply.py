@@ -97,6 +97,8 @@ async def test_every_document_is_sent_once_and_no_more_than_the_limit_at_a_time(
         (_refusal(BadRequestError, 400, "invalid_request"), "invalid_request", False),
         (_refusal(ConflictError, 409, "changed"), "changed", False),
         (_refusal(PermissionDeniedError, 403, "external_id_taken"), "external_id_taken", False),
+        (_refusal(PermissionDeniedError, 403, "owner_required"), "owner_required", False),
+        (_refusal(PermissionDeniedError, 403, "collection_editor_required"), "collection_editor_required", False),
         (ChangingFileError("written to"), "file_changing", False),
         (FileNotFoundError(2, "gone"), "file_unreadable", False),
         (ValueError("a bug"), "unexpected", False),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.errors import SourceBusyError
+from flows.errors import LedgerError, SourceBusyError
 from flows.operations.documents import Access, Problem, SourceDocument
 from flows.operations.hashing import FileHash, hash_files
 from flows.operations.ledger import Action, Entry, Ledger, State
@@ -241,3 +241,35 @@ def test_unreadable_file_is_given_back_as_its_error(ledger: Ledger, tmp_path: Pa
     found = hash_files(ledger, [tmp_path / "gone", path])
     assert isinstance(found[tmp_path / "gone"], FileNotFoundError)
     assert isinstance(found[path], FileHash)
+
+
+def test_full_disk_is_said_and_leaves_the_ledger_usable(ledger: Ledger) -> None:
+    """A disk that is full stops the run with what to do; what was kept stays, and goes on once there is room."""
+    ledger.record([_entry("kept")])
+    pages = int(str(ledger.rows("PRAGMA page_count")[0][0]))
+    ledger.rows(f"PRAGMA max_page_count = {pages + 4}")
+    with pytest.raises(LedgerError, match="Make room"):
+        ledger.record_problems([Problem(place="x" * 3000, code="c", message="m") for _ in range(200)])
+    ledger.rows("PRAGMA max_page_count = 100000")
+    ledger.apply_plan({"kept": Action.CREATE})
+    assert _pending(ledger) == ["kept"]
+
+
+def test_damaged_ledger_is_said_and_can_be_deleted(tmp_path: Path) -> None:
+    """A file that is no ledger is refused by its path, for the ledger and for its lock."""
+    for suffix in (".sqlite", ".lock"):
+        with Ledger.at(tmp_path, target="t", source=suffix) as ledger:
+            path = ledger.path.with_suffix(suffix)
+        path.write_bytes(b"this is no database" * 1000)
+        with pytest.raises(LedgerError, match=path.name), Ledger.at(tmp_path, target="t", source=suffix) as ledger:
+            ledger.begin()
+        path.unlink()
+        with Ledger.at(tmp_path, target="t", source=suffix) as ledger:
+            ledger.begin()
+
+
+def test_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    """Where no ledger can be written, the run says where it wanted to."""
+    (tmp_path / "data").write_text("a file where the folder should be")
+    with pytest.raises(LedgerError, match="data"):
+        Ledger.at(tmp_path / "data" / "ledgers", target="t", source="s")

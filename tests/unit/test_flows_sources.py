@@ -1,6 +1,7 @@
 """Sources: what a folder, a glob and a manifest give, and what they refuse."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -80,15 +81,32 @@ def test_sibling_folder_with_the_same_prefix_is_outside(folder: Path) -> None:
     assert [item.place for item in _problems(_read(folder))] == ["s.txt"]
 
 
+def test_name_that_is_no_utf8_costs_itself_alone(folder: Path) -> None:
+    """A file, a folder, or what a link leads to, whose name is no UTF-8, is a problem that can be kept and shown."""
+    inside, strange = os.fsencode(folder), os.fsencode(folder) + b"/caf\xe9"
+    Path(os.fsdecode(strange)).mkdir()
+    Path(os.fsdecode(strange + b"/menu.md")).write_text("soup")
+    Path(os.fsdecode(inside + b"/link.md")).symlink_to(os.fsdecode(strange + b"/menu.md"))
+    Path(os.fsdecode(inside + b"/out\xe9")).symlink_to("/etc/hostname")
+    for items in (_read(folder), _read(f"{folder}/*")):
+        assert {item.place for item in _problems(items)} == {"caf\\udce9", "link.md", "out\\udce9"}
+        assert {item.code for item in _problems(items)} == {"name_undecodable"}
+        assert "b.md" in [item.external_id for item in _documents(items)]
+    (item,) = _manifest(folder, "path\nlink.md\n")
+    assert isinstance(item, Problem)
+    with pytest.raises(SourceError, match="UTF-8"):
+        source_identity(os.fsdecode(strange))
+
+
 def test_glob_keeps_the_ids_of_its_fixed_part(folder: Path) -> None:
     """A pattern's ids are relative to the folder before its first wildcard."""
     assert [item.external_id for item in _documents(_read(f"{folder}/**/*.txt"))] == ["a/one.txt", "a/two.txt"]
 
 
-@pytest.mark.parametrize("source", ["missing", "missing/*.md", "library/b.md"])
+@pytest.mark.parametrize("source", ["missing", "missing/*.md", "library/b.md", "library/**.md"])
 def test_unreadable_source_says_what_to_give(folder: Path, source: str) -> None:
     """A source that is nothing of the three is refused with what it could be."""
-    with pytest.raises(SourceError, match="folder"):
+    with pytest.raises(SourceError, match=r"folder|pattern"):
         _read(folder.parent / source)
 
 
