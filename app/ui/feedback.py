@@ -51,10 +51,12 @@ def _send_thumb(about: About) -> None:
 
 
 def _send_comment(about: About) -> None:
+    """Send what is in the field, unless it has just been sent: a second click can come before the field is empty."""
     comment = str(st.session_state[about.key("comment")] or "").strip()
     if not comment:
         st.toast("There is no comment yet.")
-    elif _send(about, comment=comment):
+    elif comment == st.session_state.get(about.key("said")) or _send(about, comment=comment):
+        st.session_state[about.key("said")] = comment
         st.session_state[about.key("comment")] = ""
         st.toast("Your comment is on the audit log.")
 

@@ -248,7 +248,7 @@ def test_a_thumb_is_sent_once(open_page: Open, client: Carrel) -> None:
 
 
 def test_a_comment_is_sent_once_and_the_field_is_empty_again(open_page: Open, client: Carrel) -> None:
-    """A comment reaches the audit log once, with its thumb; an empty one does not."""
+    """A comment reaches the audit log once, however often it is sent; an empty one does not."""
     load(client, "Livestock", "Sheep travel on deck.")
     page = open_page("search", q="sheep")
     assert not page.text_area
@@ -258,7 +258,10 @@ def test_a_comment_is_sent_once_and_the_field_is_empty_again(open_page: Open, cl
     assert "on the audit log" in page.toast[0].value
     page.run()
     send_comment(page, "  ")
+    send_comment(page, "And goats?")
     assert len(feedbacks(client)) == 2
+    send_comment(page, "And geese?")
+    assert len(feedbacks(client)) == 3
 
 
 def send_comment(page: AppTest, comment: str) -> None:

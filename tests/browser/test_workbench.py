@@ -61,6 +61,37 @@ def test_a_person_finds_only_what_that_person_may_read(stack: Stack, page: Page)
     expect(page.get_by_text("HERON")).to_have_count(0)
 
 
+def test_names_of_others_are_text_in_the_browser_too(stack: Stack, page: Page, client: carrel.Carrel) -> None:
+    """A document's name and passage are neither elements, links nor icons, and nothing in them runs."""
+    name = '<img src=x onerror="document.title=1"> [a](https://evil.example) https://evil.example :material/home:'
+    text = f"Wombats {name} dig.".encode()
+    client.catalog.upload_file(
+        text, document_external_id="wombats", document_name=name, file_name="w.md", await_vector_store_sync=True
+    )
+    search(page, stack, "wombats")
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    result = page.locator("article", has_text="Wombats").first
+    expect(result.locator("img, a, script")).to_have_count(0)
+    assert page.title() != "1"
+
+
+def test_the_keyboard_is_enough_to_ask_and_to_say_what_it_was_worth(stack: Stack, page: Page) -> None:
+    """Enter sends the question; Tab and Space reach the thumbs; Escape closes the details."""
+    page.goto(stack.workbench)
+    page.get_by_placeholder("What are you looking for?").fill("refund")
+    page.keyboard.press("Enter")
+    expect(page.locator("mark").first).to_be_visible()
+    details = page.get_by_role("button", name="Details").first
+    details.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Who may read it")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Who may read it")).to_have_count(0)
+    page.get_by_role("radio", name="Thumbs up").first.focus()
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Thank you. Say why?")).to_be_visible()
+
+
 def test_nothing_is_fetched_from_elsewhere(stack: Stack, page: Page) -> None:
     """Both pages work without a request to any other host."""
     hosts: set[str] = set()
@@ -82,7 +113,7 @@ def test_uploaded_files_are_watched_and_found(stack: Stack, page: Page, tmp_path
     page.get_by_text("Everybody in the organization").click()
     page.get_by_role("button", name="Start the upload").click()
     expect(page.get_by_text("Done in")).to_be_visible(timeout=90_000)
-    expect(page.get_by_text("Not loaded")).to_be_visible()
+    expect(page.get_by_role("heading", name="Not loaded")).to_be_visible()
     search(page, stack, "do quokkas pay")
     expect(page.get_by_text("quokka-policy.md").first).to_be_visible()
     assert [item.document_name for item in client.catalog.list_documents(document_name="quokka")] == [good.name]
