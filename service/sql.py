@@ -2,13 +2,31 @@
 
 from collections.abc import Iterable
 from typing import Any, TypeAlias, TypeVar
+from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, Row, any_, literal
+from sqlalchemy import ARRAY, BindParameter, ColumnElement, Row, Uuid, any_, bindparam, literal
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 """A row whose columns its query's docstring names."""
 
 Value = TypeVar("Value")
+
+
+def given(column: ColumnElement[Value], name: str | None = None) -> BindParameter[Value]:
+    """Return a parameter of a statement that is built once: `giving` passes it by the column's name, or this one.
+
+    Such a statement can't run without all of them. They have names of their own, because SQLAlchemy would write one
+    that is called like a column into that column.
+    """
+    return bindparam(f"given_{name or column.key}", type_=column.type)
+
+
+ORGANIZATION = bindparam("given_organization_id", type_=Uuid())
+
+
+def giving(organization_id: UUID, **values: Any) -> dict[str, Any]:
+    """Return the parameters of a statement that is built once, whose organization is `ORGANIZATION`."""
+    return {"given_organization_id": organization_id, **{f"given_{name}": value for name, value in values.items()}}
 
 
 def among(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnElement[bool]:

@@ -6,10 +6,26 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, case, delete, func, select, tuple_, update
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    Select,
+    Update,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import ReturningInsert
 
 from carrel.wire.common import Role
 from service.callers import Caller
@@ -20,7 +36,7 @@ from service.indexing.tables import space_documents
 from service.permissions.access import Access
 from service.permissions.queries import lock_resource, readable_classes
 from service.permissions.tables import class_readers, resources
-from service.sql import AnyRow, among
+from service.sql import ORGANIZATION, AnyRow, among, given, giving
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +101,13 @@ class DocumentFilter:
     updated_before: datetime | None = None
 
 
+_LOCK_KEY = select(func.pg_advisory_xact_lock(bindparam("key", type_=BigInteger)))
+
+
 async def lock_document(connection: AsyncConnection, document_id: UUID) -> None:
     """Serialise with every other upload to this id until the transaction ends, also while no row of it exists yet."""
     key = int.from_bytes(document_id.bytes[:8], signed=True)
-    await connection.execute(select(func.pg_advisory_xact_lock(key)))
+    await connection.execute(_LOCK_KEY, {"key": key})
 
 
 _document_columns = (
@@ -113,7 +132,7 @@ _document_columns = (
 )
 
 
-def _existing(organization_id: UUID, *columns: Any) -> Select[*tuple[Any, ...]]:
+def _existing(organization_id: UUID | BindParameter[UUID], *columns: Any) -> Select[*tuple[Any, ...]]:
     """Select from the documents of the organization that are not deleted, each with its newest version."""
     newest = and_(
         document_versions.c.document_id == documents.c.document_id,
@@ -122,6 +141,9 @@ def _existing(organization_id: UUID, *columns: Any) -> Select[*tuple[Any, ...]]:
     joined = documents.join(resources, resources.c.object_id == documents.c.document_id).join(document_versions, newest)
     chosen: Select[*tuple[Any, ...]] = select(*columns)
     return chosen.select_from(joined).where(documents.c.organization_id == organization_id)
+
+
+_DOCUMENT = _existing(ORGANIZATION, *_document_columns).where(documents.c.document_id == given(documents.c.document_id))
 
 
 async def read_document(
@@ -134,8 +156,7 @@ async def read_document(
     there is a document or not, so that the time taken tells nobody.
     """
     there = not lock or await lock_resource(connection, organization_id, document_id) is not None
-    statement = _existing(organization_id, *_document_columns).where(documents.c.document_id == document_id)
-    row = (await connection.execute(statement)).one_or_none()
+    row = (await connection.execute(_DOCUMENT, giving(organization_id, document_id=document_id))).one_or_none()
     return _stored_document(row) if there and row is not None else None
 
 
@@ -174,27 +195,28 @@ def _access(readers: Sequence[str]) -> Access:
     )
 
 
-async def save_document(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int, fields: DocumentFields
-) -> int:
-    """Write the document's row and return its version.
+def _document_values(document_id: UUID, version: int, fields: DocumentFields) -> dict[str, Any]:
+    return {
+        "document_id": document_id,
+        "version": version,
+        "external_id": fields.external_id,
+        "name": fields.name,
+        "external_url": fields.external_url,
+        "owner_id": fields.owner_id,
+        "custom_metadata": dict(fields.custom_metadata),
+        "fingerprint": fields.fingerprint,
+        "source_updated_at": fields.source_updated_at,
+    }
 
-    A deleted document comes back as created now, at the version after its last one: no number is ever used twice.
-    """
+
+def _saving_document() -> ReturningInsert[int]:
+    times = {"created_at", "updated_at", "deleted_at"}
+    columns = [column for column in documents.columns if column.name not in times]
     new = insert(documents).values(
-        document_id=document_id,
-        organization_id=organization_id,
-        version=version,
-        external_id=fields.external_id,
-        name=fields.name,
-        external_url=fields.external_url,
-        owner_id=fields.owner_id,
-        custom_metadata=dict(fields.custom_metadata),
-        fingerprint=fields.fingerprint,
-        source_updated_at=fields.source_updated_at,
+        {column.name: given(column) for column in columns} | {"organization_id": ORGANIZATION}
     )
-    kept = {"document_id", "organization_id", "version", "created_at", "updated_at", "deleted_at"}
-    changed = {column.name: new.excluded[column.name] for column in documents.columns if column.name not in kept}
+    kept = {"document_id", "organization_id", "version"}
+    changed = {column.name: new.excluded[column.name] for column in columns if column.name not in kept}
     exists = documents.c.deleted_at.is_(None)
     came_back = {
         "version": case((exists, new.excluded.version), else_=documents.c.version + 1),
@@ -202,10 +224,61 @@ async def save_document(
         "updated_at": func.now(),
         "deleted_at": None,
     }
-    statement = new.on_conflict_do_update(
-        index_elements=[documents.c.document_id], set_={**changed, **came_back}
-    ).returning(documents.c.version)
-    return (await connection.execute(statement)).scalar_one()
+    statement = new.on_conflict_do_update(index_elements=[documents.c.document_id], set_={**changed, **came_back})
+    return statement.returning(documents.c.version)
+
+
+_SAVE_DOCUMENT = _saving_document()
+
+
+async def save_document(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int, fields: DocumentFields
+) -> int:
+    """Write the document's row and return its version.
+
+    A deleted document comes back as created now, at the version after its last one: no number is ever used twice.
+    """
+    parameters = giving(organization_id, **_document_values(document_id, version, fields))
+    return (await connection.execute(_SAVE_DOCUMENT, parameters)).scalar_one()
+
+
+_FILE = ("file_sha256", "file_size", "file_name", "media_type", "created_by")
+_IDENTITY = ("document_id", "organization_id")
+_OWN_ID = given(documents.c.document_id)
+
+
+def _saving_version(*, new_text: bool) -> Select[int]:
+    """Save the document, record the version it has then, and keep its text or the text of the version before."""
+    saved = _SAVE_DOCUMENT.cte("saved")
+    recorded = insert(document_versions).from_select(
+        [*_IDENTITY, "version", *_FILE],
+        select(_OWN_ID, ORGANIZATION, saved.c.version, *(given(document_versions.c[name]) for name in _FILE)),
+    )
+    text = _replacing_text(saved) if new_text else _keeping_text(saved)
+    return select(saved.c.version).add_cte(recorded.cte("recorded"), text.cte("kept"))
+
+
+def _replacing_text(saved: CTE) -> Insert:
+    contents = document_contents.c
+    new = insert(document_contents).from_select(
+        [*_IDENTITY, "version", "title", "blocks"],
+        select(_OWN_ID, ORGANIZATION, saved.c.version, given(contents.title), given(contents.blocks)),
+    )
+    replaced = {name: new.excluded[name] for name in ("version", "title", "blocks")}
+    return new.on_conflict_do_update(index_elements=[contents.document_id], set_=replaced)
+
+
+def _keeping_text(saved: CTE) -> Update:
+    contents = document_contents.c
+    return (
+        update(document_contents)
+        .where(contents.organization_id == ORGANIZATION, contents.document_id == _OWN_ID)
+        .values(version=select(saved.c.version).scalar_subquery())
+    )
+
+
+_SAVE_VERSION_WITH_TEXT = _saving_version(new_text=True)
+_SAVE_VERSION = _saving_version(new_text=False)
 
 
 async def save_version(
@@ -214,40 +287,27 @@ async def save_version(
     *,
     document_id: UUID,
     version: int,
+    fields: DocumentFields,
     file: StoredFile,
     created_by: UUID,
     text: NewText | None,
-) -> None:
-    """Record a version and its text in one statement; `text` None keeps the text of the version before (same bytes)."""
-    recorded = insert(document_versions).values(
-        document_id=document_id,
-        version=version,
-        organization_id=organization_id,
-        file_sha256=file.sha256,
-        file_size=file.size,
-        file_name=file.name,
-        media_type=file.media_type,
-        created_by=created_by,
-    )
-    kept_text = (
-        update(document_contents)
-        .where(document_contents.c.organization_id == organization_id, document_contents.c.document_id == document_id)
-        .values(version=version)
-    )
-    contents = kept_text if text is None else _replace_text(organization_id, document_id, version, text)
-    await connection.execute(contents.add_cte(recorded.cte("recorded")))
+) -> int:
+    """Do what `save_document` does, and record the version with its text in the same statement.
 
-
-def _replace_text(organization_id: UUID, document_id: UUID, version: int, text: NewText) -> Insert:
-    new = insert(document_contents).values(
-        document_id=document_id,
-        organization_id=organization_id,
-        version=version,
-        title=text.title,
-        blocks=text.blocks,
-    )
-    replaced = {name: new.excluded[name] for name in ("version", "title", "blocks")}
-    return new.on_conflict_do_update(index_elements=[document_contents.c.document_id], set_=replaced)
+    `text` None keeps the text of the version before (the same bytes).
+    """
+    values = {
+        **_document_values(document_id, version, fields),
+        "file_sha256": file.sha256,
+        "file_size": file.size,
+        "file_name": file.name,
+        "media_type": file.media_type,
+        "created_by": created_by,
+    }
+    if text is None:
+        return (await connection.execute(_SAVE_VERSION, giving(organization_id, **values))).scalar_one()
+    parameters = giving(organization_id, **values, title=text.title, blocks=text.blocks)
+    return (await connection.execute(_SAVE_VERSION_WITH_TEXT, parameters)).scalar_one()
 
 
 async def set_source_identity(

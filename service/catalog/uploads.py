@@ -7,6 +7,7 @@ to stays in the store, where it is addressed by content and harms nobody.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from service.catalog.decisions import Decision, decide
 from service.catalog.queries import NewText, StoredFile
 from service.collections.membership import place
 from service.errors import Conflict
-from service.indexing.service import catalog_space
+from service.indexing.service import Space, catalog_space, space_of
 from service.ingestion.indexing import wait_indexed
 from service.ingestion.queries import IndexingWork, want_everywhere
 from service.multipart import ReceivedFile
@@ -148,10 +149,7 @@ async def _create(upload: _Upload) -> tuple[int, _Wanted]:
         resource_id=resource_id,
         access=decision.access,
     )
-    version = await queries.save_document(
-        upload.connection, organization_id, document_id=decision.document_id, version=1, fields=decision.fields
-    )
-    return version, await _save_version(upload, version)
+    return await _save_version(upload, 1)
 
 
 async def _update(upload: _Upload) -> tuple[int, _Wanted]:
@@ -162,14 +160,16 @@ async def _update(upload: _Upload) -> tuple[int, _Wanted]:
         await set_access(upload.connection, organization_id, **key, access=decision.access)
     if decision.resource != (before.resource_type, before.resource_id):
         await _claim_source_identity(upload)
+    if decision.new_version:
+        return await _save_version(upload, before.version + 1)
     version = await queries.save_document(
         upload.connection,
         organization_id,
         document_id=decision.document_id,
-        version=before.version + 1 if decision.new_version else before.version,
+        version=before.version,
         fields=decision.fields,
     )
-    return version, await _save_version(upload, version) if decision.new_version else _Wanted()
+    return version, _Wanted()
 
 
 async def _claim_source_identity(upload: _Upload) -> None:
@@ -188,8 +188,11 @@ async def _claim_source_identity(upload: _Upload) -> None:
         )
 
 
-async def _save_version(upload: _Upload, version: int) -> _Wanted:
-    """Record a version (of the same bytes if none were read), want it indexed, and return the spaces to do that in."""
+async def _save_version(upload: _Upload, version: int) -> tuple[int, _Wanted]:
+    """Save the document with a new version (of the same bytes if none were read) and want that indexed.
+
+    Returns the version it became, and the spaces to index it in.
+    """
     decision, read, organization_id = upload.decision, upload.read, upload.caller.organization_id
     before = decision.before
     if decision.new_contents and read is not None:
@@ -197,35 +200,46 @@ async def _save_version(upload: _Upload, version: int) -> _Wanted:
     else:
         assert before is not None  # noqa: S101 - a new document's file has been read
         file, text = before.file, None
-    await queries.save_version(
+    version = await queries.save_version(
         upload.connection,
         organization_id,
         document_id=decision.document_id,
         version=version,
+        fields=decision.fields,
         file=file,
         created_by=upload.caller.principal_id,
         text=text,
     )
-    space = await catalog_space(upload.connection, organization_id, model=upload.runtime.embedders.default.model)
-    space_ids = await want_everywhere(
-        upload.connection,
-        organization_id,
-        document_id=decision.document_id,
-        version=version,
-        catalog_space_id=space.space_id,
-        collections_too=upload.form.reindex_collections,
-    )
+    spaces = await _want(upload, version)
+    space_ids = [space.space_id for space in spaces]
     if text is None:
-        return _Wanted(space_ids)
+        return version, _Wanted(space_ids)
     known = IndexingWork.of_contents(
-        space,
+        spaces[0],
         version=version,
         name=decision.fields.name,
         title=text.title,
         blocks=text.blocks,
         indexed_before=before is not None,
     )
-    return _Wanted(space_ids, known)
+    return version, _Wanted(space_ids, known)
+
+
+async def _want(upload: _Upload, version: int) -> list[Space]:
+    """Want the version indexed, and return the spaces to do that in, the catalog first; made when there is none yet."""
+    organization_id = upload.caller.organization_id
+    want = partial(
+        want_everywhere,
+        upload.connection,
+        organization_id,
+        document_id=upload.decision.document_id,
+        version=version,
+        collections_too=upload.form.reindex_collections,
+    )
+    if not (rows := await want()):
+        await catalog_space(upload.connection, organization_id, model=upload.runtime.embedders.default.model)
+        rows = await want()
+    return [space_of(row) for row in rows]
 
 
 def _title(form: UploadFileForm, read: _Read, name: str) -> str:

@@ -12,8 +12,10 @@ from sqlalchemy import (
     Boolean,
     Select,
     TableValuedAlias,
+    Text,
     Uuid,
     and_,
+    cast,
     column,
     delete,
     exists,
@@ -26,9 +28,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.database import enter_organization
+from service.database import ORGANIZATION_SETTING
 from service.identity.tables import api_keys, group_members, organizations, principals
-from service.sql import AnyRow, among
+from service.sql import ORGANIZATION, AnyRow, among, given, giving
 
 LAST_USED_PRECISION = timedelta(minutes=1)
 
@@ -72,24 +74,28 @@ class Membership:
 _PRINCIPAL = tuple(principals.c[one.name] for one in fields(Principal))
 
 
-async def enter_by_api_key(connection: AsyncConnection, secret_hash: bytes) -> AnyRow | None:
-    """The API key of this hash with its organization's page key, whose organization_id the transaction now has."""
-    now = func.now()
+def _key_of_hash() -> Select[*tuple[Any, ...]]:
     last_used = api_keys.c.last_used_at
-    statement = (
+    entered = func.set_config(ORGANIZATION_SETTING, cast(api_keys.c.organization_id, Text), True)
+    return (
         select(
             api_keys,
             organizations.c.page_key,
-            func.coalesce(api_keys.c.expires_at <= now, False).label("expired"),
-            func.coalesce(last_used < now - LAST_USED_PRECISION, True).label("unused_for_a_minute"),
+            func.coalesce(api_keys.c.expires_at <= func.now(), False).label("expired"),
+            func.coalesce(last_used < func.now() - LAST_USED_PRECISION, True).label("unused_for_a_minute"),
+            entered.label("entered"),
         )
         .join(organizations, organizations.c.organization_id == api_keys.c.organization_id)
-        .where(api_keys.c.secret_hash == secret_hash)
+        .where(api_keys.c.secret_hash == given(api_keys.c.secret_hash))
     )
-    key = (await connection.execute(statement)).one_or_none()
-    if key is not None:
-        await enter_organization(connection, key.organization_id)
-    return key
+
+
+_KEY_OF_HASH = _key_of_hash()
+
+
+async def enter_by_api_key(connection: AsyncConnection, secret_hash: bytes) -> AnyRow | None:
+    """The API key of this hash with its organization's page key, whose organization_id the transaction now has."""
+    return (await connection.execute(_KEY_OF_HASH, {"given_secret_hash": secret_hash})).one_or_none()
 
 
 async def touch_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> None:
@@ -104,45 +110,51 @@ async def touch_api_key(connection: AsyncConnection, organization_id: UUID, *, a
     )
 
 
-async def get_acting_principal(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID
-) -> AnyRow | None:
-    """A user or service account with its `memberships`: its own id and every group's it is in, each once."""
-    statement = _acting(organization_id, select(literal(principal_id, Uuid).label("principal_id")))
-    return (await connection.execute(statement)).one_or_none()
-
-
-async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
-    """The same for the active user of this address (lower case)."""
-    user = select(principals.c.principal_id).where(
-        principals.c.organization_id == organization_id,
-        principals.c.email == email,
-        principals.c.kind == "user",
-        principals.c.active,
-    )
-    return (await connection.execute(_acting(organization_id, user))).one_or_none()
-
-
-def _acting(organization_id: UUID, one: Select[UUID]) -> Select[*tuple[Any, ...]]:
-    start = one.cte("start")
-    groups = memberships_of(organization_id, start)
-    all_groups = func.array(select(groups.c.principal_id).scalar_subquery(), type_=ARRAY(Uuid))
-    return (
-        select(*_ACTING, all_groups.label("memberships"))
-        .join(start, start.c.principal_id == principals.c.principal_id)
-        .where(principals.c.organization_id == organization_id, principals.c.kind.in_(["user", "serviceAccount"]))
-    )
-
-
-def memberships_of(organization_id: UUID, start: CTE) -> CTE:
+def _memberships_of(start: CTE) -> CTE:
     """The principals of `start` and every group they are in, directly or through others; UNION ends cycles."""
     found = select(start.c.principal_id).cte("memberships", recursive=True)
     above = (
         select(group_members.c.group_id)
         .join(found, group_members.c.member_id == found.c.principal_id)
-        .where(group_members.c.organization_id == organization_id)
+        .where(group_members.c.organization_id == ORGANIZATION)
     )
     return found.union(above)
+
+
+def _acting(one: Select[UUID]) -> Select[*tuple[Any, ...]]:
+    start = one.cte("start")
+    groups = _memberships_of(start)
+    all_groups = func.array(select(groups.c.principal_id).scalar_subquery(), type_=ARRAY(Uuid))
+    return (
+        select(*_ACTING, all_groups.label("memberships"))
+        .join(start, start.c.principal_id == principals.c.principal_id)
+        .where(principals.c.organization_id == ORGANIZATION, principals.c.kind.in_(["user", "serviceAccount"]))
+    )
+
+
+_ACTING_BY_ID = _acting(select(given(principals.c.principal_id).label("principal_id")))
+_ACTING_BY_EMAIL = _acting(
+    select(principals.c.principal_id).where(
+        principals.c.organization_id == ORGANIZATION,
+        principals.c.email == given(principals.c.email),
+        principals.c.kind == "user",
+        principals.c.active,
+    )
+)
+
+
+async def get_acting_principal(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID
+) -> AnyRow | None:
+    """A user or service account with its `memberships`: its own id and every group's it is in, each once."""
+    parameters = giving(organization_id, principal_id=principal_id)
+    return (await connection.execute(_ACTING_BY_ID, parameters)).one_or_none()
+
+
+async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
+    """The same for the active user of this address (lower case)."""
+    parameters = giving(organization_id, email=email)
+    return (await connection.execute(_ACTING_BY_EMAIL, parameters)).one_or_none()
 
 
 async def lock_bootstrap(connection: AsyncConnection) -> None:

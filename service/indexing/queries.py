@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -13,11 +14,15 @@ from sqlalchemy import (
     ColumnElement,
     Integer,
     LargeBinary,
+    Select,
     Table,
     TableValuedAlias,
     Text,
+    Update,
     Uuid,
     and_,
+    any_,
+    bindparam,
     cast,
     column,
     delete,
@@ -29,6 +34,7 @@ from sqlalchemy import (
     union_all,
     update,
 )
+from sqlalchemy import Insert as CoreInsert
 from sqlalchemy.dialects.postgresql import Insert, distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -36,7 +42,8 @@ from sqlalchemy.types import TypeEngine
 
 from service.indexing.codes import from_binary
 from service.indexing.tables import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
-from service.sql import AnyRow, among
+from service.permissions.tables import resources
+from service.sql import ORGANIZATION, AnyRow, among, given, giving
 
 # As many rows as one statement takes without its arrays becoming unwieldy.
 ROWS_AT_ONCE = 500
@@ -103,10 +110,25 @@ async def insert_space(
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-async def lock_wanted(connection: AsyncConnection, place: Place) -> int | None:
-    """Lock the document's row in the space; the version wanted there, None when it is not to be there."""
-    statement = select(space_documents.c.version).where(place.chosen(space_documents)).with_for_update()
-    return (await connection.execute(statement)).scalar_one_or_none()
+_LOCK_PLACE = (
+    select(resources.c.access_class, space_documents.c.version, space_documents.c.chunk_count)
+    .join(space_documents, space_documents.c.document_id == resources.c.object_id)
+    .where(
+        resources.c.organization_id == ORGANIZATION,
+        resources.c.object_id == given(resources.c.object_id),
+        space_documents.c.space_id == given(space_documents.c.space_id),
+    )
+    .with_for_update(of=[resources, space_documents])
+)
+
+
+async def lock_place(connection: AsyncConnection, place: Place) -> AnyRow | None:
+    """Lock a document's resource and then its row in the space, and return both as they are with the locks held.
+
+    The access_class, the version wanted there and its chunk_count as far as indexed; None when it is not to be there.
+    """
+    parameters = giving(place.organization_id, object_id=place.document_id, space_id=place.space_id)
+    return (await connection.execute(_LOCK_PLACE, parameters)).one_or_none()
 
 
 async def lock_places(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Sequence[Place]:
@@ -122,15 +144,42 @@ async def lock_places(connection: AsyncConnection, organization_id: UUID, *, doc
     return [Place(organization_id, row.space_id, document_id, row.dimensions) for row in rows]
 
 
-async def list_chunks(connection: AsyncConnection, place: Place) -> Sequence[AnyRow]:
-    """What is indexed of a document in a space: chunk_no, text_hash, text and terms (as pgvector writes them)."""
-    chunks = INDEX_TABLES[place.dimensions].chunks
-    statement = (
+@cache
+def _listing(dimensions: int) -> Select[*tuple[Any, ...]]:
+    chunks = INDEX_TABLES[dimensions].chunks
+    return (
         select(chunks.c.chunk_no, chunks.c.text_hash, chunks.c.text, cast(chunks.c.terms, Text).label("terms"))
-        .where(place.chosen(chunks))
+        .where(
+            chunks.c.organization_id == ORGANIZATION,
+            chunks.c.document_id == given(chunks.c.document_id),
+            chunks.c.space_id == given(chunks.c.space_id),
+        )
         .order_by(chunks.c.chunk_no)
     )
-    return (await connection.execute(statement)).all()
+
+
+async def list_chunks(connection: AsyncConnection, place: Place) -> Sequence[AnyRow]:
+    """What is indexed of a document in a space: chunk_no, text_hash, text and terms (as pgvector writes them)."""
+    parameters = giving(place.organization_id, document_id=place.document_id, space_id=place.space_id)
+    return (await connection.execute(_listing(place.dimensions), parameters)).all()
+
+
+@cache
+def _embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
+    chunks = INDEX_TABLES[dimensions].chunks
+    hashes: Any = bindparam("given_hashes", type_=ARRAY(LargeBinary))
+    return (
+        select(chunks.c.text_hash, func.halfvec_send(chunks.c.embedding, type_=LargeBinary))
+        .ext(distinct_on(chunks.c.text_hash))
+        .join(spaces, spaces.c.space_id == chunks.c.space_id)
+        .where(
+            chunks.c.organization_id == ORGANIZATION,
+            chunks.c.document_id == given(chunks.c.document_id),
+            spaces.c.model == given(spaces.c.model),
+            chunks.c.text_hash == any_(hashes),
+        )
+        .order_by(chunks.c.text_hash, chunks.c.space_id, chunks.c.chunk_no)
+    )
 
 
 async def stored_embeddings(
@@ -143,79 +192,123 @@ async def stored_embeddings(
     hashes: Sequence[bytes],
 ) -> dict[bytes, NDArray[np.float32]]:
     """The vectors that any space holds of these texts of a document, by the texts' hashes."""
-    chunks = INDEX_TABLES[dimensions].chunks
-    statement = (
-        select(chunks.c.text_hash, func.halfvec_send(chunks.c.embedding, type_=LargeBinary))
-        .ext(distinct_on(chunks.c.text_hash))
-        .join(spaces, spaces.c.space_id == chunks.c.space_id)
-        .where(
-            chunks.c.organization_id == organization_id,
-            chunks.c.document_id == document_id,
-            spaces.c.model == model,
-            among(chunks.c.text_hash, hashes),
-        )
-        .order_by(chunks.c.text_hash, chunks.c.space_id, chunks.c.chunk_no)
-    )
-    return {text_hash: from_binary(sent) for text_hash, sent in await connection.execute(statement)}
+    parameters = giving(organization_id, document_id=document_id, model=model, hashes=list(hashes))
+    rows = await connection.execute(_embeddings(dimensions), parameters)
+    return {text_hash: from_binary(sent) for text_hash, sent in rows}
 
 
-async def write_chunks(
-    connection: AsyncConnection, place: Place, *, access_class: int, rows: Sequence[ChunkRow]
-) -> None:
-    """Write chunks, each in place of the one that had its number."""
-    chunks = INDEX_TABLES[place.dimensions].chunks
-    own = _own_values(place, access_class)
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        part = rows[start : start + ROWS_AT_ONCE]
-        given = (
-            func.unnest(
-                literal([row.chunk_no for row in part], ARRAY(Integer)),
-                literal([row.chunk_id for row in part], ARRAY(Uuid)),
-                literal([row.text for row in part], ARRAY(Text)),
-                literal([row.text_hash for row in part], ARRAY(LargeBinary)),
-                literal([row.terms for row in part], ARRAY(Text)),
-                literal([row.embedding for row in part], ARRAY(Text)),
-            )
-            .table_valued("chunk_no", "chunk_id", "text", "text_hash", "terms", "embedding")
-            .render_derived()
-        )
-        await connection.execute(_replacing(chunks, own, given, key="chunk_no"))
+_OWN = ("organization_id", "space_id", "document_id", "access_class")
+_SLOTS = tuple(f"c{number}" for number in range(1, CHUNKS_PER_PAGE + 1))
+_OF_CHUNKS: dict[str, TypeEngine[Any]] = {
+    "chunk_no": Integer(),
+    "chunk_id": Uuid(),
+    "text": Text(),
+    "text_hash": LargeBinary(),
+    "terms": Text(),
+    "embedding": Text(),
+}
+_OF_PAGES: dict[str, TypeEngine[Any]] = {"page_no": Integer(), **dict.fromkeys(_SLOTS, Text())}
+_OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": Integer(), "delta": Integer()}
 
 
-async def write_pages(
-    connection: AsyncConnection, place: Place, *, access_class: int, pages: Mapping[int, Sequence[str | None]]
-) -> None:
-    """Write code pages by their numbers, each in place of the one that had it."""
-    code_pages = INDEX_TABLES[place.dimensions].code_pages
-    own = _own_values(place, access_class)
-    numbers = sorted(pages)
-    for start in range(0, len(numbers), ROWS_AT_ONCE):
-        part = numbers[start : start + ROWS_AT_ONCE]
-        codes = [literal([pages[number][slot] for number in part], ARRAY(Text)) for slot in range(CHUNKS_PER_PAGE)]
-        given = (
-            func.unnest(literal(part, ARRAY(Integer)), *codes)
-            .table_valued("page_no", *(f"c{slot}" for slot in range(1, CHUNKS_PER_PAGE + 1)))
-            .render_derived()
-        )
-        await connection.execute(_replacing(code_pages, own, given, key="page_no"))
+def _rows_given(kind: str, types: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:
+    """Rows that come as one array a column, called like `chunks_text`."""
+    arrays = (bindparam(f"given_{kind}_{name}", type_=ARRAY(each)) for name, each in types.items())
+    return func.unnest(*arrays).table_valued(*types).render_derived(name=f"{kind}_given")
 
 
-def _own_values(place: Place, access_class: int) -> dict[str, ColumnElement[Any]]:
-    return {
-        "organization_id": literal(place.organization_id),
-        "space_id": literal(place.space_id),
-        "document_id": literal(place.document_id),
-        "access_class": literal(access_class),
-    }
-
-
-def _replacing(table: Table, own: Mapping[str, ColumnElement[Any]], given: TableValuedAlias, *, key: str) -> Insert:
-    """Write the `given` rows, with what is their `own` in common, in place of those with the same key."""
+def _replacing(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
+    """Write rows, with what is of the document in common, in place of those with the same key."""
+    values: dict[str, ColumnElement[Any]] = {name: given(table.c[name]) for name in _OWN}
     types: dict[str, TypeEngine[Any]] = {column.name: column.type for column in table.columns}
-    values = dict(own) | {column.name: cast(column, types[column.name]) for column in given.c}
+    values |= {column.name: cast(column, types[column.name]) for column in rows.c}
     statement = upsert(table).from_select(list(values), select(*values.values()))
     replaced = {name: statement.excluded[name] for name in values if name not in {"document_id", "space_id", key}}
     return statement.on_conflict_do_update(index_elements=["document_id", "space_id", key], set_=replaced)
+
+
+def _adding_deltas() -> CoreInsert:
+    rows = _rows_given("deltas", _OF_DELTAS)
+    space_id = given(term_deltas.c.space_id)
+    values = select(ORGANIZATION, space_id, cast(rows.c.term, Integer), cast(rows.c.delta, Integer))
+    return insert(term_deltas).from_select(["organization_id", "space_id", "term", "delta"], values)
+
+
+_ADD_DELTAS = _adding_deltas()
+
+
+@cache
+def _writing(dimensions: int) -> Update:
+    tables, place = INDEX_TABLES[dimensions], space_documents.c
+    chunks = _replacing(tables.chunks, _rows_given("chunks", _OF_CHUNKS), key="chunk_no")
+    pages = _replacing(tables.code_pages, _rows_given("pages", _OF_PAGES), key="page_no")
+    indexed = (
+        update(space_documents)
+        .where(
+            place.organization_id == ORGANIZATION,
+            place.document_id == given(place.document_id),
+            place.space_id == given(place.space_id),
+        )
+        .values(
+            indexed_version=given(place.version),
+            chunk_count=given(place.chunk_count),
+            claimed_until=None,
+            attempts=0,
+            error=None,
+        )
+    )
+    return indexed.add_cte(chunks.cte("chunks"), pages.cte("pages"), _ADD_DELTAS.cte("deltas"))
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What to write of a document in a space: chunks, code pages by number, and how the terms' counts change."""
+
+    access_class: int
+    version: int
+    chunk_count: int
+    rows: Sequence[ChunkRow]
+    pages: Mapping[int, Sequence[str | None]]
+    deltas: Mapping[int, int]
+
+
+async def write(connection: AsyncConnection, place: Place, writing: Writing) -> None:
+    """Write chunks and pages, each in place of the one that had its number, and note that the version is indexed.
+
+    In one statement, or several when the document is large.
+    """
+    own = {
+        "space_id": place.space_id,
+        "document_id": place.document_id,
+        "access_class": writing.access_class,
+        "version": writing.version,
+        "chunk_count": writing.chunk_count,
+    }
+    pages = [(number, *writing.pages[number]) for number in sorted(writing.pages)]
+    deltas = _changed(writing.deltas)
+    for start in range(0, max(len(writing.rows), len(pages), 1), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        chunks = [[getattr(row, name) for row in writing.rows[part]] for name in _OF_CHUNKS]
+        parameters = giving(
+            place.organization_id,
+            **own,
+            **_arrays("chunks", _OF_CHUNKS, chunks),
+            **_arrays("pages", _OF_PAGES, _columns(pages[part], len(_OF_PAGES))),
+            **_arrays("deltas", _OF_DELTAS, _columns(deltas if start == 0 else [], len(_OF_DELTAS))),
+        )
+        await connection.execute(_writing(place.dimensions), parameters)
+
+
+def _arrays(kind: str, names: Iterable[str], columns: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    return {f"{kind}_{name}": column for name, column in zip(names, columns, strict=True)}
+
+
+def _columns(rows: Sequence[Sequence[Any]], number: int) -> list[list[Any]]:
+    return [[row[place] for row in rows] for place in range(number)]
+
+
+def _changed(deltas: Mapping[int, int]) -> list[tuple[int, int]]:
+    return sorted((term, delta) for term, delta in deltas.items() if delta)
 
 
 async def cut_off(connection: AsyncConnection, place: Place, *, chunk_count: int) -> None:
@@ -224,16 +317,6 @@ async def cut_off(connection: AsyncConnection, place: Place, *, chunk_count: int
     page_count = -(-chunk_count // CHUNKS_PER_PAGE)
     for table, number, kept in ((tables.chunks, "chunk_no", chunk_count), (tables.code_pages, "page_no", page_count)):
         await connection.execute(delete(table).where(place.chosen(table), table.c[number] >= kept))
-
-
-async def mark_indexed(connection: AsyncConnection, place: Place, *, version: int, chunk_count: int) -> None:
-    """Record that a version is indexed now; nobody works on it any more."""
-    statement = (
-        update(space_documents)
-        .where(place.chosen(space_documents))
-        .values(indexed_version=version, chunk_count=chunk_count, claimed_until=None, attempts=0, error=None)
-    )
-    await connection.execute(statement)
 
 
 async def remove_place(connection: AsyncConnection, place: Place) -> None:
@@ -277,17 +360,10 @@ async def add_deltas(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, deltas: Mapping[int, int]
 ) -> None:
     """Append by how much the number of chunks with each term has changed."""
-    terms = sorted(term for term, delta in deltas.items() if delta)
-    if not terms:
-        return
-    given = (
-        func.unnest(literal(terms, ARRAY(Integer)), literal([deltas[term] for term in terms], ARRAY(Integer)))
-        .table_valued("term", "delta")
-        .render_derived()
-    )
-    rows = select(literal(organization_id), literal(space_id), given.c.term, given.c.delta)
-    columns = ["organization_id", "space_id", "term", "delta"]
-    await connection.execute(insert(term_deltas).from_select(columns, rows))
+    rows = _changed(deltas)
+    if rows:
+        arrays = _arrays("deltas", _OF_DELTAS, _columns(rows, len(_OF_DELTAS)))
+        await connection.execute(_ADD_DELTAS, giving(organization_id, space_id=space_id, **arrays))
 
 
 async def count_frequencies(

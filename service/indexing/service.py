@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.identifiers import uuid7
 from service.indexing import queries
 from service.indexing.codes import as_vector, binary_codes, pages_of
-from service.indexing.queries import ChunkRow, Place, stored_embeddings
+from service.indexing.queries import ChunkRow, Place, Writing, stored_embeddings
 from service.indexing.tables import CHUNKS_PER_PAGE, TOTAL_TERM
 from service.indexing.terms import as_sparsevec, read_sparsevec, weigh_chunks
 from service.permissions.queries import lock_resource
@@ -145,19 +145,24 @@ async def write_index(
     texts = [chunk.text for chunk in chunks]
     terms = await _beside(texts, weigh_chunks, texts, title=title, language=space.language)
     place = Place(organization_id, space.space_id, document_id, space.dimensions)
-    access_class = await lock_resource(connection, organization_id, document_id)
-    if access_class is None or await queries.lock_wanted(connection, place) != version:
+    locked = await queries.lock_place(connection, place)
+    if locked is None or locked.version != version:
         return False
-    before = await queries.list_chunks(connection, place)
+    before = await queries.list_chunks(connection, place) if locked.chunk_count else ()
     change = await _beside(
         [*texts, *(row.text for row in before)], _change, before, _Contents(chunks, terms, embeddings, mean)
     )
-    await queries.write_chunks(connection, place, access_class=access_class, rows=change.rows)
-    await queries.write_pages(connection, place, access_class=access_class, pages=change.pages)
     if change.shorter:
         await queries.cut_off(connection, place, chunk_count=len(chunks))
-    await queries.add_deltas(connection, organization_id, space_id=space.space_id, deltas=change.deltas)
-    await queries.mark_indexed(connection, place, version=version, chunk_count=len(chunks))
+    writing = Writing(
+        access_class=locked.access_class,
+        version=version,
+        chunk_count=len(chunks),
+        rows=change.rows,
+        pages=change.pages,
+        deltas=change.deltas,
+    )
+    await queries.write(connection, place, writing)
     return True
 
 

@@ -6,10 +6,10 @@ The queue is the difference between `version` and `indexed_version` of a documen
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, func, literal, or_, select, tuple_, union_all, update
+from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, true, tuple_, union_all, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,11 +17,15 @@ from service.catalog.tables import document_contents, documents
 from service.collections.tables import caller_chunks
 from service.identity.tables import organizations
 from service.indexing.tables import space_documents, spaces
+from service.sql import ORGANIZATION, AnyRow, given, giving
 
 # How long a worker that died keeps its work from the others; a living one renews its claim well before.
 LEASE = timedelta(seconds=30)
 FIRST_RETRY = timedelta(seconds=10)
 LONGEST_RETRY = timedelta(hours=1)
+
+# What is forgotten of earlier work when something new is wanted.
+FROM_THE_START = {"attempts": 0, "error": None, "chunks_embedded": 0, "chunks_expected": 0}
 
 
 class SpaceOfWork(Protocol):
@@ -129,51 +133,53 @@ def _pending_in(organization_id: UUID, document_id: UUID, space_ids: Sequence[in
     )
 
 
-async def want_everywhere(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    document_id: UUID,
-    version: int,
-    catalog_space_id: int,
-    collections_too: bool,
-) -> list[int]:
-    """Want a version in the catalog and, with `collections_too`, wherever else the document is; claim the work.
-
-    A collection that is still waiting for an older version waits for this one instead: the older text is gone. Chunks
-    a caller made stay as they are. Returns the spaces to index, the catalog's first.
-    """
-    claimed = {"claimed_until": func.now() + LEASE, "attempts": 0, "error": None}
-    new = insert(space_documents).values(
-        document_id=document_id,
-        space_id=catalog_space_id,
-        organization_id=organization_id,
-        version=version,
-        claimed_until=func.now() + LEASE,
+def _wanting(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
+    wanted = space_documents.c
+    version, own = given(wanted.version), given(wanted.document_id)
+    claimed = {"claimed_until": func.now() + LEASE, **FROM_THE_START}
+    is_catalog = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
+    new = insert(space_documents).from_select(
+        ["document_id", "space_id", "organization_id", "version", "claimed_until"],
+        select(own, spaces.c.space_id, ORGANIZATION, version, func.now() + LEASE).where(is_catalog),
     )
     catalog = (
         new.on_conflict_do_update(
-            index_elements=[space_documents.c.document_id, space_documents.c.space_id],
-            set_={"version": new.excluded.version, **claimed},
+            index_elements=[wanted.document_id, wanted.space_id], set_={"version": new.excluded.version, **claimed}
         )
-        .returning(space_documents.c.space_id)
+        .returning(wanted.space_id)
         .cte("catalog")
     )
     elsewhere = (
         update(space_documents)
         .where(
-            space_documents.c.organization_id == organization_id,
-            space_documents.c.document_id == document_id,
-            space_documents.c.space_id != catalog_space_id,
-            ~space_documents.c.caller_chunks,
-            or_(literal(collections_too), _pending()),
+            wanted.organization_id == ORGANIZATION,
+            wanted.document_id == own,
+            wanted.space_id != select(spaces.c.space_id).where(is_catalog).scalar_subquery(),
+            ~wanted.caller_chunks,
+            true() if collections_too else _pending(),
         )
         .values(version=version, **claimed)
-        .returning(space_documents.c.space_id)
+        .returning(wanted.space_id)
         .cte("elsewhere")
     )
-    wanted = await connection.scalars(union_all(select(catalog.c.space_id), select(elsewhere.c.space_id)))
-    return sorted(wanted, key=lambda space_id: (space_id != catalog_space_id, space_id))
+    both = union_all(select(catalog.c.space_id), select(elsewhere.c.space_id)).subquery()
+    ordered = select(spaces).join(both, both.c.space_id == spaces.c.space_id)
+    return ordered.order_by(spaces.c.is_catalog.desc(), spaces.c.space_id)
+
+
+_WANT_EVERYWHERE = {collections_too: _wanting(collections_too=collections_too) for collections_too in (False, True)}
+
+
+async def want_everywhere(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int, collections_too: bool
+) -> Sequence[AnyRow]:
+    """Want a version in the catalog and, with `collections_too`, wherever else the document is; claim the work.
+
+    A collection that is still waiting for an older version waits for this one instead: the older text is gone. Chunks
+    a caller made stay as they are. Returns the spaces to index in, the catalog's first; none without a catalog.
+    """
+    parameters = giving(organization_id, document_id=document_id, version=version)
+    return (await connection.execute(_WANT_EVERYWHERE[collections_too], parameters)).all()
 
 
 async def want_in_space(
@@ -199,7 +205,7 @@ async def want_in_space(
     new = insert(space_documents).values(
         document_id=document_id, space_id=space_id, organization_id=organization_id, **values
     )
-    changed = {name: new.excluded[name] for name in values} | {"attempts": 0, "error": None}
+    changed = {name: new.excluded[name] for name in values} | FROM_THE_START
     if from_caller:
         changed["indexed_version"] = None
     keys = [space_documents.c.document_id, space_documents.c.space_id]

@@ -17,7 +17,7 @@ from service.callers import Caller
 from service.identity.tables import principals
 from service.permissions.access import RANKED, Access
 from service.permissions.tables import access_classes, class_readers, resources
-from service.sql import AnyRow, among
+from service.sql import ORGANIZATION, AnyRow, among, given, giving
 
 
 def readable_classes(caller: Caller, *, at_least: Role = Role.VIEWER) -> Select[int]:
@@ -56,17 +56,23 @@ def reader_parameters(caller: Caller) -> dict[str, object]:
     return {"reading_organization": caller.organization_id, "reading_principals": list(caller.principals)}
 
 
+_LOCK_RESOURCE = (
+    select(resources.c.access_class)
+    .where(
+        resources.c.organization_id == ORGANIZATION,
+        resources.c.object_id == given(resources.c.object_id),
+    )
+    .with_for_update()
+)
+
+
 async def lock_resource(connection: AsyncConnection, organization_id: UUID, object_id: UUID) -> int | None:
     """Lock a resource until the transaction ends, and say its access class; None when there is no such resource.
 
     Whoever changes its access or writes its index does this first, so that neither can undo the other.
     """
-    statement = (
-        select(resources.c.access_class)
-        .where(resources.c.organization_id == organization_id, resources.c.object_id == object_id)
-        .with_for_update()
-    )
-    return (await connection.execute(statement)).scalar_one_or_none()
+    parameters = giving(organization_id, object_id=object_id)
+    return (await connection.execute(_LOCK_RESOURCE, parameters)).scalar_one_or_none()
 
 
 async def lock_resources(
@@ -105,15 +111,30 @@ async def get_resource(connection: AsyncConnection, organization_id: UUID, *, ob
     return (await connection.execute(statement)).one_or_none()
 
 
-async def insert_resource(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
-    """Add a resource; False when its object or its identity is taken."""
-    statement = (
-        insert(resources)
-        .values({**row, "organization_id": organization_id})
-        .on_conflict_do_nothing()
-        .returning(resources.c.object_id)
+_INSERTED = ("organization_id", "object_id", "resource_type", "resource_id")
+_INSERT_RESOURCE = (
+    insert(resources)
+    .from_select(
+        [*_INSERTED, "access_class"],
+        select(*(given(resources.c[name]) for name in _INSERTED), access_classes.c.access_class).where(
+            access_classes.c.organization_id == ORGANIZATION,
+            access_classes.c.digest == given(access_classes.c.digest),
+        ),
     )
-    return (await connection.execute(statement)).one_or_none() is not None
+    .on_conflict_do_nothing()
+    .returning(resources.c.object_id)
+)
+
+
+async def insert_resource(
+    connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object], digest: bytes
+) -> bool:
+    """Add a resource with the access of this digest.
+
+    False when its object or its identity is taken, or when there is no class of that access yet.
+    """
+    parameters = giving(organization_id, digest=digest, **row)
+    return (await connection.execute(_INSERT_RESOURCE, parameters)).one_or_none() is not None
 
 
 async def delete_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> bool:

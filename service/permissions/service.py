@@ -60,13 +60,13 @@ async def register_resource(
     access: Access,
 ) -> None:
     """Make an object something grants can be set on; Conflict `resource_taken` when its identity is another's."""
-    row = {
-        "object_id": object_id,
-        "resource_type": str(resource_type),
-        "resource_id": resource_id,
-        "access_class": await access_class_for(connection, organization_id, access),
-    }
-    if not await queries.insert_resource(connection, organization_id, row=row):
+    row = {"object_id": object_id, "resource_type": str(resource_type), "resource_id": resource_id}
+    digest = access.digest()
+    if await queries.insert_resource(connection, organization_id, row=row, digest=digest):
+        return
+    # Its class is made when it is missing: rarely, since most documents share the access of others.
+    await access_class_for(connection, organization_id, access)
+    if not await queries.insert_resource(connection, organization_id, row=row, digest=digest):
         raise Conflict(
             "Another resource has this resourceType and resourceId. Update that one, or use other ones.",
             code="resource_taken",
