@@ -140,7 +140,14 @@ async def insert_collection(
 async def delete_collection(
     connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID, space_id: int
 ) -> None:
-    """Remove a locked collection and the chunks that wait to be indexed in it; its space goes after it."""
+    """Remove a locked collection and the chunks that wait to be indexed in it; its space goes after it.
+
+    The documents' places there are locked first: whoever indexes waiting chunks takes the place before the chunks.
+    """
+    places = select(space_documents.c.document_id).where(
+        space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id
+    )
+    await connection.execute(places.order_by(space_documents.c.document_id).with_for_update())
     waiting = (
         delete(caller_chunks)
         .where(caller_chunks.c.organization_id == organization_id, caller_chunks.c.space_id == space_id)

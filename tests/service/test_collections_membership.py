@@ -1,5 +1,6 @@
 """documentCollections/*: collections, the documents in them, and their chunks."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -205,6 +206,31 @@ def test_deleting_a_collection_leaves_its_documents(service: RunningService) -> 
     create_collection(service, "Notes")
     document = ok(service.call("catalog/getDocument", {"documentId": document_id, "userEmail": ANN}))
     assert [place.get("documentCollectionId") for place in document["indexedIn"]] == [None]
+
+
+def test_deleting_a_collection_never_deadlocks_with_the_indexing_of_a_callers_chunks(service: RunningService) -> None:
+    """Both take a document's place first and its waiting chunks afterwards, so that neither waits for the other's."""
+    document_id = uploaded(service, "a")["documentId"]
+    collection = create_collection(service, "Notes")
+    answer = add_to_collection(
+        service, document_id, collection, operation="addDocumentChunksToCollection", chunks=["x"], customMetadata={}
+    )
+    assert ok(answer)["status"] == "INDEXED"
+    with ThreadPoolExecutor(1) as pool, service.owner_connection() as indexing:
+        indexing.execute(
+            "INSERT INTO caller_chunks SELECT document_id, space_id, organization_id, gen_random_uuid(), ''"
+            " FROM space_documents WHERE caller_chunks"
+        )
+        indexing.execute("SET lock_timeout TO '5s'")
+        with indexing.transaction():
+            indexing.execute("SELECT FROM space_documents WHERE caller_chunks FOR UPDATE")
+            body = {"documentCollectionId": collection}
+            deletion = pool.submit(service.call, "documentCollections/deleteDocumentCollection", body)
+            waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            while not indexing.execute(waiting).rowcount:
+                assert not deletion.done()
+            assert indexing.execute("DELETE FROM caller_chunks").rowcount == 1
+        assert deletion.result(30).status_code == 200
 
 
 def test_collections_and_chunks_are_walked_page_by_page(service: RunningService) -> None:
