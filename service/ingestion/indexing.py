@@ -109,11 +109,6 @@ async def index_everywhere(
         return None
 
 
-async def index_document(runtime: Runtime, organization_id: UUID, *, document_id: UUID, space_id: int) -> IndexOutcome:
-    """Bring a document up to date in a space; no chunks when it is not to be there (any more)."""
-    return await _Work(runtime, organization_id, document_id).bring_up_to_date(space_id)
-
-
 @asynccontextmanager
 async def _claim_kept(work: "_Work", space_ids: Sequence[int]) -> AsyncGenerator[None]:
     """Renew the claim, and tell the progress, every third of a lease while the block runs."""

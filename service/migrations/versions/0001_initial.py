@@ -49,7 +49,6 @@ def upgrade() -> None:
     _create_collections()
     _create_search()
     _create_idempotency()
-    _tune_index_tables()
     create_role()
     for table in PROTECTED:
         protect(table)
@@ -411,10 +410,11 @@ def _create_indexing() -> None:
         postgresql_include=["document_id", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8"],
     )
     # An index-only scan is one only over pages that vacuum has seen: see to them often.
-    op.execute(
-        "ALTER TABLE code_pages_384 SET (autovacuum_vacuum_scale_factor = 0.01,"
-        " autovacuum_vacuum_insert_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05)"
-    )
+    for table, often in (("chunks_384", 0.02), ("code_pages_384", 0.01)):
+        op.execute(
+            f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = {often},"
+            f" autovacuum_vacuum_insert_scale_factor = {often}, autovacuum_analyze_scale_factor = 0.05)"
+        )
 
 
 def _create_collections() -> None:
@@ -490,14 +490,3 @@ def _create_idempotency() -> None:
         sa.PrimaryKeyConstraint("organization_id", "principal_id", "idempotency_key", name="pk_kept_responses"),
     )
     op.create_index("ix_kept_responses_created", "kept_responses", ["organization_id", "created_at"])
-
-
-def _tune_index_tables() -> None:
-    # Vectors are read in bulk: kept in the row, never compressed or moved aside.
-    op.execute("ALTER TABLE chunks_384 ALTER COLUMN embedding SET STORAGE PLAIN")
-    # Index-only scans need the visibility map to be fresh.
-    for table in ("chunks_384", "code_pages_384"):
-        op.execute(
-            f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0.02, "
-            "autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)"
-        )
