@@ -11,7 +11,8 @@ setup: $(SETUP)
 $(SETUP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Carrel needs Python 3.11 or newer; say which with: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; \
+		echo "This Python can't make virtual environments; on Debian and Ubuntu, install python3-venv (or python3.11-venv)"; exit 1; }
 	@echo "Setting up .venv from requirements.lock (once) …"
 	@test -x $(BIN)/uv || { \
 		awk '/^[^ #]/ { wanted = /^uv==/ } wanted' requirements.lock > .venv/uv.lock && \
@@ -21,9 +22,10 @@ $(SETUP): requirements.lock pyproject.toml
 	@touch $(SETUP)
 
 up: setup .env
+	@$(BIN)/honcho run $(BIN)/python -m sample.ports
 	@$(BIN)/honcho start
 
-.env: $(SETUP)
+.env: | $(SETUP)
 	@$(BIN)/python -m sample.environment .env
 
 test: setup
@@ -54,5 +56,6 @@ lock:
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --all-extras --group dev \
 		pyproject.toml -o requirements.lock
 
+# .env stays: the key in it belongs to an organization in the data folder, which stays too.
 clean:
-	rm -rf .venv .env
+	rm -rf .venv

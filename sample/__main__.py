@@ -31,8 +31,11 @@ def main() -> None:
     base_url = os.environ["CARREL_BASE_URL"]
     wait_until(lambda: httpx.get(f"{base_url}/readyz", timeout=2).is_success, failing_with=httpx.TransportError)
     with carrel.Carrel(base_url=base_url) as client, Runs(os.environ["PREFECT_API_URL"]) as runs:
-        if not is_loaded(client):
-            load(client, runs)
+        try:
+            if not is_loaded(client):
+                load(client, runs)
+        except carrel.AuthenticationError:
+            sys.exit(STRANGE_KEY)
     say(
         GREETING.format(
             workbench=workbench_url(), service=base_url, prefect=os.environ["PREFECT_API_URL"][:-4], **os.environ
@@ -42,7 +45,7 @@ def main() -> None:
 
 
 GREETING = """
-  Carrel is up, with Northlight Ferries in it.
+  Carrel is up.
 
     Workbench   {workbench}
     Service     {service}/docs      CARREL_API_KEY is in .env
@@ -51,6 +54,13 @@ GREETING = """
   Admin: {CARREL_BOOTSTRAP_ADMIN_EMAIL}, password in .env. The workbench needs no sign-in yet: it listens on this
   machine alone and acts as the admin. Choose a person under "As" to see what that person finds.
   Ctrl-C stops everything; the next `make up` has kept it.
+"""
+
+
+STRANGE_KEY = """
+  The key in .env is not one of the organization in the data folder, which was made with another .env: of another copy
+  of Carrel on this machine, or one since deleted. Bring that .env back, or name a folder of its own for this copy in
+  .env: CARREL_DATA_DIR=/somewhere/else
 """
 
 
@@ -72,7 +82,7 @@ def follow(runs: Runs, run: UUID) -> RunStatus:
     """Show a run's progress, a line whenever it has moved, until it has ended."""
     shown = -1
     while True:
-        status = runs.run_status(run)
+        status = wait_until(lambda: runs.run_status(run), failing_with=RunsError)
         done = int(status.progress)
         if done != shown and status.counts.to_send:
             filled = BAR * done // 100
