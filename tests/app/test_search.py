@@ -198,7 +198,7 @@ def test_a_question_the_service_refuses_is_explained(open_page: Open, words: str
 def test_text_of_others_is_shown_as_it_is(open_page: Open, client: Carrel, hostile: str) -> None:
     """Names, metadata and passages are escaped HTML and never Markdown, in the catalog and in a collection."""
     collection = new_collection(client, "Handbook")
-    document = load(client, hostile, f"Sheep {hostile} sheep.", identifier=f"id {hostile}")
+    document = load(client, hostile, f"Sheep {hostile} sheep {hostile}", identifier=f"id {hostile}")
     client.document_collections.add_document_to_collection(
         document_id=document, document_collection_id=collection, custom_metadata={"team": hostile}
     )
