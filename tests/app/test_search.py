@@ -38,7 +38,7 @@ def load(client: Carrel, name: str, text: str, **options: Any) -> str:
         text.encode(),
         document_external_id=identifier,
         document_name=name,
-        file_name="note.md",
+        file_name="note.txt",
         await_vector_store_sync=True,
         **options,
     )
@@ -206,6 +206,7 @@ def test_text_of_others_is_shown_as_it_is(open_page: Open, client: Carrel, hosti
         page = open_page("search", q="sheep", **{"in": where})
         shown = html_of(page)
         assert "<mark>Sheep</mark>" in shown
+        assert html.escape(hostile.split(maxsplit=1)[0]) in shown.partition("</header>")[2].partition("carrel-facts")[0]
         assert f"<h3>{html.escape(hostile)}</h3>" in shown
         assert not any(tag in shown for tag in ("<script", "<img", "<iframe", "<a "))
         assert "evil" not in markdown_of(page)
@@ -295,7 +296,7 @@ def test_details_tell_the_readers_and_give_the_file(open_page: Open, client: Car
     details(page).click().run()
     assert not page.exception
     assert "Deck &lt;b&gt;crew&lt;/b&gt; (group)" in html_of(page)
-    assert "note.md (1 KiB)" in html_of(page)
+    assert "note.txt (1 KiB)" in html_of(page)
     assert page.download_button[0].label == "Download"
 
 
