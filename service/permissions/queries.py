@@ -220,22 +220,6 @@ async def list_readers(
     return (await connection.execute(statement)).all()
 
 
-async def list_roles(connection: AsyncConnection, caller: Caller, *, object_id: UUID) -> Sequence[str]:
-    """Every role the caller has on a resource, directly or through a group."""
-    statement = (
-        select(class_readers.c.role)
-        .join(resources, resources.c.access_class == class_readers.c.access_class)
-        .where(
-            resources.c.organization_id == caller.organization_id,
-            resources.c.object_id == object_id,
-            class_readers.c.organization_id == caller.organization_id,
-            among(class_readers.c.principal_id, caller.principals),
-        )
-        .distinct()
-    )
-    return (await connection.execute(statement)).scalars().all()
-
-
 async def list_readable_resources(
     connection: AsyncConnection, caller: Caller, *, resource_type: str | None, after: UUID, limit: int
 ) -> Sequence[AnyRow]:

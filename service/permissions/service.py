@@ -6,7 +6,6 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType, Role
-from service.callers import Caller
 from service.errors import Conflict, FieldError, NotFound
 from service.identity.principals import find_group_ids, find_people
 from service.indexing.queries import move_access_classes
@@ -22,7 +21,6 @@ __all__ = [
     "move",
     "register_resource",
     "resolve_readers",
-    "role_of",
     "set_access",
     "unknown_resource",
     "unregister_resource",
@@ -107,12 +105,6 @@ async def access_of(connection: AsyncConnection, organization_id: UUID, object_i
         viewers=holders[Role.VIEWER],
         editors=holders[Role.EDITOR],
     )
-
-
-async def role_of(connection: AsyncConnection, caller: Caller, object_id: UUID) -> Role | None:
-    """The best role the caller has on a resource; None when it may not even know that it exists."""
-    roles = await queries.list_roles(connection, caller, object_id=object_id)
-    return next((role for role in RANKED if role in roles), None)
 
 
 async def resolve_readers(
