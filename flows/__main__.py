@@ -123,12 +123,12 @@ def _files(summary: Summary, ledger: Ledger) -> dict[str, str]:
     return {"quarantineFile": str(quarantine_file(ledger))} if summary.quarantined else {}
 
 
-async def _serve(parsed: argparse.Namespace, _settings: FlowSettings, console: Console) -> int:
+async def _serve(parsed: argparse.Namespace, settings: FlowSettings, console: Console) -> int:
     from flows.serving import serve_flows  # noqa: PLC0415 - as above
 
     if not parsed.json:
         console.print("Serving the flows; stop with Ctrl-C.")
-    await serve_flows(limit=parsed.limit)
+    await serve_flows(settings.data_dir / "flows" / "tmp", limit=parsed.limit)
     return 0
 
 

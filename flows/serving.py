@@ -1,8 +1,10 @@
 """Serving the flows: deployments that others can start, run as processes of this machine."""
 
 import asyncio
+import tempfile
 import time
 from datetime import timedelta
+from pathlib import Path
 
 from prefect import aserve
 from prefect.automations import Automation
@@ -23,11 +25,13 @@ _STARTING = timedelta(seconds=120)
 _SILENCE = timedelta(seconds=120)  # four heartbeats
 
 
-async def serve_flows(*, limit: int = 4) -> None:
+async def serve_flows(folder: Path, *, limit: int = 4) -> None:
     """Offer both flows as deployments named `carrel` and run what is started, at most `limit` at a time, until stopped.
 
-    Runs on different sources go side by side; a second one on the same source stops at once and says why.
+    Runs on different sources go side by side; a second one on the same source stops at once and says why. Temporary
+    files go into `folder`.
     """
+    _write_into(folder)
     await _prefect_answers()
     await _watch_for_lost_runs()
     deployments = [
@@ -36,6 +40,12 @@ async def serve_flows(*, limit: int = 4) -> None:
     ]
     # Pausing them at the end would wait for a server that may be stopping too; what is started meanwhile is run later.
     await aserve(*deployments, limit=limit, print_starting_message=False, pause_on_shutdown=False)
+
+
+def _write_into(folder: Path) -> None:
+    """Prefect's runner has one folder for all users under the system's, which only the first of them can write to."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    tempfile.tempdir = str(folder)
 
 
 async def _prefect_answers() -> None:

@@ -166,9 +166,13 @@ async def test_second_run_on_a_busy_source_says_so(library: Path, flow_settings:
     assert str(os.getpid()) in answer["message"]
 
 
-@pytest.mark.usefixtures("flow_settings")
-async def test_served_flow_is_started_and_followed_over_http(prefect_api: str, library: Path) -> None:
-    """`python -m flows serve` runs what is started through Prefect's API, and its end can be read there."""
+async def test_served_flow_is_started_and_followed_over_http(
+    prefect_api: str, library: Path, flow_settings: FlowSettings
+) -> None:
+    """`python -m flows serve` runs what is started through Prefect's API, and its end can be read there.
+
+    What it writes meanwhile lies in the data folder, not where another user's may stand in the way.
+    """
     with Runs(prefect_api) as runs:
         with pytest.raises(RunsError, match="python -m flows serve"):
             await asyncio.to_thread(runs.start_upload, str(library))
@@ -184,6 +188,7 @@ async def test_served_flow_is_started_and_followed_over_http(prefect_api: str, l
             assert await _until(lambda: runs.run_status(flow_run_id).finished)
             status = await asyncio.to_thread(runs.run_status, flow_run_id)
     assert (status.state, status.counts.created) == ("COMPLETED", 12)
+    assert (flow_settings.data_dir / "flows" / "tmp" / "runner_storage").is_dir()
 
 
 async def test_runs_says_what_to_start_when_prefect_is_not_there() -> None:
