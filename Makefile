@@ -23,7 +23,7 @@ $(SETUP): requirements.lock pyproject.toml
 
 up: setup .env
 	@$(BIN)/honcho run $(BIN)/python -m sample.ports
-	@$(BIN)/honcho start
+	@$(BIN)/python -m scripts.up start
 
 .env: | $(SETUP)
 	@$(BIN)/python -m sample.environment .env

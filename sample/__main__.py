@@ -68,10 +68,14 @@ def load(client: carrel.Carrel, runs: Runs) -> None:
     """Set up the organization, start the flow, and show it until it ends."""
     say("Loading the sample organization …")
     collection = set_up(client)
-    run = wait_until(
-        lambda: runs.start_upload(str(MANIFEST), UploadOptions(collection=collection)), failing_with=RunsError
-    )
-    status = follow(runs, run)
+    options = UploadOptions(collection=collection)
+    while True:
+        run = wait_until(lambda: runs.start_upload(str(MANIFEST), options), failing_with=RunsError)
+        status = follow(runs, run)
+        if "SourceBusyError" not in status.message:
+            break
+        say("A run that was started before is still loading it …")
+        time.sleep(5)
     if status.state != "COMPLETED" or status.counts.quarantined:
         say(f"The sample was not loaded whole ({status.message}). See the run in Prefect; `make up` tries again.")
     else:

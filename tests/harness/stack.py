@@ -16,7 +16,7 @@ import psutil
 ROOT = Path(__file__).parents[2]
 READY = "Carrel is up"
 STARTING_SECONDS = 240.0
-STOPPING_SECONDS = 30.0
+STOPPING_SECONDS = 60.0
 
 
 def free_port() -> int:
@@ -62,7 +62,7 @@ class Stack:
         settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
         with (self.folder / "output").open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "honcho", "--app-root", str(ROOT), "--env", str(settings), "start"],
+                [sys.executable, "-m", "scripts.up", "--app-root", str(ROOT), "--env", str(settings), "start"],
                 cwd=ROOT,
                 env=environment,
                 stdout=output,

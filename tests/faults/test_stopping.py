@@ -1,0 +1,31 @@
+"""Ctrl-C on `make up`."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SLOW = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (time.sleep(8), print("ended in its own time", flush=True), sys.exit(0)))
+print("started", flush=True)
+time.sleep(60)
+"""
+
+
+def test_process_that_needs_longer_to_stop_is_waited_for(tmp_path: Path) -> None:
+    """What takes eight seconds to finish after Ctrl-C ends by itself and is not killed."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "Procfile").write_text(f"slow: exec {sys.executable} {tmp_path}/slow.py\nquick: sleep 60\n")
+    output = tmp_path / "output"
+    with output.open("wb") as file:
+        command = [sys.executable, "-m", "scripts.up", "--app-root", str(tmp_path), "start"]
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + 30
+    while "started\n" not in output.read_text() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.wait(40)
+    assert "ended in its own time" in output.read_text()
+    assert "SIGKILL" not in output.read_text()
