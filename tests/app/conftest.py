@@ -1,5 +1,6 @@
 """The workbench's pages, drawn by Streamlit's own test runner, before the real service."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,12 @@ VIEWS = Path(__file__).parents[2] / "app" / "views"
 NOBODY_LISTENS = "http://127.0.0.1:1"
 
 Open = Callable[..., AppTest]
+
+
+@pytest.fixture(autouse=True)
+def _main_module_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AppTest puts a page in the place of `__main__`, which every process started later would run as its own."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """What the flows leave on a Prefect server, put there over its API: the workbench reads nothing else."""
 
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -57,6 +58,10 @@ class PrefectServer:
         self._call("POST", "/artifacts/", {"key": key, "type": kind, "data": data, "flow_run_id": str(run)})
 
     def _call(self, method: str, path: str, body: object) -> Any:
-        response = self._http.request(method, path, json=body)
+        deadline = time.monotonic() + 60
+        # Prefect answers 503 while another of its own tasks holds its SQLite file.
+        while (response := self._http.request(method, path, json=body)).status_code == 503:
+            assert time.monotonic() < deadline, response.text
+            time.sleep(0.2)
         assert response.is_success, response.text
         return response.json()
