@@ -64,7 +64,7 @@ def main() -> None:
         with running_stack(work / "sdk", prefect=False) as stack:
             began, used = time.perf_counter(), stack.cpu_seconds()
             asyncio.run(sdk_loop(paths, root, stack.settings))
-            bare, bare_cpu = time.perf_counter() - began, _spent(stack, used)
+            bare, bare_cpu = time.perf_counter() - began, spent(stack, used)
         with running_stack(work / "flow", prefect=True) as stack:
             orchestrated, again, flow_cpu = asyncio.run(both(root, stack))
     finally:
@@ -81,11 +81,8 @@ def main() -> None:
                 "value": _ratio(flow_cpu, bare_cpu),
                 "goal": "",
             },
-            {"what": "processor ms a document, client: loop", "value": _each(bare_cpu, "client", number), "goal": ""},
-            {"what": "processor ms a document, client: flow", "value": _each(flow_cpu, "client", number), "goal": ""},
-            {"what": "processor ms a document, Prefect", "value": _each(flow_cpu, "prefect", number), "goal": ""},
-            {"what": "processor ms a document, service: loop", "value": _each(bare_cpu, "service", number), "goal": ""},
-            {"what": "processor ms a document, service: flow", "value": _each(flow_cpu, "service", number), "goal": ""},
+            *_each("loop", bare_cpu, number),
+            *_each("flow", flow_cpu, number),
             {"what": "flow again, unchanged, documents/s", "value": round(number / again), "goal": ""},
         ],
     )
@@ -95,11 +92,12 @@ async def both(root: Path, stack: Stack) -> tuple[float, float, dict[str, float]
     """Run the flow twice; return the seconds of each, and the processor seconds of the first."""
     used = stack.cpu_seconds()
     first = await flow(root)
-    spent = _spent(stack, used)
-    return first, await flow(root), spent
+    effort = spent(stack, used)
+    return first, await flow(root), effort
 
 
-def _spent(stack: Stack, before: dict[str, float]) -> dict[str, float]:
+def spent(stack: Stack, before: dict[str, float]) -> dict[str, float]:
+    """Return the processor seconds that each process has used since `before` (Stack.cpu_seconds)."""
     return {name: seconds - before[name] for name, seconds in stack.cpu_seconds().items()}
 
 
@@ -107,8 +105,11 @@ def _ratio(flow_cpu: dict[str, float], bare_cpu: dict[str, float]) -> float:
     return round(sum(flow_cpu.values()) / sum(bare_cpu.values()), 3)
 
 
-def _each(spent: dict[str, float], name: str, number: int) -> float:
-    return round(spent[name] / number * 1000, 2)
+def _each(how: str, effort: dict[str, float], number: int) -> list[dict[str, object]]:
+    return [
+        {"what": f"processor ms a document, {name}: {how}", "value": round(seconds / number * 1000, 2), "goal": ""}
+        for name, seconds in effort.items()
+    ]
 
 
 if __name__ == "__main__":

@@ -29,9 +29,11 @@ class Stack:
     prefect: subprocess.Popen[bytes] | None
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Return the processor seconds used so far: by this process, the service's, and Prefect's server."""
+        """Return the processor seconds used so far: by this process, the service's, PostgreSQL's, Prefect's server."""
         server = 0.0 if self.prefect is None else _cpu_seconds(self.prefect.pid)
-        return {"client": time.process_time(), "service": _cpu_seconds(self.service.pid), "prefect": server}
+        database = _cpu_seconds(_postgres(self.settings.data_dir))
+        service = _cpu_seconds(self.service.pid)
+        return {"client": time.process_time(), "service": service, "database": database, "prefect": server}
 
 
 @contextmanager
@@ -83,6 +85,11 @@ def _cpu_seconds(pid: int) -> float:
     parent = psutil.Process(pid)
     times = [process.cpu_times() for process in (parent, *parent.children(recursive=True))]
     return sum(each.user + each.system for each in times)
+
+
+def _postgres(data_dir: Path) -> int:
+    """Return the process of the embedded PostgreSQL, which is no child of the service's."""
+    return int(next(data_dir.rglob("postmaster.pid")).read_text().split()[0])
 
 
 def _answers(url: str) -> bool:
