@@ -170,6 +170,18 @@ class Corpus:
         async with self.transaction() as connection:
             return await self.write(connection, document_id, title, chunks, version=version)
 
+    async def written(self, document_id: UUID) -> tuple[int, int]:
+        """How many chunks and how many code pages a document has."""
+        async with self.transaction() as connection:
+            counts = [
+                (await connection.execute(text(statement), {"document_id": document_id})).scalar_one()
+                for statement in (
+                    "SELECT count(*) FROM chunks_384 WHERE document_id = :document_id",
+                    "SELECT count(*) FROM code_pages_384 WHERE document_id = :document_id",
+                )
+            ]
+        return counts[0], counts[1]
+
     async def fold(self) -> int:
         """Fold the term statistics."""
         async with self.transaction() as connection:

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from service.indexing import queries
 from service.indexing import service as indexing
 from service.indexing.service import (
     catalog_space,
@@ -70,6 +71,18 @@ def textbook_bm25(chunks: list[tuple[str, str]], query: str) -> list[float]:
             score += idf * bag[word] / (bag[word] + 1.2 * (1 - 0.4 + 0.4 * bag.total() / 80))
         scores.append(score)
     return scores
+
+
+async def test_a_large_document_is_written_in_parts(corpus, monkeypatch):
+    """Whatever takes several statements (chunks, code pages, counts of terms) is there once, as in one statement."""
+    monkeypatch.setattr(queries, "ROWS_AT_ONCE", 2)
+    document_id = await corpus.add("Ships", [f"ship number {number}" for number in range(21)])
+    assert await corpus.written(document_id) == (21, 3)
+    assert (await corpus.frequency("ship"), await corpus.total()) == (21, 21)
+    # The chunks kept are as they were: all there is to write is the page that the others stood on.
+    await corpus.rewrite(document_id, "Ships", [f"ship number {number}" for number in range(9)])
+    assert await corpus.written(document_id) == (9, 2)
+    assert (await corpus.frequency("ship"), await corpus.total()) == (9, 9)
 
 
 async def test_statistics_follow_every_change(corpus):
