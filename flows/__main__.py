@@ -14,6 +14,7 @@ it was when it is run again.
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -65,16 +66,22 @@ def _fail(parsed: argparse.Namespace, console: Console, exit_code: int, code: st
 
 async def _plan(parsed: argparse.Namespace, settings: FlowSettings, console: Console) -> int:
     outcome = await upload(parsed.source, options=_upload_options(parsed), settings=settings, dry_run=True)
-    if parsed.json:
-        print_json({"outcome": "planned", "plan": outcome.plan.text(), **outcome.summary.as_json()})
-    else:
-        show_plan(outcome.plan, outcome.scanned, console=console)
+    with upload_ledger(parsed.source, settings=settings) as ledger:
+        ledger.join_latest()
+        if parsed.json:
+            members = {"outcome": "planned", "plan": outcome.plan.text(), **outcome.summary.as_json()}
+            print_json({**members, "failures": failure_rows(ledger)})
+        else:
+            show_plan(outcome.plan, outcome.scanned, ledger, console=console)
     return 1 if outcome.summary.quarantined else 0
 
 
 def _quiet_prefect() -> None:
     """What goes wrong is said by us, once; Prefect's own log stays with the run on its server."""
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
+    # Where Prefect's server is away, this one counts what it has not been told yet; its name is its whole name.
+    logging.getLogger("EventsWorker").setLevel(logging.CRITICAL)
 
 
 async def _upload(parsed: argparse.Namespace, settings: FlowSettings, console: Console) -> int:

@@ -53,26 +53,31 @@ def _bar(summary: Summary) -> Mapping[str, Any]:
     return {"description": f"{what}{failed}", "completed": done, "total": summary.to_send}
 
 
-def show_plan(plan: Plan, scanned: Scanned, *, console: Console) -> None:
-    """Print what a run would do."""
-    console.print(plan.text())
-    if scanned.problems:
-        console.print(f"{scanned.problems} items of the source can't be a document")
+def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, *, console: Console) -> None:
+    """Print what a run would do, with the first rows of what would go into quarantine."""
+    console.print(plan.text(), soft_wrap=True)
     for reason, number in scanned.skipped.items():
-        console.print(f"left out as {reason}: {number} (such as {', '.join(scanned.examples[reason])})", markup=False)
+        examples = ", ".join(scanned.examples[reason])
+        console.print(f"left out as {reason}: {number} (such as {examples})", markup=False, soft_wrap=True)
+    if scanned.problems or plan.forbidden or plan.refused:
+        _show_failures(ledger, console=console)
 
 
 def show_end(summary: Summary, ledger: Ledger, *, console: Console) -> None:
     """Print what a run came to, with the first rows of its quarantine and where all of them are."""
-    console.print(summary.text())
+    console.print(summary.text(), soft_wrap=True)
     if not summary.quarantined:
         return
+    _show_failures(ledger, console=console)
+    console.print(f"All of it, one JSON object a line: {quarantine_file(ledger)}", soft_wrap=True, markup=False)
+
+
+def _show_failures(ledger: Ledger, *, console: Console) -> None:
     codes = ", ".join(f"{number} {code}" for code, number in failure_codes(ledger).most_common())
     table = Table("place", "document", "code", "reason", title=f"Quarantine: {codes}")
     for row in failure_rows(ledger, limit=_SHOWN):
         table.add_row(*map(Text, row.values()))
     console.print(table)
-    console.print(f"All of it, one JSON object a line: {quarantine_file(ledger)}", soft_wrap=True, markup=False)
 
 
 def quarantine_file(ledger: Ledger) -> Path:

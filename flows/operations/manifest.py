@@ -173,6 +173,9 @@ def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
         raise SourceError(msg) from exc
     known = {field.alias or name for name, field in ManifestRow.model_fields.items()}
     unknown = [name for name in header if name not in known and not name.startswith(_METADATA_PREFIX)]
+    if len(header) == 1 and ";" in header[0]:
+        msg = f"{path} has its cells separated by semicolons. Save it as CSV with commas."
+        raise SourceError(msg)
     if "path" not in header or unknown or len(set(header)) < len(header):
         msg = (
             f"{path} needs a header with a column `path`, each column once, and no others than "

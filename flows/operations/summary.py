@@ -63,7 +63,9 @@ class Summary:
             parts.append(f"{self.waiting} not sent")
         if self.indexing:
             parts.append(f"{self.indexing} still being indexed")
-        return f"{self.documents} documents: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"
+        found = self.documents + self.problems
+        documents = f"{found} document{'' if found == 1 else 's'}"
+        return f"{documents}: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"
 
 
 def summarize(ledger: Ledger) -> Summary:

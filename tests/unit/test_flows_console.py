@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flows.console import print_json, show_end
+from flows.console import print_json, show_end, show_plan
 from flows.operations.documents import Problem
 from flows.operations.ledger import Ledger
-from flows.operations.summary import summarize
+from flows.operations.plan import read_plan
+from flows.operations.scan import Scanned
+from flows.operations.summary import Summary, summarize
 
 NAME = "notes:ship:[bold]\\"
 
@@ -31,3 +33,22 @@ def test_quarantine_is_shown_as_it_is(tmp_path: Path) -> None:
         show_end(summarize(ledger), ledger, console=console)
     assert isinstance(console.file, io.StringIO)
     assert NAME in console.file.getvalue()
+
+
+def test_plan_names_what_would_not_be_loaded(tmp_path: Path) -> None:
+    """What is wrong with the source is shown with its place and reason before anything is sent."""
+    console = Console(file=io.StringIO(), width=200, emoji=False)
+    with Ledger.at(tmp_path, target="t", source="s") as ledger:
+        ledger.begin()
+        ledger.record_problems([Problem(place="line 7", code="file_missing", message="there is no such file.")])
+        show_plan(read_plan(ledger), Scanned(problems=1), ledger, console=console)
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "line 7" in shown
+    assert "there is no such file." in shown
+
+
+def test_counts_add_up() -> None:
+    """What could not become a document is one of those that are counted in front, as it is of the quarantine."""
+    summary = Summary(documents=3, to_send=2, created=1, unchanged=1, failed=1, problems=2)
+    assert summary.text() == "5 documents: 1 created, 0 updated, 1 unchanged, 3 in quarantine; 0 bytes sent"

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from flows.errors import SourceError
 from flows.operations.documents import Access, Defaults, Problem, Skipped, SourceDocument, SourceItem
+from flows.operations.manifest import ManifestRow
 from flows.operations.sources import read_source, source_identity
 
 
@@ -211,6 +213,12 @@ def test_wrong_header_stops_before_the_first_row(folder: Path, header: str) -> N
         _manifest(folder, f"{header}\nb.md,x\n")
 
 
+def test_semicolons_between_cells_are_named(folder: Path) -> None:
+    """A manifest as some spreadsheets save it is refused with the reason, not with a list of columns."""
+    with pytest.raises(SourceError, match="separated by semicolons"):
+        _manifest(folder, "path;externalId\nb.md;x\n")
+
+
 def test_manifest_links_out_of_the_folder_are_refused(folder: Path) -> None:
     """A manifest can't reach outside its folder by a link or an absolute path either."""
     outside = folder.parent / "outside.txt"
@@ -229,3 +237,20 @@ def test_row_takes_defaults_only_where_it_says_nothing(folder: Path) -> None:
     plain, own = _documents(_read(path, defaults))
     assert (plain.access, plain.metadata, plain.collection) == (defaults.access, {"k": "run", "j": "run"}, "C")
     assert (own.access, own.metadata) == (Access(users=("a@x.org",)), {"k": "row", "j": "run"})
+
+
+def test_the_page_on_manifests_names_every_column_and_its_example_is_read(tmp_path: Path) -> None:
+    """docs/loading.md lists the members that a row may have, and its CSV gives the readers that it says."""
+    page = (Path(__file__).parents[2] / "docs" / "loading.md").read_text()
+    table = page.partition("| column |")[2].partition("\n\n")[0]
+    named = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+    assert named == [field.alias or name for name, field in ManifestRow.model_fields.items()]
+    for name in ("reports/q3.pdf", "travel.md", "minutes.docx"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    example = re.findall(r"^```csv\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0]
+    assert [item.access for item in _documents(_manifest(tmp_path, example))] == [
+        Access(users=("ada@example.com", "grace@example.com"), groups=("Finance",)),
+        Access(internal_public=True),
+        Access(groups=("Board",)),
+    ]
