@@ -1,5 +1,6 @@
 """What both flows share: batches as task runs, followed by artifacts, and a run's end as a Prefect state."""
 
+import logging
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +18,17 @@ from flows.operations.plan import Plan
 from flows.operations.scan import Scanned
 from flows.progress import Progress
 from flows.settings import FlowSettings
+
+
+def _without_our_tracebacks(record: logging.LogRecord) -> bool:
+    """An error of ours says what to do in its message; Prefect would print the way it took through both of us too."""
+    if record.exc_info and isinstance(record.exc_info[1], FlowError):
+        record.exc_info = None
+    return True
+
+
+for _name in ("prefect.flow_runs", "prefect.task_runs"):
+    logging.getLogger(_name).addFilter(_without_our_tracebacks)
 
 _AT_ONCE = 2  # batches: while one drains its last documents, the other keeps the service busy
 

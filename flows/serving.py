@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 import time
+import warnings
 from datetime import timedelta
 from pathlib import Path
 
@@ -32,6 +33,8 @@ async def serve_flows(folder: Path, *, limit: int = 4) -> None:
     files go into `folder`.
     """
     _write_into(folder)
+    # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is all that is wanted.
+    warnings.filterwarnings("ignore", message="coroutine 'Runner.astop' was never awaited", category=RuntimeWarning)
     await _prefect_answers()
     await _watch_for_lost_runs()
     deployments = [

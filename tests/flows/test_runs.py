@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from carrel import Carrel
 from carrel.wire.collections import CustomMetadataSchema
 from flows.bulk_upload import bulk_upload
 from flows.collection_add import collection_add
-from flows.errors import RefusedError
+from flows.errors import RefusedError, SourceError
 from flows.operations.bulk import upload_ledger
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.runs import Runs, RunsError
@@ -71,6 +72,19 @@ async def test_small_batches_send_everything_once(library: Path, monkeypatch: py
     state = await _flow_state(bulk_upload, str(library))
     counts = await state.aresult()
     assert (counts["created"], counts["quarantined"]) == (12, 0)
+
+
+@pytest.mark.usefixtures("prefect_api", "flow_settings")
+async def test_an_error_of_ours_is_logged_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """A source that isn't there is said on the console in its own words, with no way through the code before them."""
+    logger = logging.getLogger("prefect.flow_runs")
+    logger.addHandler(caplog.handler)
+    try:
+        with pytest.raises(SourceError):
+            await bulk_upload("/there/is/no/such/folder")
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert {record.exc_info for record in caplog.records} == {None}
 
 
 @pytest.mark.usefixtures("prefect_api", "flow_settings")
@@ -171,12 +185,13 @@ async def test_served_flow_is_started_and_followed_over_http(
 ) -> None:
     """`python -m flows serve` runs what is started through Prefect's API, and its end can be read there.
 
-    What it writes meanwhile lies in the data folder, not where another user's may stand in the way.
+    What it writes meanwhile lies in the data folder, not where another user's may stand in the way; stopped, it ends
+    without a warning.
     """
     with Runs(prefect_api) as runs:
         with pytest.raises(RunsError, match="python -m flows serve"):
             await asyncio.to_thread(runs.start_upload, str(library))
-        with _process("serve", PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="1"):
+        with _process("serve", PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="1") as process:
 
             def start() -> UUID | None:
                 try:
@@ -187,7 +202,10 @@ async def test_served_flow_is_started_and_followed_over_http(
             flow_run_id = await _until(start)
             assert await _until(lambda: runs.run_status(flow_run_id).finished)
             status = await asyncio.to_thread(runs.run_status, flow_run_id)
+            process.terminate()
+            _, errors = await asyncio.to_thread(process.communicate)
     assert (status.state, status.counts.created) == ("COMPLETED", 12)
+    assert "RuntimeWarning" not in errors
     assert (flow_settings.data_dir / "flows" / "tmp" / "runner_storage").is_dir()
 
 
