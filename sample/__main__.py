@@ -48,7 +48,7 @@ GREETING = """
   Carrel is up.
 
     Workbench   {workbench}
-    Service     {service}/docs      CARREL_API_KEY is in .env
+    Service     {service}/openapi.json      CARREL_API_KEY is in .env
     Prefect     {prefect}
 
   Admin: {CARREL_BOOTSTRAP_ADMIN_EMAIL}, password in .env. The workbench needs no sign-in yet: it listens on this
