@@ -82,7 +82,7 @@ async def serve(settings: Settings) -> None:
 
     Raises:
         DatabaseServerError: the embedded database can't be started, or the data folder is in use.
-        SystemExit: the address can't be listened on.
+        ValueError: the address can't be listened on.
     """
     config = uvicorn.Config(
         "service.main:open_app",
@@ -97,7 +97,11 @@ async def serve(settings: Settings) -> None:
         forwarded_allow_ips=list(settings.trusted_proxies),
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    listener = config.bind_socket()
+    try:
+        listener = config.bind_socket()
+    except SystemExit:  # uvicorn has logged the system's reason, but not of which address
+        msg = f"Nothing can listen on {settings.host}:{settings.port}. Set CARREL_HOST and CARREL_PORT to what is free."
+        raise ValueError(msg) from None
     server = Server(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, server.stop)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -131,6 +132,16 @@ def test_a_second_service_on_the_same_folder_is_refused(service_process: Start) 
     assert "CARREL_DATA_DIR" in second.stderr
     assert "Traceback" not in second.stderr
     assert name(service) == "example.test"
+
+
+def test_a_taken_port_is_named(tmp_path: Path) -> None:
+    """It says which address, and which settings name another."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = run(os.environ | {"CARREL_DATA_DIR": str(tmp_path), "CARREL_PORT": port})
+    assert ended.returncode == 1
+    assert f"127.0.0.1:{port}. Set CARREL_HOST and CARREL_PORT" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_database_that_goes_away_is_503_until_it_is_back(service_process: Start) -> None:

@@ -60,3 +60,10 @@ def test_lines_carry_the_requests_id(lines) -> None:
 def test_an_odd_request_id_is_replaced(offered: str | None) -> None:
     """Nobody writes into our log through a header."""
     assert logs.begin_request(offered) not in {offered, ""}
+
+
+def test_the_plugins_of_migrations_are_not_told(lines) -> None:
+    """What Alembic loads at every start is no news; what it migrates is."""
+    logging.getLogger("alembic.runtime.plugins").info("setup plugin")
+    logging.getLogger("alembic.runtime.migration").info("Running upgrade")
+    assert [line["event"] for line in lines()] == ["Running upgrade"]
