@@ -133,7 +133,7 @@ def page() -> None:
     st.title("Search")
     question = ask()
     if question is None:
-        st.caption("Ask in your own words, or name a thing: *how rough may the sea be*, *refund*, *D-2219*.")
+        st.caption("Ask in your own words, or name a thing: *how high may the waves be*, *refund*, *D-2219*.")
         return
     found, size = answer(question)
     if not found.results:
