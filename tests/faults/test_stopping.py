@@ -15,7 +15,7 @@ time.sleep(60)
 
 
 def test_process_that_needs_longer_to_stop_is_waited_for(tmp_path: Path) -> None:
-    """What takes eight seconds to finish after Ctrl-C ends by itself and is not killed."""
+    """What takes eight seconds to finish after Ctrl-C ends by itself and is not killed, and nothing has failed."""
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "Procfile").write_text(f"slow: exec {sys.executable} {tmp_path}/slow.py\nquick: sleep 60\n")
     output = tmp_path / "output"
@@ -26,6 +26,6 @@ def test_process_that_needs_longer_to_stop_is_waited_for(tmp_path: Path) -> None
     while "started\n" not in output.read_text() and time.monotonic() < deadline:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    process.wait(40)
+    assert process.wait(40) == 0
     assert "ended in its own time" in output.read_text()
     assert "SIGKILL" not in output.read_text()
