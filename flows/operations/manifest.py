@@ -228,4 +228,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def explain(exc: ValidationError) -> str:
     """Return what is wrong, member by member, without the values."""
     errors = exc.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(str(part) for part in error['loc'])}: {error['msg']}" for error in errors)
+    return "; ".join(
+        f"{'.'.join(map(str, error['loc']))}: {error['msg'].removeprefix('Value error, ')}" for error in errors
+    )

@@ -187,6 +187,9 @@ def test_every_bad_row_is_named_by_its_line_and_the_good_ones_stay(folder: Path)
         ("line 9", "row_invalid"),
         ("line 10", "row_invalid"),
     ]
+    assert "metadata: is not valid JSON" in {
+        item.message for item in _problems(_manifest(folder, "path,metadata\nb.md,{\n"))
+    }
 
 
 def test_unbalanced_quote_is_a_problem_of_its_line(folder: Path) -> None:
