@@ -35,9 +35,9 @@ def chromium_path() -> str:
     pytest.skip(message)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for the session."""
+    """One Chromium a module: while Playwright is open, its event loop runs in this thread and no other can."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=chromium_path(), args=QUIET)
         yield chromium
