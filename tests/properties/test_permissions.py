@@ -121,6 +121,13 @@ class Permissions(RuleBasedStateMachine):
                 return user
         return named
 
+    def there(self, actor: Actor, named: str, those: Iterable[str]) -> str:
+        """The document or collection named; another one when it is gone, and anybody may act."""
+        existing = sorted(those)
+        if named in existing or not existing or not actor[1]:
+            return named
+        return existing[sum(map(ord, named)) % len(existing)]
+
     # People.
 
     @precondition(lambda self: len(self.model.users) < MOST_USERS)
@@ -196,6 +203,7 @@ class Permissions(RuleBasedStateMachine):
     @rule(actor=actors, document=documents)
     def rename(self, actor: Actor, document: str) -> None:
         """The same contents under another name."""
+        document = self.there(actor, document, self.model.documents)
         if document in self.model.documents:
             text = replace(self.model.documents[document].text, title=self.a_title())
             self.upload(actor, document, text)
@@ -203,12 +211,15 @@ class Permissions(RuleBasedStateMachine):
     @rule(actor=actors, document=documents, readers=readers)
     def upload_other_access(self, actor: Actor, document: str, readers: list[str] | None) -> None:
         """The same contents with or without access parts."""
+        document = self.there(actor, document, self.model.documents)
         if document in self.model.documents:
             self.upload(actor, document, self.model.documents[document].text, readers=readers)
 
     @rule(actor=actors, document=documents, collection=collections, anew=st.booleans(), reindex=st.booleans())
     def upload_into_collection(self, actor: Actor, document: str, collection: str, anew: bool, reindex: bool) -> None:
         """The same or other contents, into a collection at once."""
+        document = self.there(actor, document, self.model.documents)
+        collection = self.there(actor, collection, self.model.collections)
         if document in self.model.documents:
             text = self.model.documents[document].text
             text = replace(text, marker=self.a_marker()) if anew else text
@@ -230,9 +241,11 @@ class Permissions(RuleBasedStateMachine):
         expected = outcome(self.model.upload, user, document, text, **how)
         self.done(expected, self.world.upload(user, document, text, **how))
 
+    @precondition(lambda self: len(self.model.documents) > 2)
     @rule(actor=actors, document=documents)
     def delete_document(self, actor: Actor, document: str) -> None:
         """Delete a document."""
+        document = self.there(actor, document, self.model.documents)
         user = self.somebody(actor, "delete_document", document)
         expected = outcome(self.model.delete_document, user, document)
         self.done(
@@ -267,6 +280,8 @@ class Permissions(RuleBasedStateMachine):
     @rule(actor=actors, document=documents, collection=collections)
     def add_to_collection(self, actor: Actor, document: str, collection: str) -> None:
         """Add a document to a collection."""
+        document = self.there(actor, document, self.model.documents)
+        collection = self.there(actor, collection, self.model.collections)
         user = self.somebody(actor, "index_in_collection", document, collection, again=False)
         expected = outcome(self.model.index_in_collection, user, document, collection, again=False)
         how = {"customMetadata": {}}
@@ -275,6 +290,8 @@ class Permissions(RuleBasedStateMachine):
     @rule(actor=actors, document=documents, collection=collections)
     def reindex_in_collection(self, actor: Actor, document: str, collection: str) -> None:
         """Index a document in a collection again."""
+        document = self.there(actor, document, self.model.documents)
+        collection = self.there(actor, collection, self.model.collections)
         user = self.somebody(actor, "index_in_collection", document, collection, again=True)
         expected = outcome(self.model.index_in_collection, user, document, collection, again=True)
         self.done(expected, self.world.in_collection("reindexDocumentInCollection", user, document, collection))
@@ -282,13 +299,17 @@ class Permissions(RuleBasedStateMachine):
     @rule(actor=actors, document=documents, collection=collections)
     def remove_from_collection(self, actor: Actor, document: str, collection: str) -> None:
         """Remove a document from a collection."""
+        document = self.there(actor, document, self.model.documents)
+        collection = self.there(actor, collection, self.model.collections)
         user = self.somebody(actor, "remove_from_collection", document, collection)
         expected = outcome(self.model.remove_from_collection, user, document, collection)
         self.done(expected, self.world.in_collection("removeDocumentFromCollection", user, document, collection))
 
+    @precondition(lambda self: len(self.model.collections) == MOST_COLLECTIONS)
     @rule(actor=actors, collection=collections)
     def delete_collection(self, actor: Actor, collection: str) -> None:
         """Delete a collection."""
+        collection = self.there(actor, collection, self.model.collections)
         user = self.somebody(actor, "delete_collection", collection)
         expected = outcome(self.model.delete_collection, user, collection)
         members = {"documentCollectionId": self.world.collection_ids[collection]}
