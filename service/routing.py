@@ -12,6 +12,7 @@ from typing import Any, cast
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 
+from service.authorization import authorize, requirement_of
 from service.dependencies import current_caller, current_runtime
 from service.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 
@@ -21,21 +22,20 @@ NOT_A_BODY = object()
 
 
 class CheckedRoute(APIRoute):
-    """A route that leaves out absent members of its response, and reads a JSON body for authenticated callers alone."""
+    """A route that serves callers who may call it, and leaves out absent members of its response."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        self.requirement = requirement_of(path)
         options["response_model_exclude_none"] = True
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Hand endpoints that declare a body a request that reads it with care."""
+        """Check the caller first; endpoints that declare a body get a request that reads it with care."""
         handler = super().get_route_handler()
-        if self.body_field is None:
-            return handler
 
         async def checked(request: Request) -> Response:
-            await current_caller(request, await current_runtime(request))
-            return await handler(CheckedRequest(request.scope, request.receive))
+            authorize(await current_caller(request, await current_runtime(request)), self.requirement)
+            return await handler(CheckedRequest(request.scope, request.receive) if self.body_field else request)
 
         return checked
 

@@ -2,7 +2,7 @@
 
 from carrel.wire.admin import AdminAuditLogQueryRequest, AdminAuditLogQueryResponse
 from service.audit import log
-from service.dependencies import AdminDep, ConnectionDep
+from service.dependencies import CallerDep, ConnectionDep
 from service.routing import Router
 
 router = Router(prefix="/admin/auditLog", tags=["extension"])
@@ -10,7 +10,7 @@ router = Router(prefix="/admin/auditLog", tags=["extension"])
 
 @router.post("/query")
 async def query_audit_log(
-    request: AdminAuditLogQueryRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminAuditLogQueryRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminAuditLogQueryResponse:
     """Read the audit log, newest first."""
     return await log.query_log(connection, caller, request=request)

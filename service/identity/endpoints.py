@@ -24,7 +24,7 @@ from carrel.wire.admin import (
     AdminUsersUpsertRequest,
     AdminUsersUpsertResponse,
 )
-from service.dependencies import AdminDep, ConnectionDep, RuntimeDep
+from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.idempotency import idempotent, idempotent_secret
 from service.identity import api_keys, groups, organizations, users
 from service.routing import Router
@@ -34,7 +34,7 @@ router = Router(prefix="/admin", tags=["extension"])
 
 @router.post("/organization/get")
 async def get_organization(
-    _: AdminOrganizationGetRequest, connection: ConnectionDep, caller: AdminDep
+    _: AdminOrganizationGetRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminOrganizationGetResponse:
     """Show the organization's settings."""
     organization = await organizations.get_organization(connection, caller)
@@ -43,7 +43,7 @@ async def get_organization(
 
 @router.post("/organization/update")
 async def update_organization(
-    request: AdminOrganizationUpdateRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminOrganizationUpdateRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminOrganizationUpdateResponse:
     """Change the organization's settings; what is left out stays."""
     organization = await organizations.update_organization(connection, caller, changes=request)
@@ -52,7 +52,7 @@ async def update_organization(
 
 @router.post("/users/upsert")
 async def upsert_users(
-    request: AdminUsersUpsertRequest, runtime: RuntimeDep, caller: AdminDep
+    request: AdminUsersUpsertRequest, runtime: RuntimeDep, caller: CallerDep
 ) -> AdminUsersUpsertResponse:
     """Create or change up to 1000 users by address; all or none."""
     return AdminUsersUpsertResponse(users=await users.upsert_users(runtime.database, caller, users=request.users))
@@ -60,7 +60,7 @@ async def upsert_users(
 
 @router.post("/users/list")
 async def list_users(
-    request: AdminUsersListRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminUsersListRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminUsersListResponse:
     """List users; `query` is part of a name or an address."""
     return await users.list_users(connection, caller, request=request)
@@ -69,7 +69,7 @@ async def list_users(
 @router.post("/groups/upsert")
 @idempotent
 async def upsert_groups(
-    request: AdminGroupsUpsertRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminGroupsUpsertRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminGroupsUpsertResponse:
     """Create or change up to 1000 groups; all or none. Members given replace those a group has."""
     return AdminGroupsUpsertResponse(groups=await groups.upsert_groups(connection, caller, groups=request.groups))
@@ -77,7 +77,7 @@ async def upsert_groups(
 
 @router.post("/groups/list")
 async def list_groups(
-    request: AdminGroupsListRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminGroupsListRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminGroupsListResponse:
     """List groups; `query` is part of a name."""
     return await groups.list_groups(connection, caller, request=request)
@@ -85,7 +85,7 @@ async def list_groups(
 
 @router.post("/groups/addMembers")
 async def add_members(
-    request: AdminGroupsAddMembersRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminGroupsAddMembersRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminGroupsAddMembersResponse:
     """Add members to a group; those in it already stay."""
     count = await groups.add_members(connection, caller, group_id=request.group_id, members=request.members)
@@ -94,7 +94,7 @@ async def add_members(
 
 @router.post("/groups/removeMembers")
 async def remove_members(
-    request: AdminGroupsRemoveMembersRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminGroupsRemoveMembersRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminGroupsRemoveMembersResponse:
     """Remove members from a group; those not in it are passed over."""
     count = await groups.remove_members(connection, caller, group_id=request.group_id, members=request.members)
@@ -104,7 +104,7 @@ async def remove_members(
 @router.post("/apiKeys/create")
 @idempotent_secret
 async def create_api_key(
-    request: AdminApiKeysCreateRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminApiKeysCreateRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminApiKeysCreateResponse:
     """Make an API key; its value is shown this once."""
     return await api_keys.create_api_key(connection, caller, request=request)
@@ -112,7 +112,7 @@ async def create_api_key(
 
 @router.post("/apiKeys/list")
 async def list_api_keys(
-    request: AdminApiKeysListRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminApiKeysListRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminApiKeysListResponse:
     """List API keys, without their values."""
     return await api_keys.list_api_keys(connection, caller, request=request)
@@ -120,7 +120,7 @@ async def list_api_keys(
 
 @router.post("/apiKeys/revoke")
 async def revoke_api_key(
-    request: AdminApiKeysRevokeRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminApiKeysRevokeRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminApiKeysRevokeResponse:
     """Stop an API key at once."""
     key = await api_keys.revoke_api_key(connection, caller, api_key_id=request.api_key_id)

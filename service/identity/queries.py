@@ -3,14 +3,16 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import (
     ARRAY,
     CTE,
     Boolean,
+    ColumnElement,
     Select,
+    Table,
     TableValuedAlias,
     Text,
     Uuid,
@@ -19,8 +21,10 @@ from sqlalchemy import (
     column,
     delete,
     exists,
+    false,
     func,
     literal,
+    null,
     or_,
     select,
     update,
@@ -29,7 +33,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.database import ORGANIZATION_SETTING
-from service.identity.tables import api_keys, group_members, organizations, principals
+from service.identity.tables import api_keys, group_members, organizations, principals, service_account_tokens
 from service.sql import ORGANIZATION, AnyRow, among, given, giving
 
 LAST_USED_PRECISION = timedelta(minutes=1)
@@ -74,40 +78,69 @@ class Membership:
 _PRINCIPAL = tuple(principals.c[one.name] for one in fields(Principal))
 
 
-def _key_of_hash() -> Select[*tuple[Any, ...]]:
-    last_used = api_keys.c.last_used_at
-    entered = func.set_config(ORGANIZATION_SETTING, cast(api_keys.c.organization_id, Text), True)
+CredentialKind = Literal["apiKey", "serviceAccountToken"]
+
+
+def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+    entered = func.set_config(ORGANIZATION_SETTING, cast(table.c.organization_id, Text), True)
     return (
         select(
-            api_keys,
+            table.c.organization_id,
+            table.c.secret_hash,
+            table.c.revoked_at,
+            *(column.label(name) for name, column in columns.items()),
             organizations.c.page_key,
-            func.coalesce(api_keys.c.expires_at <= func.now(), False).label("expired"),
-            func.coalesce(last_used < func.now() - LAST_USED_PRECISION, True).label("unused_for_a_minute"),
+            organizations.c.service_accounts_enabled,
+            func.coalesce(table.c.expires_at <= func.now(), False).label("expired"),
+            func.coalesce(table.c.last_used_at < func.now() - LAST_USED_PRECISION, True).label("unused_for_a_minute"),
             entered.label("entered"),
         )
-        .join(organizations, organizations.c.organization_id == api_keys.c.organization_id)
-        .where(api_keys.c.secret_hash == given(api_keys.c.secret_hash))
+        .join(organizations, organizations.c.organization_id == table.c.organization_id)
+        .where(table.c.secret_hash == given(table.c.secret_hash))
     )
 
 
-_KEY_OF_HASH = _key_of_hash()
+_CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
+    "apiKey": _credential_of_hash(
+        api_keys,
+        credential_id=api_keys.c.api_key_id,
+        principal_id=api_keys.c.owner_id,
+        may_act_for_users=api_keys.c.may_act_for_users,
+        scopes=null(),
+    ),
+    "serviceAccountToken": _credential_of_hash(
+        service_account_tokens,
+        credential_id=service_account_tokens.c.token_id,
+        principal_id=service_account_tokens.c.service_account_id,
+        may_act_for_users=false(),
+        scopes=service_account_tokens.c.scopes,
+    ),
+}
 
 
-async def enter_by_api_key(connection: AsyncConnection, secret_hash: bytes) -> AnyRow | None:
-    """The API key of this hash with its organization's page key, whose organization_id the transaction now has."""
-    return (await connection.execute(_KEY_OF_HASH, {"given_secret_hash": secret_hash})).one_or_none()
+async def enter_by_credential(
+    connection: AsyncConnection, kind: CredentialKind, *, secret_hash: bytes
+) -> AnyRow | None:
+    """The credential of this hash with its organization's settings; the transaction is in that organization now."""
+    statement = _CREDENTIAL_OF_HASH[kind]
+    return (await connection.execute(statement, {"given_secret_hash": secret_hash})).one_or_none()
 
 
-async def touch_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> None:
-    """Note that the key is in use now; a request that would have to wait for another's note leaves it at that."""
+async def touch_credential(
+    connection: AsyncConnection, organization_id: UUID, *, kind: CredentialKind, credential_id: UUID
+) -> None:
+    """Note that it is in use now; a request that would have to wait for another's note leaves it at that."""
+    table, key = (
+        (api_keys, api_keys.c.api_key_id)
+        if kind == "apiKey"
+        else (service_account_tokens, service_account_tokens.c.token_id)
+    )
     free = (
-        select(api_keys.c.api_key_id)
-        .where(api_keys.c.api_key_id == api_key_id, api_keys.c.organization_id == organization_id)
+        select(key)
+        .where(key == credential_id, table.c.organization_id == organization_id)
         .with_for_update(skip_locked=True, key_share=True)
     )
-    await connection.execute(
-        update(api_keys).where(api_keys.c.api_key_id == free.scalar_subquery()).values(last_used_at=func.now())
-    )
+    await connection.execute(update(table).where(key == free.scalar_subquery()).values(last_used_at=func.now()))
 
 
 def _memberships_of(start: CTE) -> CTE:

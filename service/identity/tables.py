@@ -1,6 +1,7 @@
-"""Organizations, the principals in them, group membership, and API keys."""
+"""Organizations, the principals in them, group membership, and credentials."""
 
 from sqlalchemy import (
+    ARRAY,
     Boolean,
     CheckConstraint,
     Column,
@@ -31,6 +32,8 @@ organizations = Table(
 
 # One table for everything a grant can name, so that grants, memberships and look-ups need one join.
 # The principal of kind `everyone` has its organization's own id and stands for its active users.
+# A deleted service account stays, inactive: the audit log names it, it owns what it uploaded, and nobody else ever gets
+# its address.
 # Addresses are kept in lower case: lower() is not leakproof, so under row-level security an index on it is not used.
 principals = Table(
     "principals",
@@ -45,9 +48,12 @@ principals = Table(
     Column("active", Boolean, nullable=False, server_default=text("true")),
     Column("password_hash", Text),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("deleted_at", DateTime(timezone=True)),
     CheckConstraint("kind IN ('user', 'group', 'serviceAccount', 'everyone')", name="kind"),
     CheckConstraint("(kind IN ('user', 'serviceAccount')) = (email IS NOT NULL)", name="email"),
     CheckConstraint("email = lower(email)", name="email_lower"),
+    CheckConstraint("kind = 'user' OR NOT is_admin", name="admin_is_user"),
+    CheckConstraint("deleted_at IS NULL OR (kind = 'serviceAccount' AND NOT active)", name="deleted"),
     Index("uq_principals_email", "organization_id", "email", unique=True),
     Index("uq_principals_external_id", "organization_id", "external_id", unique=True),
     Index("ix_principals_kind", "organization_id", "kind", "principal_id"),
@@ -87,4 +93,24 @@ api_keys = Table(
     Column("revoked_at", DateTime(timezone=True)),
     Column("last_used_at", DateTime(timezone=True)),
     Index("ix_api_keys_organization", "organization_id", "api_key_id"),
+)
+
+# `scopes` narrow what the account may do. Deleting the account revokes its tokens; their rows stay.
+service_account_tokens = Table(
+    "service_account_tokens",
+    metadata,
+    Column("token_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("service_account_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("hint", Text, nullable=False),
+    Column("secret_hash", LargeBinary, nullable=False, unique=True),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("revoked_at", DateTime(timezone=True)),
+    Column("last_used_at", DateTime(timezone=True)),
+    Index("ix_service_account_tokens_account", "organization_id", "service_account_id", "token_id"),
+    Index("ix_service_account_tokens_organization", "organization_id", "token_id"),
 )

@@ -14,7 +14,7 @@ from carrel.wire.permissions import (
     ListAuthorizedResourcesRequest,
     ListAuthorizedResourcesResponse,
 )
-from service.dependencies import AdminDep, CallerDep, ConnectionDep
+from service.dependencies import CallerDep, ConnectionDep
 from service.permissions import grants, lookups
 from service.routing import Router
 
@@ -23,7 +23,7 @@ router = Router()
 
 @router.post("/permissions/listAuthorizedPrincipalsForResource", tags=["permissions"])
 async def list_authorized_principals_for_resource(
-    request: ListAuthorizedPrincipalsForResourceRequest, connection: ConnectionDep, caller: AdminDep
+    request: ListAuthorizedPrincipalsForResourceRequest, connection: ConnectionDep, caller: CallerDep
 ) -> ListAuthorizedPrincipalsForResourceResponse:
     """List the users and groups that may act on a resource, each once; for admins."""
     return await lookups.list_authorized_principals(connection, caller, request=request)
@@ -39,7 +39,7 @@ async def list_authorized_resources(
 
 @router.post("/admin/grants/set", tags=["extension"])
 async def set_grants(
-    request: AdminGrantsSetRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminGrantsSetRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminGrantsSetResponse:
     """Replace the grants on a resource; its owner stays."""
     return AdminGrantsSetResponse(**dict(await grants.set_grants(connection, caller, request=request)))
@@ -47,7 +47,7 @@ async def set_grants(
 
 @router.post("/admin/grants/setMany", tags=["extension"])
 async def set_many_grants(
-    request: AdminGrantsSetManyRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminGrantsSetManyRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminGrantsSetManyResponse:
     """Replace the grants on up to 1000 resources; all or none."""
     count = await grants.set_many_grants(connection, caller, requests=request.resources)
@@ -56,7 +56,7 @@ async def set_many_grants(
 
 @router.post("/admin/grants/list", tags=["extension"])
 async def list_grants(
-    request: AdminGrantsListRequest, connection: ConnectionDep, caller: AdminDep
+    request: AdminGrantsListRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminGrantsListResponse:
     """List the grants on a resource."""
     return await grants.list_grants(connection, caller, request=request)

@@ -11,11 +11,11 @@ from carrel.wire.admin import (
     AdminGrantsListRequest,
     AdminGrantsListResponse,
     AdminGrantsSetRequest,
-    GrantedGroup,
-    GrantedPrincipal,
-    GrantedServiceAccount,
-    GrantedUser,
     GrantInfo,
+    NamedGroup,
+    NamedPrincipal,
+    NamedServiceAccount,
+    NamedUser,
     ResourceGrants,
 )
 from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceReference, Role
@@ -193,10 +193,10 @@ def _grant(row: AnyRow) -> GrantInfo:
     return GrantInfo(principal=_principal(row), role=GrantRole(row.role))
 
 
-def _principal(row: AnyRow) -> GrantedPrincipal:
+def _principal(row: AnyRow) -> NamedPrincipal:
     shared: dict[str, Any] = {"id": row.principal_id, "name": row.name}
     if row.kind == "group":
-        return GrantedGroup(**shared)
+        return NamedGroup(**shared)
     if row.kind == "serviceAccount":
-        return GrantedServiceAccount(email=row.email, **shared)
-    return GrantedUser(email=row.email, **shared)
+        return NamedServiceAccount(email=row.email, **shared)
+    return NamedUser(email=row.email, **shared)

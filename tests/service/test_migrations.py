@@ -87,11 +87,11 @@ def test_every_table_is_under_row_level_security(databases: TestDatabases, migra
 
 
 def test_only_credentials_show_before_authentication(databases: TestDatabases, migrated: str) -> None:
-    """Without an organization, API keys and organizations can be read, and nothing else."""
+    """Without an organization, credentials and organizations can be read, and nothing else."""
     policies = "SELECT tablename, cmd FROM pg_policies WHERE policyname <> 'organization'"
     with databases.connect(migrated) as connection:
         found = set(connection.execute(policies).fetchall())
-    assert found == {("api_keys", "SELECT"), ("organizations", "SELECT")}
+    assert found == {("api_keys", "SELECT"), ("organizations", "SELECT"), ("service_account_tokens", "SELECT")}
 
 
 def test_the_service_role_is_restricted(databases: TestDatabases, migrated: str) -> None:

@@ -1,4 +1,4 @@
-"""admin/*: the organization, its users, groups, grants, API keys and audit log; extensions, for admins only."""
+"""admin/*: the organization, its users, groups, grants, API keys, audit and search log; extensions, for admins."""
 
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
@@ -24,6 +24,7 @@ from carrel.wire.common import (
     ResponseModel,
     Tabular,
 )
+from carrel.wire.search import SearchFeedback, SearchMode
 
 StrictFlag = Annotated[bool, Field(strict=True)]
 Members = Annotated[list[PrincipalReference], Field(max_length=10_000)]
@@ -174,6 +175,12 @@ class AdminGroupsRemoveMembersResponse(AdminGroupsAddMembersResponse):
     """How many direct members the group has now."""
 
 
+class AdminGroupsListMembersRequest(PagedRequest):
+    """List the direct members of a group."""
+
+    group_id: UUID
+
+
 class Grant(RequestModel):
     """A role for a principal."""
 
@@ -192,8 +199,8 @@ class AdminGrantsSetRequest(RequestModel):
     organization_wide: StrictFlag = False
 
 
-class GrantedUser(ResponseModel):
-    """A user who holds a grant."""
+class NamedUser(ResponseModel):
+    """A user, as who holds a grant or is in a group."""
 
     type: Literal["user"] = "user"
     email: str
@@ -201,16 +208,16 @@ class GrantedUser(ResponseModel):
     name: str
 
 
-class GrantedGroup(ResponseModel):
-    """A group that holds a grant."""
+class NamedGroup(ResponseModel):
+    """A group, likewise."""
 
     type: Literal["group"] = "group"
     id: UUID
     name: str
 
 
-class GrantedServiceAccount(ResponseModel):
-    """A service account that holds a grant."""
+class NamedServiceAccount(ResponseModel):
+    """A service account, likewise."""
 
     type: Literal["serviceAccount"] = "serviceAccount"
     id: UUID
@@ -218,13 +225,21 @@ class GrantedServiceAccount(ResponseModel):
     name: str
 
 
-GrantedPrincipal = Annotated[GrantedUser | GrantedGroup | GrantedServiceAccount, Field(discriminator="type")]
+NamedPrincipal = Annotated[NamedUser | NamedGroup | NamedServiceAccount, Field(discriminator="type")]
+"""A principal as admin responses name it: of three types, like the references of admin requests."""
+
+
+class AdminGroupsListMembersResponse(PagedResponse):
+    """One page of members."""
+
+    rows_in: ClassVar[str] = "members"
+    members: list[NamedPrincipal]
 
 
 class GrantInfo(ResponseModel):
     """A role a principal holds on a resource."""
 
-    principal: GrantedPrincipal
+    principal: NamedPrincipal
     role: GrantRole
 
 
@@ -362,3 +377,38 @@ class AdminAuditLogQueryResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "entries"
     entries: list[AuditEntry]
+
+
+class AdminSearchLogQueryRequest(PagedRequest):
+    """Read the search log, newest first; `from_` is included, `to` is not.
+
+    `without_results`: only searches that found nothing; `feedback`: only those that were given it.
+    """
+
+    from_: Annotated[RequestInstant | None, Field(alias="from")] = None
+    to: RequestInstant | None = None
+    without_results: StrictFlag = False
+    feedback: SearchFeedback | None = None
+
+
+class LoggedSearch(ResponseModel):
+    """One search; `query` can have been erased, `feedback` is the newest it was given.
+
+    `actor` is who the search was done as; `document_collection_id` is absent for a search of the catalog.
+    """
+
+    search_id: UUID
+    at: Instant
+    actor: Principal
+    query: str | None = None
+    document_collection_id: UUID | None = None
+    mode: SearchMode
+    result_count: int
+    feedback: SearchFeedback | None = None
+
+
+class AdminSearchLogQueryResponse(PagedResponse):
+    """One page of searches."""
+
+    rows_in: ClassVar[str] = "searches"
+    searches: list[LoggedSearch]

@@ -1,0 +1,95 @@
+"""What each operation of the API asks of its caller: the one table, checked before a body is read.
+
+Default deny: an operation that isn't in the table can't be declared. A scope narrows what a service account may do, it
+never widens it: what the target allows is asked later, of the access classes (seed, "Scopes").
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from carrel.wire.common import Scope
+from service.callers import Caller
+from service.errors import Forbidden
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What a caller needs: a service-account token its `scope` (None: no such token will do), a user to be an admin."""
+
+    scope: Scope | None
+    admin: bool = False
+
+
+MESSAGE = Requirement(Scope.AGENT_MESSAGE)
+WRITE = Requirement(Scope.CATALOG_WRITE)
+READ = Requirement(Scope.CATALOG_READ)
+ADMIN = Requirement(None, admin=True)
+
+REQUIREMENTS: Mapping[str, Requirement] = {
+    "catalog/uploadFile": WRITE,
+    "catalog/uploadDocumentFile": WRITE,
+    "catalog/planUpload": WRITE,
+    "catalog/deleteDocument": WRITE,
+    "catalog/getDocument": READ,
+    "catalog/listDocuments": READ,
+    "catalog/downloadDocument": READ,
+    "documentCollections/createDocumentCollection": WRITE,
+    "documentCollections/addDocumentToCollection": WRITE,
+    "documentCollections/addDocumentChunksToCollection": WRITE,
+    "documentCollections/reindexDocumentInCollection": WRITE,
+    "documentCollections/removeDocumentFromCollection": WRITE,
+    "documentCollections/deleteDocumentCollection": WRITE,
+    "documentCollections/listDocumentCollections": READ,
+    "documentCollections/listDocumentsInCollection": READ,
+    "documentCollections/getDocumentChunks": READ,
+    "search/searchDocumentCatalog": READ,
+    "search/searchDocumentCollection": READ,
+    "search/submitSearchFeedback": READ,
+    "permissions/listAuthorizedResources": READ,
+    "permissions/listAuthorizedPrincipalsForResource": ADMIN,
+    "admin/organization/get": ADMIN,
+    "admin/organization/update": ADMIN,
+    "admin/users/upsert": ADMIN,
+    "admin/users/list": ADMIN,
+    "admin/groups/upsert": ADMIN,
+    "admin/groups/list": ADMIN,
+    "admin/groups/addMembers": ADMIN,
+    "admin/groups/removeMembers": ADMIN,
+    "admin/grants/set": ADMIN,
+    "admin/grants/setMany": ADMIN,
+    "admin/grants/list": ADMIN,
+    "admin/apiKeys/create": ADMIN,
+    "admin/apiKeys/list": ADMIN,
+    "admin/apiKeys/revoke": ADMIN,
+    "admin/auditLog/query": ADMIN,
+}
+
+
+def requirement_of(path: str) -> Requirement:
+    """The requirement of the operation at `path` (`/catalog/uploadFile`); LookupError when it isn't declared."""
+    operation = path.lstrip("/")
+    if operation not in REQUIREMENTS:
+        msg = f"{operation} says nowhere what it asks of its caller. Add it to service.authorization.REQUIREMENTS."
+        raise LookupError(msg)
+    return REQUIREMENTS[operation]
+
+
+def authorize(caller: Caller, requirement: Requirement) -> None:
+    """Raise Forbidden unless the caller may call what asks for this."""
+    if caller.scopes is not None:
+        _authorize_token(caller.scopes, requirement.scope)
+    elif requirement.admin and not caller.is_admin:
+        raise Forbidden("Only an admin may do this. Use an API key whose owner is an admin.", code="admin_only")
+
+
+def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:
+    if scope is None:
+        raise Forbidden(
+            "A service-account token can't do this, whatever its scopes. Use an API key.",
+            code="service_account_not_allowed",
+        )
+    if scope not in scopes:
+        raise Forbidden(
+            f"This token lacks the scope {scope}. Use a token that has it, or ask an admin for one.",
+            code="missing_scope",
+        )

@@ -1,0 +1,46 @@
+"""Every operation says what it asks of its caller, in one table, and is held to it before its body is read."""
+
+import pytest
+
+from carrel.wire.common import Scope
+from service.authorization import REQUIREMENTS, requirement_of
+from service.main import DOMAINS
+from service.routing import CheckedRoute, Router
+
+
+def test_every_operation_is_in_the_table_and_no_other() -> None:
+    """A route that isn't declared can't be made, and a declaration without a route is a mistake."""
+    routes = [route for domain in DOMAINS for route in domain.router.routes]
+    assert all(isinstance(route, CheckedRoute) for route in routes)
+    assert {route.path.lstrip("/") for route in routes} == REQUIREMENTS.keys()
+
+
+def test_an_operation_that_is_not_declared_cannot_be_made() -> None:
+    """Default deny: the mistake is an error at the start, not an open door."""
+
+    async def endpoint() -> None:
+        """Do nothing."""
+
+    with pytest.raises(LookupError, match="catalog/openDoor"):
+        Router(prefix="/catalog").post("/openDoor")(endpoint)
+
+
+def test_no_token_calls_what_admins_do() -> None:
+    """Whatever its scopes: who may read what is no service account's business, nor are credentials."""
+    admin = {name for name in REQUIREMENTS if name.startswith("admin/")} | {
+        "permissions/listAuthorizedPrincipalsForResource"
+    }
+    assert all(REQUIREMENTS[name].admin and REQUIREMENTS[name].scope is None for name in admin)
+
+
+@pytest.mark.parametrize(
+    ("operation", "scope"),
+    [
+        ("/catalog/uploadFile", Scope.CATALOG_WRITE),
+        ("catalog/downloadDocument", Scope.CATALOG_READ),
+        ("/search/searchDocumentCatalog", Scope.CATALOG_READ),
+    ],
+)
+def test_scopes_are_those_of_the_contract(operation: str, scope: Scope) -> None:
+    """Writing needs catalog:write, reading and searching catalog:read."""
+    assert requirement_of(operation).scope is scope
