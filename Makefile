@@ -50,6 +50,7 @@ bench: setup
 # The pages that are made from the code; tests compare them.
 docs: setup
 	@$(BIN)/python -m scripts.settings_reference
+	@$(BIN)/python -m scripts.endpoints_reference
 
 # Hashes without addresses: any index or mirror can serve what this names.
 lock:

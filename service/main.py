@@ -16,6 +16,7 @@ from service.idempotency.forgetting import keep_forgetting
 from service.identity import endpoints as identity
 from service.ingestion.sweeper import keep_sweeping
 from service.metrics import Metrics
+from service.openapi import DescribedApi
 from service.permissions import endpoints as permissions
 from service.routing import Router
 from service.runtime import Runtime, open_runtime
@@ -28,7 +29,7 @@ ERRORS = {"default": {"model": ErrorResponse, "description": "Every error: 400 t
 
 def create_app(runtime: Runtime) -> FastAPI:
     """Assemble the application around a runtime that is already open."""
-    app = FastAPI(title="Carrel", version="0.1.0", docs_url=None, redoc_url=None)
+    app = DescribedApi(title="Carrel", version="0.1.0", docs_url=None, redoc_url=None)
     app.state.runtime = runtime
     app.state.metrics = Metrics(runtime)
     app.add_middleware(Edge, metrics=app.state.metrics)

@@ -15,6 +15,7 @@ from fastapi.routing import APIRoute
 from service.authorization import authorize, requirement_of
 from service.dependencies import current_caller, current_runtime
 from service.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
+from service.openapi import security_of
 
 UNREADABLE = "carrel.unreadable_body"
 # Never valid where a model is wanted, so that an unreadable body always fails its validation.
@@ -27,6 +28,7 @@ class CheckedRoute(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         self.requirement = requirement_of(path)
         options["response_model_exclude_none"] = True
+        options["openapi_extra"] = {**(options.get("openapi_extra") or {}), "security": security_of(self.requirement)}
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

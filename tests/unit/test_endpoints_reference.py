@@ -1,0 +1,70 @@
+"""docs/endpoints.md, /openapi.json and the table of requirements are one."""
+
+from typing import Any, cast
+
+import pytest
+
+from scripts.endpoints_reference import PAGE, reference
+from service.authorization import REQUIREMENTS
+from service.main import create_app
+from service.openapi import SCHEME
+from service.runtime import Runtime
+
+PREFIX = "/api/v0/"
+# Every v0 operation that the API shares with its published clients; whatever else there is, is an extension.
+SHARED = {
+    "catalog/uploadFile",
+    "catalog/uploadDocumentFile",
+    "search/searchDocumentCatalog",
+    "search/submitSearchFeedback",
+    "permissions/listAuthorizedPrincipalsForResource",
+    "permissions/listAuthorizedResources",
+    "documentCollections/createDocumentCollection",
+    "documentCollections/addDocumentToCollection",
+    "documentCollections/addDocumentChunksToCollection",
+    "documentCollections/reindexDocumentInCollection",
+    "documentCollections/removeDocumentFromCollection",
+}
+
+
+@pytest.fixture(scope="module")
+def described() -> dict[str, Any]:
+    """What /openapi.json says; a description needs none of the parts of a running service."""
+    return create_app(cast("Runtime", None)).openapi()
+
+
+def operations(described: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The operations of v0 by their names."""
+    paths = described["paths"]
+    return {path.removeprefix(PREFIX): item["post"] for path, item in paths.items() if path.startswith(PREFIX)}
+
+
+def test_the_page_is_what_the_code_says() -> None:
+    """Every operation is on the page with what it asks for; `make docs` brings it there."""
+    assert PAGE.read_text() == reference()
+    assert all(f"| `{name}` |" in reference() for name in REQUIREMENTS)
+
+
+def test_every_operation_declares_its_security(described: dict[str, Any]) -> None:
+    """The bearer scheme, with the scope or the admin of the one table as its role."""
+    expected = {
+        name: [{SCHEME: [requirement.scope.value if requirement.scope else "admin"]}]
+        for name, requirement in REQUIREMENTS.items()
+    }
+    assert {name: one.get("security") for name, one in operations(described).items()} == expected
+    assert described["openapi"].startswith("3.1")
+    scheme = described["components"]["securitySchemes"][SCHEME]
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+
+
+def test_what_operators_ask_declares_no_security(described: dict[str, Any]) -> None:
+    """Health and metrics take no credential, and say so."""
+    others = {path: item for path, item in described["paths"].items() if not path.startswith(PREFIX)}
+    assert others.keys() >= {"/healthz", "/readyz", "/metrics"}
+    assert not any("security" in one for item in others.values() for one in item.values())
+
+
+def test_extensions_say_that_they_are(described: dict[str, Any]) -> None:
+    """Exactly the operations that aren't shared carry the tag `extension`."""
+    tagged = {name for name, one in operations(described).items() if "extension" in one["tags"]}
+    assert tagged == REQUIREMENTS.keys() - SHARED
