@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from carrel.wire.common import ErrorResponse
 from service import errors, operations
 from service.audit import endpoints as audit
+from service.audit.erasure import keep_erasing
 from service.catalog import endpoints as catalog
 from service.collections import endpoints as collections
 from service.edge import Edge
@@ -49,3 +50,4 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
         runtime.background.spawn(keep_sweeping(runtime))
         runtime.background.spawn(keep_forgetting(runtime))
         yield create_app(runtime)
+        runtime.background.spawn(keep_erasing(runtime))

@@ -75,6 +75,13 @@ class Settings(BaseSettings):
     sweep_seconds: float = Field(default=10.0, gt=0, description="How often work that a crash left is looked for.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="The least level logged."
+    text_retention_days: int | None = Field(
+        default=None,
+        ge=1,
+        le=36_500,
+        description="How many days the words of queries and comments are kept; for ever when absent.",
+    )
+
     )
 
     @property
