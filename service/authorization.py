@@ -8,22 +8,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from carrel.wire.common import Scope
-from service.callers import Caller
+from service.callers import Caller, service_accounts_disabled
 from service.errors import Forbidden
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """What a caller needs: a service-account token its `scope` (None: no such token will do), a user to be an admin."""
+    """What a caller needs: a service-account token its `scope` (None: no such token will do), a user to be an admin.
+
+    `service_accounts`: the organization must have enabled them.
+    """
 
     scope: Scope | None
     admin: bool = False
+    service_accounts: bool = False
 
 
 MESSAGE = Requirement(Scope.AGENT_MESSAGE)
 WRITE = Requirement(Scope.CATALOG_WRITE)
 READ = Requirement(Scope.CATALOG_READ)
 ADMIN = Requirement(None, admin=True)
+SERVICE_ACCOUNTS = Requirement(None, admin=True, service_accounts=True)
 
 REQUIREMENTS: Mapping[str, Requirement] = {
     "catalog/uploadFile": WRITE,
@@ -61,6 +66,12 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "admin/apiKeys/create": ADMIN,
     "admin/apiKeys/list": ADMIN,
     "admin/apiKeys/revoke": ADMIN,
+    "admin/serviceAccounts/create": SERVICE_ACCOUNTS,
+    "admin/serviceAccounts/list": ADMIN,
+    "admin/serviceAccounts/delete": ADMIN,
+    "admin/serviceAccountTokens/mint": SERVICE_ACCOUNTS,
+    "admin/serviceAccountTokens/list": ADMIN,
+    "admin/serviceAccountTokens/revoke": ADMIN,
     "admin/auditLog/query": ADMIN,
 }
 
@@ -80,6 +91,8 @@ def authorize(caller: Caller, requirement: Requirement) -> None:
         _authorize_token(caller.scopes, requirement.scope)
     elif requirement.admin and not caller.is_admin:
         raise Forbidden("Only an admin may do this. Use an API key whose owner is an admin.", code="admin_only")
+    if requirement.service_accounts and not caller.service_accounts_enabled:
+        raise service_accounts_disabled()
 
 
 def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:

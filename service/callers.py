@@ -26,7 +26,7 @@ class Caller:
     `principals` are all it acts with: itself, every group it is in (nested ones too, each once) and, for an active
     user, the organization's own id, which stands for everyone in it. `acting_through` is the owner of the credential
     when the caller is a user whom a key acts for; `scopes` are a token's (None: the credential isn't narrowed by
-    scopes); `page_key` signs page tokens.
+    scopes); `service_accounts_enabled` is its organization's setting; `page_key` signs page tokens.
     """
 
     organization_id: UUID
@@ -40,6 +40,7 @@ class Caller:
     may_act_for_users: bool
     page_key: bytes = field(repr=False)
     scopes: frozenset[str] | None = None
+    service_accounts_enabled: bool = False
     acting_through: UUID | None = None
 
 
@@ -72,9 +73,9 @@ async def authenticate(connection: AsyncConnection, authorization: str | None) -
     credential = await queries.enter_by_credential(connection, kind.credential, secret_hash=secret_hash)
     if credential is None or not hmac.compare_digest(credential.secret_hash, secret_hash):
         raise _unknown(kind, value)
-    if credential.revoked_at is not None:
+    if credential.status == "revoked":
         raise _refused("credential_revoked", f"This {kind.name} was revoked. Use another one.")
-    if credential.expired:
+    if credential.status == "expired":
         raise _refused("credential_expired", f"This {kind.name} has expired. Ask an admin for a new one.")
     owner = await queries.get_acting_principal(
         connection, credential.organization_id, principal_id=credential.principal_id
@@ -82,10 +83,7 @@ async def authenticate(connection: AsyncConnection, authorization: str | None) -
     if owner is None or not owner.active:
         raise _refused("owner_inactive", f"The {kind.owner} of this {kind.name} is not active any more. Ask an admin.")
     if owner.kind == "serviceAccount" and not credential.service_accounts_enabled:
-        raise Forbidden(
-            "Service accounts are not enabled for this organization. Ask an admin to enable them.",
-            code="service_accounts_disabled",
-        )
+        raise service_accounts_disabled()
     if credential.unused_for_a_minute:
         await queries.touch_credential(
             connection, credential.organization_id, kind=kind.credential, credential_id=credential.credential_id
@@ -127,6 +125,14 @@ async def acting_for(
     )
 
 
+def service_accounts_disabled() -> Forbidden:
+    """The answer to whatever is not to be had before an organization enables service accounts."""
+    return Forbidden(
+        "Service accounts are not enabled for this organization. An admin enables them with admin/organization/update.",
+        code="service_accounts_disabled",
+    )
+
+
 def _caller(credential: AnyRow, owner: AnyRow) -> Caller:
     return Caller(
         organization_id=credential.organization_id,
@@ -140,6 +146,7 @@ def _caller(credential: AnyRow, owner: AnyRow) -> Caller:
         may_act_for_users=credential.may_act_for_users,
         page_key=credential.page_key,
         scopes=None if credential.scopes is None else frozenset(credential.scopes),
+        service_accounts_enabled=credential.service_accounts_enabled,
     )
 
 

@@ -22,9 +22,10 @@ from service.permissions import endpoints as permissions
 from service.routing import Router
 from service.runtime import Runtime, open_runtime
 from service.search import endpoints as search
+from service.service_accounts import endpoints as service_accounts
 from service.settings import Settings
 
-DOMAINS = (identity, permissions, audit, catalog, collections, search)
+DOMAINS = (identity, service_accounts, permissions, audit, catalog, collections, search)
 ERRORS = {"default": {"model": ErrorResponse, "description": "Every error: 400 to 503, in one shape."}}
 
 
@@ -49,5 +50,5 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
     async with open_runtime(settings, **shared) as runtime:
         runtime.background.spawn(keep_sweeping(runtime))
         runtime.background.spawn(keep_forgetting(runtime))
-        yield create_app(runtime)
         runtime.background.spawn(keep_erasing(runtime))
+        yield create_app(runtime)

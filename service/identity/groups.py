@@ -84,6 +84,13 @@ async def remove_members(
     return await _member_count(connection, caller, group_id)
 
 
+async def leave_all_groups(connection: AsyncConnection, caller: Caller, *, member_id: UUID) -> None:
+    """Take a principal out of every group it is directly in. The organization is locked already."""
+    groups = await queries.leave_groups(connection, caller.organization_id, member_id=member_id)
+    removed = [(group_id, member_id) for group_id in groups]
+    await record_all(connection, caller, changes=_member_changes(added=[], removed=removed))
+
+
 def _targets(groups: Sequence[GroupUpsert], found: Collection[Principal]) -> list[Principal | None]:
     """The existing group that each of the request's groups means; None for a new one."""
     by_id = {row.principal_id: row for row in found}

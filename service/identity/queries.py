@@ -17,6 +17,7 @@ from sqlalchemy import (
     Text,
     Uuid,
     and_,
+    case,
     cast,
     column,
     delete,
@@ -81,17 +82,23 @@ _PRINCIPAL = tuple(principals.c[one.name] for one in fields(Principal))
 CredentialKind = Literal["apiKey", "serviceAccountToken"]
 
 
+def credential_status(table: Table) -> ColumnElement[str]:
+    """Whether a credential of this table works now, by the database's clock: `active`, `expired` or `revoked`."""
+    return case(
+        (table.c.revoked_at.is_not(None), "revoked"), (table.c.expires_at <= func.now(), "expired"), else_="active"
+    ).label("status")
+
+
 def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     entered = func.set_config(ORGANIZATION_SETTING, cast(table.c.organization_id, Text), True)
     return (
         select(
             table.c.organization_id,
             table.c.secret_hash,
-            table.c.revoked_at,
+            credential_status(table),
             *(column.label(name) for name, column in columns.items()),
             organizations.c.page_key,
             organizations.c.service_accounts_enabled,
-            func.coalesce(table.c.expires_at <= func.now(), False).label("expired"),
             func.coalesce(table.c.last_used_at < func.now() - LAST_USED_PRECISION, True).label("unused_for_a_minute"),
             entered.label("entered"),
         )
@@ -226,12 +233,22 @@ async def update_organization(
 
 
 async def find_principals(
-    connection: AsyncConnection, organization_id: UUID, *, emails: Collection[str], ids: Collection[UUID]
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    emails: Collection[str] = (),
+    ids: Collection[UUID] = (),
+    deleted: bool = False,
 ) -> list[Principal]:
-    """The people of these addresses (lower case), and the groups and service accounts of these ids."""
+    """The people of these addresses (lower case), and the groups and service accounts of these ids.
+
+    A deleted service account is not there any more, except for `deleted`: its address stays taken.
+    """
     by_email = among(principals.c.email, emails)
     by_id = and_(among(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
     statement = select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, or_(by_email, by_id))
+    if not deleted:
+        statement = statement.where(principals.c.deleted_at.is_(None))
     return [Principal(*row) for row in await connection.execute(statement)]
 
 
@@ -357,6 +374,16 @@ async def remove_members(
     return list((await connection.execute(statement)).scalars())
 
 
+async def leave_groups(connection: AsyncConnection, organization_id: UUID, *, member_id: UUID) -> list[UUID]:
+    """Remove a principal from every group it is directly in; those groups."""
+    statement = (
+        delete(group_members)
+        .where(group_members.c.organization_id == organization_id, group_members.c.member_id == member_id)
+        .returning(group_members.c.group_id)
+    )
+    return list((await connection.execute(statement)).scalars())
+
+
 async def keep_only(
     connection: AsyncConnection,
     organization_id: UUID,
@@ -410,7 +437,7 @@ async def revoke_api_key(connection: AsyncConnection, organization_id: UUID, *, 
 
 
 async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> AnyRow | None:
-    """An API key with its `owner_email` and whether it has `expired`."""
+    """An API key with its `owner_email` and `status`."""
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id == api_key_id)
     return (await connection.execute(statement)).one_or_none()
 
@@ -424,9 +451,8 @@ async def list_api_keys(
 
 
 def _api_keys(organization_id: UUID) -> Select[*tuple[Any, ...]]:
-    expired = func.coalesce(api_keys.c.expires_at <= func.now(), False)
     return (
-        select(api_keys, principals.c.email.label("owner_email"), expired.label("expired"))
+        select(api_keys, principals.c.email.label("owner_email"), credential_status(api_keys))
         .join(principals, principals.c.principal_id == api_keys.c.owner_id)
         .where(api_keys.c.organization_id == organization_id)
     )

@@ -48,7 +48,7 @@ async def _put_users(
 ) -> list[User]:
     await queries.lock_organization(connection, caller.organization_id)
     emails = [normal_email(user.email) for user in users]
-    found = await queries.find_principals(connection, caller.organization_id, emails=emails, ids=())
+    found = await queries.find_principals(connection, caller.organization_id, emails=emails, deleted=True)
     _refuse_service_accounts(found, emails=emails)
     existing = {row.email: row for row in found}
     before = [existing.get(email) for email in emails]
