@@ -7,6 +7,7 @@ import uvloop
 from pydantic import ValidationError
 
 from service import logs
+from service.deployment.service import WrongSecretKeyError
 from service.embedded_host import DatabaseServerError
 from service.server import serve
 from service.settings import Settings
@@ -26,7 +27,7 @@ def main() -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(settings))
-    except (DatabaseServerError, ValueError) as error:
+    except (DatabaseServerError, WrongSecretKeyError, ValueError) as error:
         return _fail(str(error))
     return 0
 

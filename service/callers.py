@@ -16,6 +16,7 @@ from service.errors import BadRequest, FieldError, Forbidden, Unauthenticated
 from service.identity import queries
 from service.identity.principals import normal_email
 from service.identity.queries import CredentialKind
+from service.keys import Keys
 from service.sql import AnyRow
 
 
@@ -60,7 +61,7 @@ _KINDS = (
 )
 
 
-async def authenticate(connection: AsyncConnection, authorization: str | None) -> Caller:
+async def authenticate(connection: AsyncConnection, authorization: str | None, *, keys: Keys) -> Caller:
     """The caller of an `Authorization` header, whose organization this enters for the rest of the transaction.
 
     The transaction is a writing, READ COMMITTED one without an organization. Raises Unauthenticated: a credential that
@@ -88,7 +89,7 @@ async def authenticate(connection: AsyncConnection, authorization: str | None) -
         await queries.touch_credential(
             connection, credential.organization_id, kind=kind.credential, credential_id=credential.credential_id
         )
-    return _caller(credential, owner)
+    return _caller(credential, owner, page_key=keys.page_key(credential.organization_id))
 
 
 async def acting_for(
@@ -133,7 +134,7 @@ def service_accounts_disabled() -> Forbidden:
     )
 
 
-def _caller(credential: AnyRow, owner: AnyRow) -> Caller:
+def _caller(credential: AnyRow, owner: AnyRow, *, page_key: bytes) -> Caller:
     return Caller(
         organization_id=credential.organization_id,
         principal_id=owner.principal_id,
@@ -144,7 +145,7 @@ def _caller(credential: AnyRow, owner: AnyRow) -> Caller:
         is_admin=owner.is_admin,
         credential_id=credential.credential_id,
         may_act_for_users=credential.may_act_for_users,
-        page_key=credential.page_key,
+        page_key=page_key,
         scopes=None if credential.scopes is None else frozenset(credential.scopes),
         service_accounts_enabled=credential.service_accounts_enabled,
     )

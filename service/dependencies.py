@@ -28,7 +28,9 @@ async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
     """Authenticate the request, once however often it is asked; 401 when it can't be."""
     if CALLER not in request.scope:
         async with runtime.database.transaction(None) as connection:
-            request.scope[CALLER] = await authenticate(connection, request.headers.get("authorization"))
+            request.scope[CALLER] = await authenticate(
+                connection, request.headers.get("authorization"), keys=runtime.keys
+            )
     return cast("Caller", request.scope[CALLER])
 
 

@@ -1,30 +1,29 @@
 """What a running service holds, and how it comes up and goes down."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
 from sqlalchemy.engine import URL
 
 from service import migrations
 from service.database import Database, driver_url
+from service.deployment.service import settle_secret_key
 from service.embedded import SUPERUSER, EmbeddedPostgres, FolderLock
 from service.embedded_host import DatabaseServerError
 from service.embedding import Embedders, open_embedders
 from service.extraction import Extractor
 from service.files import FileStore
 from service.identity.bootstrap import bootstrap
+from service.keys import Keys
 from service.logs import logger
 from service.multipart import remove_leftovers
 from service.settings import Settings
 
 SUPERVISE_SECONDS = 1.0
-SECRET_KEY_FILE = "secret.key"  # noqa: S105 - the file's name
 
 
 class Background:
@@ -58,6 +57,7 @@ class Runtime:
     """The parts every endpoint and rule may ask for."""
 
     settings: Settings
+    keys: Keys
     database: Database
     files: FileStore
     extractor: Extractor
@@ -75,16 +75,17 @@ async def open_runtime(
 
     Raises:
         DatabaseServerError: another service uses the data folder, or the embedded PostgreSQL can't start.
+        WrongSecretKeyError: the database was set up with another one.
     """
     async with AsyncExitStack() as stack:
         await asyncio.to_thread(settings.data_dir.mkdir, mode=0o711, parents=True, exist_ok=True)
-        key = settings.secret_key or await asyncio.to_thread(kept_secret_key, settings.data_dir)
-        settings = settings.model_copy(update={"secret_key": key})
         database = await _open_database(stack, settings)
+        key = await settle_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
         async with database.transaction(None) as connection:
             await bootstrap(connection, settings)
         runtime = Runtime(
             settings=settings,
+            keys=Keys(key),
             database=database,
             files=await asyncio.to_thread(_open_files, settings),
             extractor=extractor or await open_extractor(stack, settings),
@@ -159,15 +160,3 @@ async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-
-
-def kept_secret_key(data_dir: Path) -> SecretStr:
-    """Read the data folder's secret key, made on first use (256 bits, readable by its owner alone)."""
-    path = data_dir / SECRET_KEY_FILE
-    if not path.exists():
-        data_dir.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{secrets.token_hex(4)}")
-        partial.touch(mode=0o600)
-        partial.write_text(secrets.token_urlsafe(32))
-        partial.replace(path)
-    return SecretStr(path.read_text().strip())

@@ -40,7 +40,10 @@ class Settings(BaseSettings):
     )
     public_url: str | None = Field(default=None, description="The address callers use; the OAuth issuer.")
     secret_key: SecretStr | None = Field(
-        default=None, description="Key of stored URIs and page tokens; made and kept in the data folder when absent."
+        default=None,
+        min_length=32,
+        description="Key of page tokens and stored URIs, at least 32 characters, the same on every replica; made and "
+        "kept in the data folder when absent.",
     )
     files_url: str | None = Field(
         default=None, description="Where files lie (file:, s3:, gs:, az:); by default the data folder."

@@ -1,6 +1,5 @@
 """Organizations: made with their first admin, and settings only admins change."""
 
-import secrets
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -13,8 +12,6 @@ from service.identifiers import uuid7
 from service.identity import queries
 from service.identity.queries import Principal
 from service.secrets import Secret
-
-PAGE_KEY_BYTES = 32
 
 
 async def create_organization(
@@ -31,7 +28,7 @@ async def create_organization(
     The admin's address (lower case) gives the domain; `api_key` is made the admin's, and may act for users. The
     transaction is one that has entered `organization_id`.
     """
-    row = {"name": name, "domain": admin_email.rpartition("@")[2], "page_key": secrets.token_bytes(PAGE_KEY_BYTES)}
+    row = {"name": name, "domain": admin_email.rpartition("@")[2]}
     await queries.insert_organization(connection, organization_id, row=row)
     admin_id = uuid7()
     everyone = Principal(principal_id=organization_id, kind="everyone", name="Everyone")

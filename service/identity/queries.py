@@ -97,7 +97,6 @@ def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*
             table.c.secret_hash,
             credential_status(table),
             *(column.label(name) for name, column in columns.items()),
-            organizations.c.page_key,
             organizations.c.service_accounts_enabled,
             func.coalesce(table.c.last_used_at < func.now() - LAST_USED_PRECISION, True).label("unused_for_a_minute"),
             entered.label("entered"),

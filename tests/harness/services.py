@@ -27,6 +27,7 @@ from tests.harness.loops import LoopThread
 
 ADMIN_EMAIL = "admin@example.test"
 ADMIN_PASSWORD = "correct horse battery staple"
+SECRET_KEY = "the same for every clone of the template database"
 API_KEY = "svc_key_" + "test0bootstrap1key2" * 3
 
 
@@ -184,6 +185,7 @@ def settings_for_test(folder: Path, url: SecretStr | None, **overrides: Any) -> 
         "data_dir": folder,
         "database_url": url,
         "database_pool_size": 5,
+        "secret_key": SecretStr(SECRET_KEY),
         "bootstrap_admin_email": ADMIN_EMAIL,
         "bootstrap_admin_password": SecretStr(ADMIN_PASSWORD),
         "bootstrap_api_key": SecretStr(API_KEY),

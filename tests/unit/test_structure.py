@@ -25,6 +25,9 @@ WITHOUT_ORGANIZATION = {
     "identity._credential_of_hash": "a credential is looked up before its organization is known",
     "identity.lock_bootstrap": "it locks, and reads nothing",
     "identity.any_organization": "it asks whether there is any organization at all",
+    "deployment.key_fingerprint": "the secret key is the deployment's",
+    "deployment.insert_key_fingerprint": "likewise",
+    "deployment.replace_key_fingerprint": "likewise",
     "ingestion.organization_ids": "the sweeper visits every organization, one transaction each",
     "permissions.readable_by_parameters": "its parameters, the organization among them, come with the execution",
 }
