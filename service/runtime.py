@@ -21,6 +21,7 @@ from service.identity.bootstrap import bootstrap
 from service.keys import Keys
 from service.logs import logger
 from service.multipart import remove_leftovers
+from service.rate_limits import RateLimits, open_rate_limits
 from service.settings import Settings
 
 SUPERVISE_SECONDS = 1.0
@@ -62,16 +63,21 @@ class Runtime:
     files: FileStore
     extractor: Extractor
     embedders: Embedders
+    rate_limits: RateLimits
     background: Background = field(default_factory=Background)
 
 
 @asynccontextmanager
 async def open_runtime(
-    settings: Settings, *, extractor: Extractor | None = None, embedders: Embedders | None = None
+    settings: Settings,
+    *,
+    extractor: Extractor | None = None,
+    embedders: Embedders | None = None,
+    rate_limits: RateLimits | None = None,
 ) -> AsyncGenerator[Runtime]:
     """Bring the service up to where it can answer, and take it down again in the opposite order.
 
-    An extractor and embedders that are given are shared with others: they are used, and left open.
+    An extractor, embedders and rate limits that are given are shared with others: they are used, and left open.
 
     Raises:
         DatabaseServerError: another service uses the data folder, or the embedded PostgreSQL can't start.
@@ -90,6 +96,7 @@ async def open_runtime(
             files=await asyncio.to_thread(_open_files, settings),
             extractor=extractor or await open_extractor(stack, settings),
             embedders=embedders or await _open_embedders(stack, settings),
+            rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings)),
         )
         stack.push_async_callback(runtime.background.close)
         if extractor is None:

@@ -3,12 +3,14 @@
 import os
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MEBIBYTE = 1024 * 1024
+IN_MEMORY = "memory"
 
 
 def default_data_dir() -> Path:
@@ -19,7 +21,9 @@ def default_data_dir() -> Path:
 class Settings(BaseSettings):
     """The service's settings. Secrets have no defaults; a field's description is its documentation."""
 
-    model_config = SettingsConfigDict(env_prefix="CARREL_", frozen=True, extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix="CARREL_", frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True
+    )
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
@@ -52,6 +56,21 @@ class Settings(BaseSettings):
         default=(), description="Addresses whose X-Forwarded-For is believed."
     )
 
+    rate_limit_requests: int = Field(
+        default=12_000, ge=0, description="Requests a minute of one credential before it is answered 429; 0: no limit."
+    )
+    rate_limit_failures: int = Field(
+        default=60,
+        ge=0,
+        description="Failed authentications a minute of one address (of IPv6, a /64) before they are answered 429; "
+        "0: no limit. Valid credentials are served in any case.",
+    )
+    rate_limit_store: SecretStr = Field(
+        default=SecretStr(IN_MEMORY),
+        description="Where that is counted: `memory` (the default), or a `redis://` or `rediss://` address that "
+        "replicas share. While it is away, each replica counts for itself.",
+    )
+
     max_upload_bytes: int = Field(default=100 * MEBIBYTE, ge=1, description="Largest file taken, in bytes.")
     max_json_bytes: int = Field(default=32 * MEBIBYTE, ge=1024, description="Largest JSON body taken, in bytes.")
     request_seconds: float = Field(
@@ -75,9 +94,6 @@ class Settings(BaseSettings):
         default=1024 * MEBIBYTE, ge=64 * MEBIBYTE, description="Most memory of one reader."
     )
 
-    sweep_seconds: float = Field(default=10.0, gt=0, description="How often work that a crash left is looked for.")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", description="The least level logged."
     text_retention_days: int | None = Field(
         default=None,
         ge=1,
@@ -85,6 +101,9 @@ class Settings(BaseSettings):
         description="How many days the words of queries and comments are kept; for ever when absent.",
     )
 
+    sweep_seconds: float = Field(default=10.0, gt=0, description="How often work that a crash left is looked for.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", description="The least level logged."
     )
 
     @property
@@ -92,7 +111,32 @@ class Settings(BaseSettings):
         """Where files lie on their way in, each gone with its request."""
         return self.data_dir / "uploads"
 
+    @field_validator("rate_limit_store")
+    @classmethod
+    def _check_store(cls, value: SecretStr) -> SecretStr:
+        if not _is_store(value.get_secret_value()):
+            msg = "must be memory, or an address such as redis://:password@host:6379/0 (rediss:// with TLS)"
+            raise ValueError(msg)
+        return value
+
     @field_validator("trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _is_store(url: str) -> bool:
+    if url == IN_MEMORY:
+        return True
+    try:
+        parsed = urlsplit(url)
+        return (
+            parsed.scheme in {"redis", "rediss"}
+            and bool(parsed.hostname)
+            and parsed.port != 0
+            and not parsed.fragment
+            and not parsed.query
+            and (parsed.path in {"", "/"} or parsed.path.removeprefix("/").isdecimal())
+        )
+    except ValueError:  # a port that is none, or half an IPv6 address
+        return False

@@ -20,7 +20,7 @@ from service.embedding import open_embedders
 from service.identity.bootstrap import bootstrap
 from service.main import open_app
 from service.runtime import Runtime, open_extractor
-from service.server import BoundedProtocol
+from service.server import server_config
 from service.settings import Settings
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.loops import LoopThread
@@ -110,12 +110,13 @@ class ServiceHarness:
         self._ending: list[Future[None]] = []
 
     def start(self, **overrides: Any) -> tuple[RunningService, AsyncExitStack]:
-        """Start a service on a database of its own; `overrides` are settings by name."""
+        """Start a service on a database of its own; `overrides` are settings by name, or `rate_limits`."""
+        shared = self._shared | {name: overrides.pop(name) for name in {"rate_limits"} & overrides.keys()}
         database = overrides.pop("database", None) or self._databases.clone()
         folder = Path(tempfile.mkdtemp(prefix="data-", dir=self._databases.folder))
         url = self._databases.owner_url(database).set(drivername="postgresql")
         settings = settings_for_test(folder, SecretStr(url.render_as_string(hide_password=False)), **overrides)
-        return self._loop.run(self._start(settings, database))
+        return self._loop.run(self._start(settings, database, shared))
 
     def stop(self, service: RunningService, stack: AsyncExitStack) -> None:
         """Stop a service without waiting for it; `close` waits for all of them, and raises what went wrong."""
@@ -127,15 +128,19 @@ class ServiceHarness:
         for ending in self._ending:
             ending.result(60)
 
-    async def _start(self, settings: Settings, database: str) -> tuple[RunningService, AsyncExitStack]:
+    async def _start(
+        self, settings: Settings, database: str, shared: dict[str, Any]
+    ) -> tuple[RunningService, AsyncExitStack]:
         async with AsyncExitStack() as stack:
-            service = await self._assemble(stack, settings, database)
+            service = await self._assemble(stack, settings, database, shared)
             return service, stack.pop_all()
 
-    async def _assemble(self, stack: AsyncExitStack, settings: Settings, database: str) -> RunningService:
-        app = await stack.enter_async_context(open_app(settings, **self._shared))
+    async def _assemble(
+        self, stack: AsyncExitStack, settings: Settings, database: str, shared: dict[str, Any]
+    ) -> RunningService:
+        app = await stack.enter_async_context(open_app(settings, **shared))
         runtime: Runtime = app.state.runtime
-        server = QuickServer(uvicorn.Config(app, http=BoundedProtocol, log_config=None, lifespan="off"))
+        server = QuickServer(server_config(settings, app))
         listener = _listener()
         serving = asyncio.create_task(server.serve([listener]))
         stack.push_async_callback(_end, server, serving)
@@ -190,5 +195,7 @@ def settings_for_test(folder: Path, url: SecretStr | None, **overrides: Any) -> 
         "bootstrap_admin_password": SecretStr(ADMIN_PASSWORD),
         "bootstrap_api_key": SecretStr(API_KEY),
         "extraction_workers": 1,
+        # Tests of refusals fail to authenticate more often than anybody should.
+        "rate_limit_failures": 0,
     }
     return Settings(**(values | overrides))

@@ -15,6 +15,7 @@ SECRETS = [
     ("svc_sa_0123456789", "0123456789"),
     ("Bearer eyJhbGciOi.something", "eyJhbGciOi"),
     ("bearer   opaque-token", "opaque-token"),
+    ("redis://:hunter2@store.example.test:6379", "hunter2"),
     ("postgresql://carrel:hunter2@db.example.test/carrel", "hunter2"),
 ]
 
