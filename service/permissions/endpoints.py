@@ -15,7 +15,8 @@ from carrel.wire.permissions import (
     ListAuthorizedResourcesResponse,
 )
 from service.dependencies import CallerDep, ConnectionDep
-from service.permissions import grants, lookups
+from service.permissions import grants
+from service.permissions.lookups import lists
 from service.routing import Router
 
 router = Router()
@@ -26,7 +27,7 @@ async def list_authorized_principals_for_resource(
     request: ListAuthorizedPrincipalsForResourceRequest, connection: ConnectionDep, caller: CallerDep
 ) -> ListAuthorizedPrincipalsForResourceResponse:
     """List the users and groups that may act on a resource, each once; for admins."""
-    return await lookups.list_authorized_principals(connection, caller, request=request)
+    return await lists.list_authorized_principals(connection, caller, request=request)
 
 
 @router.post("/permissions/listAuthorizedResources", tags=["permissions"])
@@ -34,7 +35,7 @@ async def list_authorized_resources(
     request: ListAuthorizedResourcesRequest, connection: ConnectionDep, caller: CallerDep
 ) -> ListAuthorizedResourcesResponse:
     """List the resources the acting principal may act on."""
-    return await lookups.list_authorized_resources(connection, caller, request=request)
+    return await lists.list_authorized_resources(connection, caller, request=request)
 
 
 @router.post("/admin/grants/set", tags=["extension"])
