@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from carrel import InvalidArgumentError, RawResponse, UnexpectedResponseError
-from carrel._operations import DownloadOperation, ListOperation, Operation
+from carrel._operations import DownloadOperation, FlowOperation, ListOperation, Operation
 from carrel.resources import admin, catalog, document_collections, permissions, search
 from carrel.wire.common import PagedResponse, ResourceIdentifier, ResourceType
 from tests.client.conftest import API_KEY, Caller, MakeCaller
@@ -412,20 +412,21 @@ def _covers(got: Any, wanted: Any) -> bool:
 
 
 def test_every_operation_has_a_case() -> None:
-    """No operation of a resource is left out of the cases above (uploads and downloads have files of their own)."""
+    """No operation of a resource is left out of the cases above (uploads, downloads, imports have files of their own)."""
     groups = [
         catalog.Catalog,
         document_collections.DocumentCollections,
         search.Search,
         permissions.Permissions,
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
-        *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog),
+        *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
     ]
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len(SINGLE) + 2
     assert sum(isinstance(member, ListOperation) for member in members) == len(LISTS)
     assert sum(isinstance(member, DownloadOperation) for member in members) == 1
-    described = [m for m in members if isinstance(m, Operation | ListOperation | DownloadOperation)]
+    assert sum(isinstance(member, FlowOperation) for member in members) == 2
+    described = [m for m in members if isinstance(m, Operation | ListOperation | DownloadOperation | FlowOperation)]
     assert all(member.__doc__ for member in described)
 
 

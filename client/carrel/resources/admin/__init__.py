@@ -4,6 +4,7 @@ from typing import TypeVar
 
 from carrel._operations import Resource
 from carrel.resources.admin.access import Grants, Groups, Users
+from carrel.resources.admin.directory import Directory
 from carrel.resources.admin.organization import ApiKeys, AuditLog, OrganizationSettings, SearchLog
 from carrel.resources.admin.service_accounts import ServiceAccounts, ServiceAccountTokens
 
@@ -27,6 +28,11 @@ class Admin(Resource[M]):
     def groups(self) -> Groups[M]:
         """Groups of users, service accounts and other groups."""
         return Groups(self._session)
+
+    @property
+    def directory(self) -> Directory[M]:
+        """The import of users, groups and memberships from CSV files."""
+        return Directory(self._session)
 
     @property
     def grants(self) -> Grants[M]:
@@ -63,6 +69,7 @@ __all__ = [
     "Admin",
     "ApiKeys",
     "AuditLog",
+    "Directory",
     "Grants",
     "Groups",
     "OrganizationSettings",
