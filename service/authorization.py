@@ -58,6 +58,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "admin/users/list": ADMIN,
     "admin/groups/upsert": ADMIN,
     "admin/groups/list": ADMIN,
+    "admin/groups/listMembers": ADMIN,
     "admin/groups/addMembers": ADMIN,
     "admin/groups/removeMembers": ADMIN,
     "admin/grants/set": ADMIN,
@@ -72,7 +73,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "admin/serviceAccountTokens/mint": SERVICE_ACCOUNTS,
     "admin/serviceAccountTokens/list": ADMIN,
     "admin/serviceAccountTokens/revoke": ADMIN,
+    "admin/serviceAccountTokens/previewReach": ADMIN,
     "admin/auditLog/query": ADMIN,
+    "admin/searchLog/query": ADMIN,
 }
 
 

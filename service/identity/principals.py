@@ -7,9 +7,12 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.admin import NamedGroup, NamedPrincipal, NamedServiceAccount, NamedUser
 from carrel.wire.common import GroupReference, PrincipalReference, UserReference
 from service.errors import BadRequest, FieldError
 from service.identity import queries
+from service.identity.queries import Principal
+from service.sql import AnyRow
 
 MOST_DETAILS = 20
 
@@ -20,6 +23,16 @@ class Named:
 
     principal_id: UUID
     is_group: bool
+
+
+def named_principal(row: Principal | AnyRow) -> NamedPrincipal:
+    """How an admin's response names a principal that is no organization."""
+    if row.kind == "group":
+        return NamedGroup(id=row.principal_id, name=row.name)
+    address = row.email or ""
+    if row.kind == "serviceAccount":
+        return NamedServiceAccount(id=row.principal_id, name=row.name, email=address)
+    return NamedUser(id=row.principal_id, name=row.name, email=address)
 
 
 def normal_email(email: str) -> str:

@@ -201,6 +201,12 @@ async def lock_bootstrap(connection: AsyncConnection) -> None:
     await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext("carrel.bootstrap"))))
 
 
+async def list_organizations(connection: AsyncConnection) -> Sequence[AnyRow]:
+    """Every organization's `organization_id` and `name`, for an operator; outside of any."""
+    statement = select(organizations.c.organization_id, organizations.c.name).order_by(organizations.c.name)
+    return (await connection.execute(statement)).all()
+
+
 async def any_organization(connection: AsyncConnection) -> bool:
     """Whether the database has an organization; the one question that is asked outside of any."""
     return (await connection.execute(select(exists(select(organizations.c.organization_id))))).scalar_one()
@@ -328,6 +334,25 @@ def _page(organization_id: UUID, kind: str, *, after: UUID, limit: int) -> Selec
         .order_by(principals.c.principal_id)
         .limit(limit)
     )
+
+
+async def list_members(
+    connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, after: UUID, limit: int
+) -> list[Principal]:
+    """The direct members of a group, in the order of their ids; what was deleted is no member."""
+    statement = (
+        select(*_PRINCIPAL)
+        .join(group_members, group_members.c.member_id == principals.c.principal_id)
+        .where(
+            group_members.c.organization_id == organization_id,
+            group_members.c.group_id == group_id,
+            group_members.c.member_id > after,
+            principals.c.deleted_at.is_(None),
+        )
+        .order_by(group_members.c.member_id)
+        .limit(limit)
+    )
+    return [Principal(*row) for row in await connection.execute(statement)]
 
 
 async def count_members(
