@@ -98,6 +98,19 @@ def authorize(caller: Caller, requirement: Requirement) -> None:
         raise service_accounts_disabled()
 
 
+def callable_by(caller: Caller) -> list[str]:
+    """The operations the caller may call, in the order of the table."""
+    return [operation for operation, requirement in REQUIREMENTS.items() if _may_call(caller, requirement)]
+
+
+def _may_call(caller: Caller, requirement: Requirement) -> bool:
+    try:
+        authorize(caller, requirement)
+    except Forbidden:
+        return False
+    return True
+
+
 def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:
     if scope is None:
         raise Forbidden(

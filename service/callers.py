@@ -5,6 +5,7 @@ next request on.
 """
 
 import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 from uuid import UUID
@@ -114,16 +115,17 @@ async def acting_for(
     if user is None:
         message = f"There is no active user with the address {user_email!r} in this organization."
         raise BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
-    return replace(
-        caller,
-        principal_id=user.principal_id,
-        principals=_principals(user),
-        kind=user.kind,
-        email=user.email,
-        name=user.name,
-        is_admin=user.is_admin,
-        acting_through=caller.principal_id,
-    )
+    return replace(_in_place_of(caller, user), acting_through=caller.principal_id)
+
+
+async def as_service_account(
+    connection: AsyncConnection, caller: Caller, *, account_id: UUID, scopes: Iterable[str]
+) -> Caller | None:
+    """Whom a token of these scopes would act as, to ask what that caller may do; None when there is no such account."""
+    account = await queries.get_acting_principal(connection, caller.organization_id, principal_id=account_id)
+    if account is None or account.kind != "serviceAccount" or not account.active:
+        return None
+    return replace(_in_place_of(caller, account), scopes=frozenset(scopes), may_act_for_users=False)
 
 
 def service_accounts_disabled() -> Forbidden:
@@ -148,6 +150,18 @@ def _caller(credential: AnyRow, owner: AnyRow, *, page_key: bytes) -> Caller:
         page_key=page_key,
         scopes=None if credential.scopes is None else frozenset(credential.scopes),
         service_accounts_enabled=credential.service_accounts_enabled,
+    )
+
+
+def _in_place_of(caller: Caller, principal: AnyRow) -> Caller:
+    return replace(
+        caller,
+        principal_id=principal.principal_id,
+        principals=_principals(principal),
+        kind=principal.kind,
+        email=principal.email,
+        name=principal.name,
+        is_admin=principal.is_admin,
     )
 
 

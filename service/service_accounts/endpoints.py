@@ -11,13 +11,15 @@ from carrel.wire.service_accounts import (
     AdminServiceAccountTokensListResponse,
     AdminServiceAccountTokensMintRequest,
     AdminServiceAccountTokensMintResponse,
+    AdminServiceAccountTokensPreviewReachRequest,
+    AdminServiceAccountTokensPreviewReachResponse,
     AdminServiceAccountTokensRevokeRequest,
     AdminServiceAccountTokensRevokeResponse,
 )
-from service.dependencies import CallerDep, ConnectionDep
+from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.idempotency import idempotent, idempotent_secret
 from service.routing import Router
-from service.service_accounts import accounts, tokens
+from service.service_accounts import accounts, reach, tokens
 
 router = Router(prefix="/admin", tags=["extension"])
 
@@ -73,3 +75,11 @@ async def revoke_service_account_token(
     """Stop a token at once."""
     token = await tokens.revoke_token(connection, caller, token_id=request.token_id)
     return AdminServiceAccountTokensRevokeResponse(**dict(token))
+
+
+@router.post("/serviceAccountTokens/previewReach")
+async def preview_reach(
+    request: AdminServiceAccountTokensPreviewReachRequest, runtime: RuntimeDep, caller: CallerDep
+) -> AdminServiceAccountTokensPreviewReachResponse:
+    """Say what a token could do as things are now, before it exists or while it does."""
+    return await reach.preview_reach(runtime.database, caller, request=request)

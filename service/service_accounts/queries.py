@@ -1,14 +1,21 @@
-"""SQL of service accounts and their tokens. A deleted account is a row that only its address is asked of."""
+"""SQL of service accounts, of their tokens, and of what one could reach. A deleted account only keeps its address."""
 
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
-from sqlalchemy import Select, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.common import ResourceType, Role
+from service.callers import Caller
+from service.catalog.tables import documents
+from service.collections.tables import collections
 from service.identity.queries import credential_status
 from service.identity.tables import principals, service_account_tokens
+from service.indexing.tables import space_documents
+from service.permissions.queries import readable_classes
+from service.permissions.tables import class_readers, resources
 from service.sql import AnyRow, among
 
 _ACCOUNT = (principals.c.principal_id, principals.c.name, principals.c.email, principals.c.created_at)
@@ -141,4 +148,122 @@ async def revoke_tokens_of(connection: AsyncConnection, organization_id: UUID, *
 def _tokens(organization_id: UUID) -> Select[*tuple[object, ...]]:
     return select(*_TOKEN, credential_status(service_account_tokens)).where(
         service_account_tokens.c.organization_id == organization_id
+    )
+
+
+_document_resources = resources.alias("document_resources")
+
+
+async def count_documents(connection: AsyncConnection, caller: Caller, *, at_least: Role = Role.VIEWER) -> int:
+    """How many documents the caller has this role in, or a better one."""
+    statement = (
+        select(func.count())
+        .select_from(resources)
+        .join(documents, documents.c.document_id == resources.c.object_id)
+        .where(
+            resources.c.organization_id == caller.organization_id,
+            resources.c.access_class.in_(readable_classes(caller, at_least=at_least)),
+        )
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def list_granted_groups(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[str]:
+    """The names of the caller's groups (nested ones too) that a document is granted to, in their order."""
+    granted = (
+        select(class_readers.c.access_class)
+        .join(resources, resources.c.access_class == class_readers.c.access_class)
+        .join(documents, documents.c.document_id == resources.c.object_id)
+        .where(
+            class_readers.c.organization_id == caller.organization_id,
+            class_readers.c.principal_id == principals.c.principal_id,
+        )
+    )
+    statement = (
+        select(principals.c.name)
+        .where(
+            principals.c.organization_id == caller.organization_id,
+            principals.c.kind == "group",
+            among(principals.c.principal_id, caller.principals),
+            granted.exists(),
+        )
+        .order_by(principals.c.name, principals.c.principal_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).scalars().all()
+
+
+async def list_reached_collections(
+    connection: AsyncConnection, caller: Caller, *, at_least: Role, limit: int
+) -> Sequence[AnyRow]:
+    """The first collections the caller has this role in or a better one: id, name and `role`.
+
+    On each row, of all of them: how many in `total`, and how many it may change (`editable`).
+    """
+    editable = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
+    statement = (
+        select(
+            collections.c.collection_id,
+            collections.c.name,
+            _role(caller).label("role"),
+            func.count().over().label("total"),
+            func.count().filter(editable).over().label("editable"),
+        )
+        .join(resources, resources.c.object_id == collections.c.collection_id)
+        .where(*_reached(caller, at_least=at_least))
+        .order_by(collections.c.collection_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def count_fruitless_collections(connection: AsyncConnection, caller: Caller) -> int:
+    """How many collections the caller may search without one document in them that it may READ."""
+    readable = (
+        select(space_documents.c.document_id)
+        .join(_document_resources, _document_resources.c.object_id == space_documents.c.document_id)
+        .where(
+            space_documents.c.space_id == collections.c.space_id,
+            _document_resources.c.access_class.in_(readable_classes(caller)),
+        )
+    )
+    statement = (
+        select(func.count())
+        .select_from(collections)
+        .join(resources, resources.c.object_id == collections.c.collection_id)
+        .where(*_reached(caller, at_least=Role.VIEWER), ~readable.exists())
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def list_reached_agents(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[AnyRow]:
+    """The first agents that are deployed to the caller: `object_id`, and how many in `total`."""
+    statement = (
+        select(resources.c.object_id, func.count().over().label("total"))
+        .where(
+            resources.c.organization_id == caller.organization_id,
+            resources.c.resource_type == ResourceType.AGENT.value,
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
+        .order_by(resources.c.object_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).all()
+
+
+def _reached(caller: Caller, *, at_least: Role) -> tuple[ColumnElement[bool], ...]:
+    return (
+        collections.c.organization_id == caller.organization_id,
+        resources.c.access_class.in_(readable_classes(caller, at_least=at_least)),
+    )
+
+
+def _role(caller: Caller) -> ColumnElement[str]:
+    """The best role the caller has in the resource at hand, in which it has one."""
+    return case(
+        *(
+            (resources.c.access_class.in_(readable_classes(caller, at_least=role)), role.value)
+            for role in (Role.OWNER, Role.EDITOR)
+        ),
+        else_=Role.VIEWER.value,
     )

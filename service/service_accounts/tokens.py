@@ -49,7 +49,7 @@ async def mint_token(
         "expires_at": request.expires_at,
     }
     await queries.insert_token(connection, caller.organization_id, token_id=token_id, row=row)
-    token = await _get(connection, caller, token_id)
+    token = await get_token(connection, caller, token_id=token_id)
     details = {
         "serviceAccountId": str(account_id),
         "scopes": token.scopes,
@@ -91,7 +91,7 @@ async def list_tokens(
 async def revoke_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ServiceAccountToken:
     """Stop a token from the next request on; for admins. One that was revoked before stays so. NotFound if unknown."""
     stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
-    token = await _get(connection, caller, token_id)
+    token = await get_token(connection, caller, token_id=token_id)
     if stopped:
         await record(
             connection,
@@ -104,15 +104,11 @@ async def revoke_token(connection: AsyncConnection, caller: Caller, *, token_id:
     return token
 
 
-def unknown_token() -> NotFound:
-    """The one answer for a token that is unknown, or another organization's."""
-    return NotFound("There is no such token in this organization.", code="service_account_token_not_found")
-
-
-async def _get(connection: AsyncConnection, caller: Caller, token_id: UUID) -> ServiceAccountToken:
+async def get_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ServiceAccountToken:
+    """A token as it is now; for admins. NotFound when it is unknown, or another organization's."""
     row = await queries.get_token(connection, caller.organization_id, token_id=token_id)
     if row is None:
-        raise unknown_token()
+        raise NotFound("There is no such token in this organization.", code="token_not_found")
     return _token(row)
 
 

@@ -25,3 +25,8 @@ def a_token(service: RunningService, of: dict[str, Any], *scopes: str, **body: A
     """A new token of an account; `token` is its value."""
     request = {"serviceAccountId": of["serviceAccountId"], "name": "a token", "scopes": list(scopes), **body}
     return done(service.call("admin/serviceAccountTokens/mint", request))
+
+
+def delete_account(service: RunningService, one: dict[str, Any]) -> dict[str, Any]:
+    """Delete a service account; what the answer says."""
+    return done(service.call("admin/serviceAccounts/delete", {"serviceAccountId": one["serviceAccountId"]}))
