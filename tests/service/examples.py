@@ -1,12 +1,15 @@
 """An example of every operation: a valid request about things that are there, and what strangers to them are told."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
+from service.identifiers import uuid7
 from tests.harness.services import RunningService
 from tests.service.directory import done
 
@@ -91,11 +94,18 @@ class Things:
         """A user of the organization, as admin requests name one."""
         return {"type": "user", "email": self.email}
 
+    def nowhere(self) -> "Things":
+        """Things like these that don't exist."""
+        unknown = copy(self)
+        for name in vars(self):
+            if name.endswith("_id"):
+                setattr(unknown, name, str(uuid7()))
+        unknown.email = f"{uuid4().hex[: self.email.index('@')]}{self.email[self.email.index('@') :]}"
+        return unknown
+
     def ids(self) -> set[str]:
         """Everything by which these things would be known."""
-        names = ("document", "spare_document", "collection", "spare_collection", "chunked_collection", "search")
-        more = (self.group_id, self.api_key_id, self.account_id, self.token_id)
-        return {self.owner.mark, *(getattr(self, f"{name}_id") for name in names), *filter(None, more)}
+        return {self.owner.mark, *(value for name, value in vars(self).items() if name.endswith("_id") and value)}
 
     def new_document(self) -> None:
         """Make the spare document anew."""
@@ -146,14 +156,12 @@ NO_ACCOUNT = (404, "service_account_not_found")
 USER_EMAIL = "userEmail"
 
 
-def _new(mark: str) -> str:
-    return f"{mark} {next(_numbers)}"
+def _new() -> str:
+    return f"Example {next(_numbers)}"
 
 
 EXAMPLES: dict[str, Example] = {
-    "catalog/uploadFile": Example(
-        lambda things: {"documentExternalId": _new(things.owner.mark)}, acting="uploadAsUserEmail", file="file"
-    ),
+    "catalog/uploadFile": Example(lambda _: {"documentExternalId": _new()}, acting="uploadAsUserEmail", file="file"),
     "catalog/uploadDocumentFile": Example(lambda _: {}, file="document"),
     "catalog/planUpload": Example(
         lambda things: {
@@ -174,9 +182,7 @@ EXAMPLES: dict[str, Example] = {
     "catalog/downloadDocument": Example(
         lambda things: {"documentId": things.document_id}, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
     ),
-    "documentCollections/createDocumentCollection": Example(
-        lambda things: {"collectionName": _new(things.owner.mark)}, acting=USER_EMAIL
-    ),
+    "documentCollections/createDocumentCollection": Example(lambda _: {"collectionName": _new()}, acting=USER_EMAIL),
     "documentCollections/addDocumentToCollection": Example(
         lambda things: {**things.place, "customMetadata": {}}, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
     ),
@@ -230,7 +236,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "admin/organization/get": Example(lambda _: {}),
     "admin/organization/update": Example(lambda _: {}),
-    "admin/users/upsert": Example(lambda things: {"users": [{"email": things.email}]}),
+    "admin/users/upsert": Example(lambda _: {"users": [{"email": "new@example.test"}]}),
     "admin/users/list": Example(lambda _: {"pageSize": 1000}),
     "admin/groups/upsert": Example(
         lambda things: {"groups": [{"name": "Crew", "members": [things.user]}]}, elsewhere=NO_PRINCIPAL
@@ -250,7 +256,9 @@ EXAMPLES: dict[str, Example] = {
         lambda things: {"resources": [{"resource": things.resource, "grants": []}]}, elsewhere=NO_RESOURCE
     ),
     "admin/grants/list": Example(lambda things: {"resource": things.resource}, elsewhere=NO_RESOURCE),
-    "admin/apiKeys/create": Example(lambda _: {"name": "Deck"}),
+    "admin/apiKeys/create": Example(
+        lambda things: {"name": "Deck", "ownerEmail": things.email}, elsewhere=(400, "unknown_user")
+    ),
     "admin/apiKeys/list": Example(lambda _: {"pageSize": 1000}),
     "admin/apiKeys/revoke": Example(
         lambda things: {"apiKeyId": things.api_key_id}, elsewhere=(404, "api_key_not_found")
