@@ -11,12 +11,13 @@ from sqlalchemy.engine import URL
 
 from service import migrations
 from service.database import Database, driver_url
+from service.deployment.restore_mark import refuse_marked
 from service.deployment.service import settle_secret_key
 from service.embedded import SUPERUSER, EmbeddedPostgres, FolderLock
 from service.embedded_host import DatabaseServerError
 from service.embedding import Embedders, open_embedders
 from service.extraction import Extractor
-from service.files import FileStore
+from service.files import FileStore, open_files
 from service.identity.bootstrap import bootstrap
 from service.keys import Keys
 from service.logs import logger
@@ -81,10 +82,11 @@ async def open_runtime(
 
     Raises:
         DatabaseServerError: another service uses the data folder, or the embedded PostgreSQL can't start.
-        WrongSecretKeyError: the database was set up with another one.
+        DeploymentError: the database was set up with another secret key, or a backup is half restored.
     """
     async with AsyncExitStack() as stack:
         await asyncio.to_thread(settings.data_dir.mkdir, mode=0o711, parents=True, exist_ok=True)
+        refuse_marked(settings.data_dir)
         database = await _open_database(stack, settings)
         key = await settle_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
         async with database.transaction(None) as connection:
@@ -93,7 +95,7 @@ async def open_runtime(
             settings=settings,
             keys=Keys(key),
             database=database,
-            files=await asyncio.to_thread(_open_files, settings),
+            files=await asyncio.to_thread(open_files, settings),
             extractor=extractor or await open_extractor(stack, settings),
             embedders=embedders or await _open_embedders(stack, settings),
             rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings)),
@@ -119,12 +121,6 @@ async def _open_embedders(stack: AsyncExitStack, settings: Settings) -> Embedder
     embedders = await open_embedders(settings)
     stack.push_async_callback(embedders.close)
     return embedders
-
-
-def _open_files(settings: Settings) -> FileStore:
-    folder = settings.data_dir / "files"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return FileStore.from_url(settings.files_url or folder.resolve().as_uri())
 
 
 async def _open_database(stack: AsyncExitStack, settings: Settings) -> Database:

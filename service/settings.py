@@ -49,6 +49,9 @@ class Settings(BaseSettings):
         description="Key of page tokens and stored URIs, at least 32 characters, the same on every replica; made and "
         "kept in the data folder when absent.",
     )
+    new_secret_key: SecretStr | None = Field(
+        default=None, min_length=32, description="The key that `python -m service rotate-key` changes to."
+    )
     files_url: str | None = Field(
         default=None, description="Where files lie (file:, s3:, gs:, az:); by default the data folder."
     )
@@ -105,6 +108,11 @@ class Settings(BaseSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="The least level logged."
     )
+
+    @property
+    def files_dir(self) -> Path:
+        """Where files lie unless `files_url` says otherwise."""
+        return self.data_dir / "files"
 
     @property
     def uploads_dir(self) -> Path:

@@ -37,20 +37,20 @@ def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
     with suppress(FileExistsError):
         (data_dir / KEY_FILE).hardlink_to(partial)
     partial.unlink()
-    _sync(data_dir)
+    sync_folder(data_dir)
     return read_key(data_dir) or key
 
 
 def write_successor(data_dir: Path, key: SecretStr) -> None:
     """Keep the key to change to beside the folder's key; durable when this returns."""
     _written_aside(data_dir, key).replace(data_dir / SUCCESSOR_FILE)
-    _sync(data_dir)
+    sync_folder(data_dir)
 
 
 def promote_successor(data_dir: Path) -> None:
     """Make the successor the folder's key."""
     (data_dir / SUCCESSOR_FILE).replace(data_dir / KEY_FILE)
-    _sync(data_dir)
+    sync_folder(data_dir)
 
 
 def drop_successor(data_dir: Path) -> None:
@@ -75,7 +75,8 @@ def _written_aside(data_dir: Path, key: SecretStr) -> Path:
     return partial
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Force the names in a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,9 +1,10 @@
 """SQL of the deployment's one row, which is no organization's."""
 
-from sqlalchemy import select, update
+from sqlalchemy import column, func, select, table, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.database import APPLICATION_NAME
 from service.deployment.tables import deployment
 
 
@@ -15,6 +16,21 @@ async def key_fingerprint(connection: AsyncConnection) -> bytes | None:
 async def insert_key_fingerprint(connection: AsyncConnection, *, fingerprint: bytes) -> None:
     """Set it, unless it is set."""
     await connection.execute(insert(deployment).values(key_fingerprint=fingerprint).on_conflict_do_nothing())
+
+
+async def lock_key_fingerprint(connection: AsyncConnection) -> bytes | None:
+    """The same, which nobody else reads or changes before the transaction's end: a start waits. As the owner."""
+    await connection.execute(text("LOCK TABLE deployment IN ACCESS EXCLUSIVE MODE"))
+    return await key_fingerprint(connection)
+
+
+async def count_services(connection: AsyncConnection) -> int:
+    """How many connections services (and commands) have to this database."""
+    activity = table("pg_stat_activity", column("datname"), column("application_name"))
+    statement = select(func.count()).where(
+        activity.c.datname == func.current_database(), activity.c.application_name == APPLICATION_NAME
+    )
+    return (await connection.execute(statement)).scalar_one()
 
 
 async def replace_key_fingerprint(connection: AsyncConnection, *, fingerprint: bytes) -> None:

@@ -8,11 +8,8 @@ from pydantic import SecretStr
 
 from service.database import Database
 from service.deployment import key_files, queries
+from service.deployment.errors import WrongSecretKeyError
 from service.keys import Keys
-
-
-class WrongSecretKeyError(Exception):
-    """The secret key at hand isn't the one the database was set up with; the message says what to do."""
 
 
 async def settle_secret_key(database: Database, *, given: SecretStr | None, data_dir: Path) -> SecretStr:
@@ -22,11 +19,11 @@ async def settle_secret_key(database: Database, *, given: SecretStr | None, data
     """
     async with database.transaction(None) as connection:
         wanted = await queries.key_fingerprint(connection)
-    key = given or await asyncio.to_thread(_from_folder, data_dir, wanted)
+    key = given or await asyncio.to_thread(settle_folder, data_dir, wanted)
     if wanted is None:
         wanted = await _set_up(database, key)
     if not matches(key, wanted):
-        raise WrongSecretKeyError(_advice(data_dir, given=given is not None))
+        raise WrongSecretKeyError(advice(data_dir, given=given is not None))
     return key
 
 
@@ -42,19 +39,23 @@ def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:
     return key is not None and fingerprint is not None and hmac.compare_digest(Keys(key).fingerprint, fingerprint)
 
 
-def _from_folder(data_dir: Path, wanted: bytes | None) -> SecretStr:
-    """Read the folder's key, having ended a rotation the way the database says it went; blocks."""
+def settle_folder(data_dir: Path, wanted: bytes | None) -> SecretStr:
+    """Return the folder's key, having ended a rotation the way the database's fingerprint says it went; blocks.
+
+    Without a fingerprint there may be no key yet, and one is made. Raises WrongSecretKeyError when it is gone.
+    """
     if matches(key_files.read_successor(data_dir), wanted):
         key_files.promote_successor(data_dir)
     elif matches(key_files.read_key(data_dir), wanted):
         key_files.drop_successor(data_dir)
     key = key_files.read_key(data_dir)
     if key is None and wanted is not None:
-        raise WrongSecretKeyError(_advice(data_dir, given=False))
+        raise WrongSecretKeyError(advice(data_dir, given=False))
     return key or key_files.keep_key(data_dir, key_files.new_key())
 
 
-def _advice(data_dir: Path, *, given: bool) -> str:
+def advice(data_dir: Path, *, given: bool) -> str:
+    """Return what to do about a wrong key, whether it was `given` or is the folder's."""
     what = "CARREL_SECRET_KEY" if given else f"The secret key in {data_dir}"
     return (
         f"{what} is not the one this database was set up with. Set the same CARREL_SECRET_KEY on every replica, or put"

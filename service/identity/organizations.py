@@ -22,6 +22,7 @@ async def create_organization(
     admin_email: str,
     password_hash: str | None = None,
     api_key: Secret | None = None,
+    api_key_name: str = "Bootstrap",
 ) -> UUID:
     """Make an organization with everyone in it and its first admin, whose id this returns.
 
@@ -42,7 +43,7 @@ async def create_organization(
     )
     await queries.put_principals(connection, organization_id, rows=[everyone, admin])
     if api_key is not None:
-        key = {"owner_id": admin_id, "name": "Bootstrap", "hint": api_key.hint, "secret_hash": api_key.hash}
+        key = {"owner_id": admin_id, "name": api_key_name, "hint": api_key.hint, "secret_hash": api_key.hash}
         await queries.insert_api_key(
             connection, organization_id, row={**key, "api_key_id": uuid7(), "may_act_for_users": True}
         )

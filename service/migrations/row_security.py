@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from service.database import ORGANIZATION_SETTING, SERVICE_ROLE
+from service.database import BACKUP_SETTING, ORGANIZATION_SETTING, SERVICE_ROLE
 
-BACKUP_SETTING = "carrel.backup"
 CURRENT_ORGANIZATION = f"(SELECT NULLIF(current_setting('{ORGANIZATION_SETTING}', true), '')::uuid)"
 
 
