@@ -140,7 +140,7 @@ def _caller(credential: AnyRow, owner: AnyRow, *, page_key: bytes) -> Caller:
     return Caller(
         organization_id=credential.organization_id,
         principal_id=owner.principal_id,
-        principals=_principals(owner),
+        principals=principals_of(owner),
         kind=owner.kind,
         email=owner.email,
         name=owner.name,
@@ -157,7 +157,7 @@ def _in_place_of(caller: Caller, principal: AnyRow) -> Caller:
     return replace(
         caller,
         principal_id=principal.principal_id,
-        principals=_principals(principal),
+        principals=principals_of(principal),
         kind=principal.kind,
         email=principal.email,
         name=principal.name,
@@ -165,7 +165,8 @@ def _in_place_of(caller: Caller, principal: AnyRow) -> Caller:
     )
 
 
-def _principals(principal: AnyRow) -> tuple[UUID, ...]:
+def principals_of(principal: AnyRow) -> tuple[UUID, ...]:
+    """All that a user or service account acts with, of a row with its kind, organization and `memberships`."""
     everyone: list[UUID] = [principal.organization_id] if principal.kind == "user" else []
     return tuple(sorted([*principal.memberships, *everyone]))
 

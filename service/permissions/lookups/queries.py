@@ -30,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.callers import Caller
+from service.identity.tables import principals
 from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
 from service.permissions.tables import resources
 from service.sql import ORGANIZATION, AnyRow, count_of, given, giving
@@ -113,12 +114,24 @@ async def list_readable_resources(
     return (await connection.execute(statement, parameters | reader_parameters(caller))).all()
 
 
+async def find_subject(connection: AsyncConnection, organization_id: UUID, *, email: str) -> UUID | None:
+    """The user or service account of this address (lower case), active or not; a deleted account is nobody."""
+    statement = select(principals.c.principal_id).where(
+        principals.c.organization_id == organization_id,
+        principals.c.email == email,
+        principals.c.deleted_at.is_(None),
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
 async def list_readable_among(
     connection: AsyncConnection, caller: Caller, *, identities: Collection[tuple[str, str]]
 ) -> set[tuple[str, str]]:
     """Which of the resources of these (type, id in its source system) the caller may read."""
     types, ids = ([identity[place] for identity in identities] for place in (0, 1))
-    asked = func.unnest(literal(types, ARRAY(Text)), literal(ids, ARRAY(Text))).table_valued("type", "id")
+    asked = (
+        func.unnest(literal(types, ARRAY(Text)), literal(ids, ARRAY(Text))).table_valued("type", "id").render_derived()
+    )
     statement = select(resources.c.resource_type, resources.c.resource_id).where(
         resources.c.organization_id == caller.organization_id,
         resources.c.resource_type == asked.c.type,
