@@ -412,7 +412,7 @@ def _covers(got: Any, wanted: Any) -> bool:
 
 
 def test_every_operation_has_a_case() -> None:
-    """No operation of a resource is left out of the cases above (uploads, downloads, imports have files of their own)."""
+    """No operation of a resource is left out of the cases above (uploads, downloads, imports have their own files)."""
     groups = [
         catalog.Catalog,
         document_collections.DocumentCollections,
