@@ -241,14 +241,13 @@ def test_a_store_that_hangs_holds_up_one_request_for_a_moment(make_service: Make
         address = f"redis://127.0.0.1:{silent.getsockname()[1]}"
         began = time.monotonic()
         service = make_service(rate_limit_requests=3, rate_limit_store=SecretStr(address))
-        assert [ask(service).status_code for _ in range(4)] == [200] * 3 + [429]
+        assert [ask(service).status_code for _ in range(10)] == [200] * 3 + [429] * 7
         assert time.monotonic() - began < 3
 
 
 @pytest.mark.parametrize(
     "address",
     [
-        "",
         "Memory",
         "localhost:6379",
         "http://hunter2@host",
@@ -260,10 +259,11 @@ def test_a_store_that_hangs_holds_up_one_request_for_a_moment(make_service: Make
         "redis://[::1",
     ],
 )
-def test_an_address_that_is_no_stores_is_refused(address: str) -> None:
+def test_an_address_that_is_no_stores_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what is one, and repeats nothing of what may be a password."""
+    monkeypatch.setenv("CARREL_RATE_LIMIT_STORE", address)
     with pytest.raises(ValidationError, match="must be memory, or an address such as redis://") as caught:
-        Settings(rate_limit_store=SecretStr(address))
+        Settings()
     assert "hunter2" not in str(caught.value)
 
 
