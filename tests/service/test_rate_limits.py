@@ -24,6 +24,7 @@ from tests.harness.processes import free_port
 from tests.harness.services import RunningService
 from tests.harness.stores import shared_store
 from tests.service.directory import a_key, code, done
+from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 
 MakeService = Callable[..., RunningService]
 WRONG = "svc_key_" + "wrong" * 10
@@ -90,6 +91,15 @@ def test_valid_requests_are_no_failures(make_service: MakeService) -> None:
     assert [ask(service, member).status_code for _ in range(3)] == [403] * 3
     assert [service.call("admin/users/upsert", {"x": 1}).status_code for _ in range(3)] == [400] * 3
     assert codes(service, 2) == [FAILED, TOO_MANY]
+
+
+def test_a_credential_that_counts_for_nothing_is_a_failure(make_service: MakeService) -> None:
+    """A token of an organization that has no service accounts any more is no credential, though its 403 says why."""
+    service = make_service(rate_limit_failures=2)
+    enable_service_accounts(service)
+    token = a_token(service, an_account(service), "catalog:read")["token"]
+    enable_service_accounts(service, enabled=False)
+    assert [ask(service, token).status_code for _ in range(3)] == [403, 403, 429]
 
 
 def test_nought_is_no_limit(make_service: MakeService) -> None:
