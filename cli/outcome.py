@@ -18,7 +18,7 @@ from carrel import (
 )
 from cli.screen import Screen
 
-RETRIES = 5
+RETRIES = 3
 
 
 class ExitCode(IntEnum):
