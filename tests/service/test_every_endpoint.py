@@ -238,7 +238,7 @@ def outcome_of(response: httpx.Response) -> Outcome:
 
 def test_every_operation_has_an_example() -> None:
     """A new operation needs its row in `tests.service.examples`; an example of none is a mistake."""
-    assert EXAMPLES.keys() >= REQUIREMENTS.keys()
+    assert EXAMPLES.keys() == REQUIREMENTS.keys()
 
 
 def test_every_kind_of_credential_is_there(world: World) -> None:
@@ -439,3 +439,22 @@ def test_what_a_member_may_not_know_of_answers_like_what_there_is_not(world: Wor
         found = asked_about(world, world.headers(credential), theirs, operations)
         assert found == asked_about(world, world.headers(credential), theirs.nowhere(), operations)
         assert {status for status, *_ in found.values()} == {404}
+
+
+def test_where_service_accounts_are_disabled_none_are_made(world: World) -> None:
+    """An admin can't make one, nor mint a token, whatever the body; what there is can still be listed and stopped."""
+    key = another_organization(world.service, admin_email="admin@without.test")
+    headers = {"Authorization": f"Bearer {key}"}
+    found: dict[str, Outcome] = {}
+    for operation, example in TABLE.items():
+        if operation.startswith("admin/serviceAccount"):
+            answers = [
+                example.send(world.http, operation, body, headers)
+                for body in (example.body(world.things["admin"]), {"nonsense": 1})
+            ]
+            found[operation] = outcome_of(answers[0])
+            assert not REQUIREMENTS[operation].service_accounts or found[operation] == outcome_of(answers[1])
+    making = {"admin/serviceAccounts/create", "admin/serviceAccountTokens/mint"}
+    refused = {operation for operation, outcome in found.items() if outcome == (403, "service_accounts_disabled")}
+    assert refused == making
+    assert {outcome for operation, outcome in found.items() if operation.endswith("/list")} == {SUCCESS}
