@@ -2,4 +2,5 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.properties.comparisons", "tests.properties.machine", "tests.properties.world")
+for module in ("comparisons", "deeds", "machine", "world"):
+    pytest.register_assert_rewrite(f"tests.properties.{module}")

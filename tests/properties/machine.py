@@ -1,20 +1,18 @@
-"""The state machine: does the same to the service and to the model, and compares what is seen then."""
+"""The state machine: whatever can be done to one organization, in any order, and two things at once."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from random import Random
-from time import sleep
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, precondition, rule
 
 from tests.harness.services import RunningService
-from tests.properties.comparisons import SCOPES, Comparisons
+from tests.properties.comparisons import SCOPES
+from tests.properties.deeds import LONG_REST, SHORT_REST, Actor, Deeds, deed
 from tests.properties.model import EDITOR, EVERYONE, READING, VIEWER, WRITING, Model, Text, User, outcome
 from tests.properties.world import ADMIN, MODES, World, outcome_of
 
@@ -23,34 +21,9 @@ MOST_USERS, MOST_GROUPS, MOST_DOCUMENTS, MOST_COLLECTIONS = 6, 6, 9, 3
 MOST_ACCOUNTS, MOST_CREDENTIALS = 3, 7
 PARTS = (1, 1, 2, 9)
 PAGE_SIZES = (3, 7, 2, 5)
-# So many steps lie at least between two that take long, or stand in the way of others.
-LONG_REST, SHORT_REST = 25, 3
-# An upload takes about as long, so that the other of two racing requests meets it anywhere on its way.
-LONGEST_HEAD_START = 0.08
-
-# A user or a credential, or anybody who is able if that one is not: without these, most tries would be refused.
-Actor = tuple[str, bool]
 
 
-@dataclass(frozen=True, eq=False)
-class Deed:
-    """Something to do: by name to a model and to the world alike, with these arguments."""
-
-    name: str
-    args: tuple[Any, ...] = ()
-    options: tuple[tuple[str, Any], ...] = ()
-
-    def to(self, one: Model | World) -> Any:
-        """Do it."""
-        return getattr(one, self.name)(*self.args, **dict(self.options))
-
-
-def deed(name: str, *args: Any, **options: Any) -> Deed:
-    """Say what is to be done."""
-    return Deed(name, args, tuple(options.items()))
-
-
-class Permissions(Comparisons, RuleBasedStateMachine):
+class Permissions(Deeds, RuleBasedStateMachine):
     """One organization: its people, its machines, what they upload, and who may see it."""
 
     users = Bundle("users")
@@ -83,7 +56,7 @@ class Permissions(Comparisons, RuleBasedStateMachine):
         self.chance = Random(0)  # noqa: S311
         self.taken = taken
         self.steps = 0
-        self.rests: dict[str, int] = {}
+        self.rests = {}
         self.do(deed("enable_accounts", enabled=True))
         people = [self.create_user() for _ in range(3)]
         robot = self.create_account()
@@ -134,38 +107,6 @@ class Permissions(Comparisons, RuleBasedStateMachine):
         """The same for titles."""
         self.titles.add(made := f"title{next(self.numbers):04d}x")
         return made
-
-    def do(self, what: Deed) -> bool:
-        """The service does or refuses what the model does or refuses; whether it was done."""
-        expected = outcome(what.to, self.model)
-        response = what.to(self.world)
-        self.taken[f"{what.name} {expected[1] or 'done'}"] += 1
-        assert outcome_of(response) == expected, response.text
-        return expected[0] == 200
-
-    def do_as(self, actor: Actor, name: str, *args: Any, **options: Any) -> bool:
-        """The same by somebody who may, if anybody may."""
-        return self.do(self.deed_of(actor, name, *args, **options))
-
-    def deed_of(self, actor: Actor, name: str, *args: Any, **options: Any) -> Deed:
-        """The deed of whoever is named; if they may not, of somebody who may."""
-        named, or_anybody = actor
-        alike, others = (self.model.users, self.model.credentials)
-        if named in self.model.credentials:
-            alike, others = others, alike
-        for by in (named, *alike, *others) if or_anybody else ():
-            tried = deed(name, by, *args, **options)
-            if outcome(tried.to, deepcopy(self.model))[0] == 200:
-                return tried
-        return deed(name, named, *args, **options)
-
-    def rest(self, name: str, steps: int) -> None:
-        """Let something not be done again for a while: examples like to repeat what they did."""
-        self.rests[name] = self.steps + steps
-
-    def rested(self, name: str) -> bool:
-        """Whether that is over."""
-        return self.steps >= self.rests.get(name, 0)
 
     def there(self, actor: Actor, named: str, those: Iterable[str]) -> str:
         """The document or collection named; another one when it is gone, and anybody may act."""
@@ -353,7 +294,7 @@ class Permissions(Comparisons, RuleBasedStateMachine):
 
     @rule(actor=actors, document=documents)
     def upload_the_same_access(self, actor: Actor, document: str) -> None:
-        """The same contents and access parts: nothing changes, so that an editor may do it."""
+        """The same contents and access parts, so that nothing changes."""
         document = self.there(actor, document, self.model.documents)
         if document in self.model.documents and not self.model.documents[document].editors:
             there = self.model.documents[document]
@@ -475,55 +416,6 @@ class Permissions(Comparisons, RuleBasedStateMachine):
         self.race(upload, self.loss(by, how), document)
         if not self.model.accounts_enabled:
             self.enable_accounts()
-
-    def loss(self, by: str, how: int) -> Deed:
-        """Something that takes the right to act from somebody; of the admin, nothing does."""
-        owner = self.model.credentials[by].owner if by in self.model.credentials else by
-        if by in self.model.credentials and how < 2:
-            return deed("revoke", by)
-        if owner in self.model.accounts:
-            return deed("delete_account", owner) if how == 2 else deed("enable_accounts", enabled=False)
-        return deed("change_user", owner, active=owner == ADMIN, is_admin=owner == ADMIN)
-
-    def race(self, write: Deed, change: Deed, document: str, collection: str | None = None) -> None:
-        """Do two things at once: afterwards everything is as if one had been done after the other."""
-        self.rest("race", SHORT_REST)
-        head_start = self.chance.uniform(-LONGEST_HEAD_START / 4, LONGEST_HEAD_START)
-
-        def send(what: Deed, after: float) -> tuple[int, str | None]:
-            sleep(max(after, 0))
-            return outcome_of(what.to(self.world))
-
-        with ThreadPoolExecutor(2) as both:
-            answers = (both.submit(send, write, -head_start), both.submit(send, change, head_start))
-            answered = {write: answers[0].result(60), change: answers[1].result(60)}
-        possible: list[Model] = []
-        for order in ((write, change), (change, write)):
-            model = deepcopy(self.model)
-            if {each: outcome(each.to, model) for each in order} == answered and model not in possible:
-                possible.append(model)
-        assert possible, (answered, write, change)
-        # Two that both say who may read the document: the grants tell which was the last.
-        self.model = next((model for model in possible[:-1] if self.is_granted(model, document)), possible[-1])
-        self.taken[f"{write.name} with {change.name}"] += 1
-        self.check_after_race(document, collection)
-
-    def is_granted(self, model: Model, resource: str) -> bool:
-        """Whether the grants are those of a model."""
-        roles = model.resources[resource].roles if resource in model.resources else set()
-        return self.world.granted(resource) == {(who, role) for who, role in roles if role != "OWNER"}
-
-    def check_after_race(self, document: str, collection: str | None) -> None:
-        """Everybody finds the document or doesn't, in the catalog and in the collection, as its grants say."""
-        if document in self.model.documents:
-            self.check_readers(document, 5)
-        for by in sorted((*self.model.users, *self.model.credentials)):
-            if outcome(self.model.enter, by, READING)[0] != 200:
-                continue
-            if document in self.model.documents:
-                self.check_found_alone(by, document)
-            if collection is not None:
-                self.check_collection_search(by, collection, "LEXICAL")
 
     # What is seen.
 
