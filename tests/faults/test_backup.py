@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import json
+import sys
 import tarfile
 import threading
 import time
@@ -164,6 +165,17 @@ def restored(deployment: Deployment) -> Iterator[ServiceProcess]:
         process.close()
 
 
+def test_a_backup_is_its_owners_alone_and_never_overwritten(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its mode is 0600, because it holds the secret key; the same name again is refused, and nothing is left beside."""
+    assert deployment.archive.stat().st_mode & 0o777 == 0o600
+    digest = hashlib.sha256(deployment.archive.read_bytes()).digest()
+    assert "not overwritten" in refused(capsys, deployment.process.data_dir, "backup", str(deployment.archive))
+    assert hashlib.sha256(deployment.archive.read_bytes()).digest() == digest
+    assert list(deployment.archive.parent.iterdir()) == [deployment.archive]
+
+
 def test_everything_the_backups_moment_knew_is_back(deployment: Deployment, restored: ServiceProcess) -> None:
     """People, groups, memberships, keys, service accounts and what grants let people read; and the audit log."""
     assert answers(restored, deployment.secrets) == deployment.before
@@ -237,17 +249,6 @@ def test_a_restore_wants_an_empty_folder(
     assert restored.call("catalog/listDocuments").status_code == 200
 
 
-def test_a_backup_is_its_owners_alone_and_never_overwritten(
-    deployment: Deployment, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its mode is 0600, because it holds the secret key; the same name again is refused, and nothing is left beside."""
-    assert deployment.archive.stat().st_mode & 0o777 == 0o600
-    digest = hashlib.sha256(deployment.archive.read_bytes()).digest()
-    assert "not overwritten" in refused(capsys, deployment.process.data_dir, "backup", str(deployment.archive))
-    assert hashlib.sha256(deployment.archive.read_bytes()).digest() == digest
-    assert list(deployment.archive.parent.iterdir()) == [deployment.archive]
-
-
 def test_a_killed_backup_leaves_no_archive_and_harms_nothing(deployment: Deployment, tmp_path: Path) -> None:
     """Only the partial file is left, which the next backup to that name takes over; the service goes on."""
     path = tmp_path / "backup.tar.gz"
@@ -274,6 +275,26 @@ def test_a_restore_killed_at_its_end_is_no_deployment(
         assert "cut off" in refused(capsys, process.data_dir, "backup", str(tmp_path / "backup.tar.gz"))
     finally:
         process.close()
+
+
+def test_commands_reach_the_database_of_a_running_service(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They use the PostgreSQL that the service has started, and leave it to it; but no key is changed under it."""
+    server = deployment.process.database_server().process()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("another password"))
+    arguments = ("user", "set-password", "--email", "bo@example.test")
+    statuses: list[int] = []
+    settings = Settings(data_dir=deployment.process.data_dir)
+    # A thread, because an event loop of the tests' is in this one.
+    thread = threading.Thread(target=lambda: statuses.append(run(arguments, settings)))
+    thread.start()
+    thread.join(60)
+    assert statuses == [0], capsys.readouterr().err
+    [entry, *_] = done(deployment.process.call("admin/auditLog/query"))["entries"]
+    assert entry["details"]["passwordChanged"] is True
+    assert "Another Carrel service" in refused(capsys, deployment.process.data_dir, "rotate-key")
+    assert deployment.process.database_server().process() == server
 
 
 def rewritten(archive: Path, change: Callable[[tarfile.TarInfo, bytes], tuple[str, bytes] | None]) -> bytes:
