@@ -35,7 +35,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.database import ORGANIZATION_SETTING
 from service.identity.tables import api_keys, group_members, organizations, principals, service_account_tokens
-from service.sql import ORGANIZATION, AnyRow, among, given, giving
+from service.sql import ORGANIZATION, AnyRow, among, given, giving, rows_of
 
 LAST_USED_PRECISION = timedelta(minutes=1)
 
@@ -279,16 +279,19 @@ async def find_groups(
 
 
 async def put_principals(connection: AsyncConnection, organization_id: UUID, *, rows: Sequence[Principal]) -> None:
-    """Add or replace principals by id, in one round trip."""
+    """Add or replace principals by id, in one statement."""
     if not rows:
         return
-    new = insert(principals)
+    put = rows_of(_PRINCIPAL, [asdict(row) for row in rows])
+    new = insert(principals).from_select(
+        ["organization_id", *put.c.keys()], select(literal(organization_id, Uuid), *put.c)
+    )
     statement = new.on_conflict_do_update(
         index_elements=[principals.c.principal_id],
         set_={name: new.excluded[name] for name in _CHANGEABLE},
         where=principals.c.organization_id == organization_id,
     )
-    await connection.execute(statement, [{**asdict(row), "organization_id": organization_id} for row in rows])
+    await connection.execute(statement)
 
 
 async def has_active_admin(connection: AsyncConnection, organization_id: UUID) -> bool:
