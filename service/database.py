@@ -47,8 +47,8 @@ def driver_url(url: str) -> URL:
         return make_url(f"postgresql+psycopg://{rest}")
     except (ArgumentError, ValueError):
         msg = (
-            "CARREL_DATABASE_URL can't be read. It is postgresql://user:password@host:port/database, where @ : / ? # and"
-            " % in the user or password are percent-encoded."
+            "CARREL_DATABASE_URL can't be read. It is postgresql://user:password@host:port/database, with"
+            " @ : / ? # and % percent-encoded in user and password."
         )
         raise ValueError(msg) from None
 
