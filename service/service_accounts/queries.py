@@ -11,7 +11,7 @@ from carrel.wire.common import ResourceType, Role
 from service.callers import Caller
 from service.catalog.tables import documents
 from service.collections.tables import collections
-from service.identity.queries import credential_status
+from service.identity.authentication.queries import credential_status
 from service.identity.tables import principals, service_account_tokens
 from service.indexing.tables import space_documents
 from service.permissions.queries import readable_classes

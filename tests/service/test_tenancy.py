@@ -30,6 +30,8 @@ from service.database import SERVICE_ROLE
 from service.dependencies import current_caller
 from service.identifiers import NIL, uuid7
 from service.identity import queries as identity
+from service.identity.authentication import queries as authentication
+from service.identity.memberships import queries as memberships
 from service.indexing import queries as indexing
 from service.indexing.service import find_catalog
 from service.ingestion.queries import keep_caller_chunks
@@ -232,8 +234,8 @@ def reads(tenant: Tenant) -> dict[str, Work]:
     scope = Scope(caller=caller, space=space, by_chunk=False)
     narrowed = catalog.DocumentFilter()
     return {
-        "find a user": lambda c: identity.find_acting_user(c, own, email=ADA),
-        "get a principal": lambda c: identity.get_acting_principal(c, own, principal_id=admin),
+        "find a user": lambda c: authentication.find_acting_user(c, own, email=ADA),
+        "get a principal": lambda c: authentication.get_acting_principal(c, own, principal_id=admin),
         "get the organization": lambda c: identity.get_organization(c, own),
         "find principals": lambda c: identity.find_principals(c, own, emails=[ADA], ids=[crew]),
         "find groups": lambda c: identity.find_groups(c, own, external_ids=["crew"], names=["Crew"]),
@@ -241,7 +243,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "list users": lambda c: identity.list_users(c, own, query=None, **page),
         "list groups": lambda c: identity.list_groups(c, own, query=None, **page),
         "list members": lambda c: identity.list_members(c, own, group_id=crew, **page),
-        "count members": lambda c: identity.count_members(c, own, group_ids=[crew]),
+        "count members": lambda c: memberships.count_members(c, own, group_ids=[crew]),
         "list keys": lambda c: identity.list_api_keys(c, own, **page),
         "list entries": lambda c: audit.list_entries(c, own, wanted=audit.EntryFilter(), before=None, limit=9),
         "find a resource": lambda c: permissions.find_resource(
