@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, Protocol, Self, cast
 
 from pydantic import SecretStr, ValidationError
 
@@ -109,7 +109,8 @@ class ArchiveWriter:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._gzip = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0)
-        self._tar = tarfile.open(fileobj=self._gzip, mode="w")  # noqa: SIM115 - `close` does
+        # A size of any length stands in this format's own header.
+        self._tar = tarfile.open(fileobj=self._gzip, mode="w", format=tarfile.GNU_FORMAT)  # noqa: SIM115 - `close` does
         self._tally = _Tally()
 
     def add_file(self, sha256: bytes, pieces: Iterable[bytes], *, size: int) -> None:
@@ -213,13 +214,28 @@ def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
         ArchiveError: it isn't, at whatever point that shows; what the sink was given by then is not to be used.
     """
     try:
-        with gzip.GzipFile(fileobj=file) as content, tarfile.open(fileobj=content, mode="r|", bufsize=_READ) as tar:
+        with (
+            gzip.GzipFile(fileobj=file) as content,
+            tarfile.open(fileobj=content, mode="r|", bufsize=_READ, tarinfo=_PlainMember) as tar,
+        ):
             manifest = _Reader(tar).read(sink)
             while content.read(_READ):  # to the end, where gzip's own checksum is
                 pass
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as exc:
         raise _damaged("it is cut off, or no backup of Carrel's") from exc
     return manifest
+
+
+class _PlainMember(tarfile.TarInfo):
+    """A plain file's header; the contents of other headers are read into memory, however large they say they are."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Read a header; ArchiveError for one that is no plain file's."""
+        member = super().frombuf(buf, encoding, errors)
+        if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE}:
+            raise _damaged(f"{member.name[:100]!r} is no plain file")
+        return member
 
 
 class _Reader:
@@ -301,8 +317,6 @@ class _Reader:
     def _advance(self) -> None:
         self._member = self._tar.next()
         _forget_members(self._tar)
-        if self._member is not None and not self._member.isreg():
-            raise _damaged(f"{self._name[:100]!r} is no plain file")
 
     def _pieces(self) -> Iterator[bytes]:
         assert self._member is not None  # noqa: S101 - its name was looked at

@@ -1,8 +1,11 @@
 """Backups of a database that isn't the embedded one, of an older schema, and of files that aren't in a folder."""
 
 import fcntl
+import gzip
 import os
 import re
+import tarfile
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +21,8 @@ from sqlalchemy.engine import URL, make_url
 from service import migrations
 from service.backup import postgres_tools
 from service.backup.archive import ArchiveWriter, new_file
-from service.backup.errors import BackupError, PostgresToolError
+from service.backup.errors import ArchiveError, BackupError, PostgresToolError
+from service.backup.restoring import verify
 from service.commands import run
 from service.database import SERVICE_ROLE
 from service.files import FileStore
@@ -232,3 +236,21 @@ def test_a_backup_is_written_to_no_file_that_others_put_there(
     assert precious.read_bytes() == b"precious"
     assert partial.exists()
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.SYMTYPE])
+def test_a_header_that_says_it_is_huge_is_not_read_into_memory(tmp_path: Path, kind: bytes) -> None:
+    """A few kilobytes would unpack to more than the machine has; only plain files are in a backup."""
+    header = tarfile.TarInfo("files/x")
+    header.type, header.size = kind, 256 * 1024 * 1024
+    with gzip.open(tmp_path / "x", "wb") as file:
+        file.write(header.tobuf(tarfile.GNU_FORMAT))
+        for _ in range(256):
+            file.write(bytes(1024 * 1024))
+    tracemalloc.start()
+    try:
+        with (tmp_path / "x").open("rb") as file, pytest.raises(ArchiveError, match="no plain file"):
+            verify(file)
+        assert tracemalloc.get_traced_memory()[1] < 32 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
