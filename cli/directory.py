@@ -39,10 +39,11 @@ def import_directory(
         bool, typer.Option("--deactivate-missing", help="Deactivate users whom the users file leaves out.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Even when that is more than a fifth of the active users.")
+        bool, typer.Option("--force", help="Even when that takes more than a fifth of the users or memberships.")
     ] = False,
     skip_problems: Annotated[
-        bool, typer.Option("--skip-problems", help="Leave rows with problems out; then nothing is taken away.")
+        bool,
+        typer.Option("--skip-problems", help="Leave out rows with problems; whoever is missing then stays."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
 ) -> None:

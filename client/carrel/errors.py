@@ -39,7 +39,7 @@ class InvalidArgumentError(CarrelError, ValueError):
 
 
 class PlanRefusedError(CarrelError):
-    """The plan of a directory import has problems, or would deactivate too many; the message says how to go on."""
+    """The plan of a directory import isn't safe to apply, or not here; the message says how to go on."""
 
 
 class APIConnectionError(CarrelError):
@@ -77,7 +77,9 @@ class APIError(CarrelError):
         self.retry_after = retry_after
 
     def __str__(self) -> str:
-        wrong = "".join(f"; {detail.field}: {detail.message}" for detail in self.details)
+        # The service's message says a single detail by itself: in the same words, or after the member's name.
+        told = [f"{detail.field}: {detail.message}" for detail in self.details if detail.message != self.message]
+        wrong = "".join(f"; {one}" for one in told if one not in self.message)
         request = f", request {self.request_id}" if self.request_id else ""
         return f"{self.message}{wrong} ({self.status} {self.code}{request})"
 

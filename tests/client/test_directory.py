@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -289,6 +290,56 @@ async def test_too_many_missing_users_are_refused(real: Caller, service: Running
     assert _users(service)[ADMIN_EMAIL][1:] == (True, True)
 
 
+async def test_members_are_not_taken_out_by_a_file_cut_short(real: Caller, service: RunningService) -> None:
+    """A file that lost its rows, or whose column went wrong, is refused unless forced; a few changes are not."""
+    users = [{"email": f"u{number}@example.test", "name": "U"} for number in range(30)]
+    rows = [{"group": "eng", "member": user["email"]} for user in users]
+    groups = [{"externalId": "eng", "name": "Engineering"}]
+    await _import(real, files={"users": users, "groups": groups, "memberships": rows})
+    cut = {"memberships": rows[:19]}
+    plan = await _plan(real, files=cut)
+    assert plan.refusal is not None
+    assert "11 of 30 memberships" in plan.refusal
+    with pytest.raises(PlanRefusedError, match="memberships would be removed"):
+        await real(lambda c: c.admin.directory.apply(plan))
+    assert len(_members(service, "eng")) == 30
+    inactive = [{**user, "active": False} for user in users[:11]]
+    assert "11 of 31 active users" in ((await _plan(real, files={"users": inactive})).refusal or "")
+    assert (await _plan(real, files={"users": inactive[:10]})).refusal is None
+    assert (await _plan(real, files={"memberships": rows[:20]})).refusal is None
+    await _import(real, files=cut, force=True)
+    assert len(_members(service, "eng")) == 19
+
+
+async def test_a_plan_takes_nobody_out_of_a_group_it_did_not_create_after_all(
+    real: Caller, service: RunningService
+) -> None:
+    """A group that somebody else created and filled since the plan was made keeps its members and gets the plan's."""
+    await real(lambda c: c.admin.organization.update(service_accounts_enabled=True))
+    plan = await _plan(real)
+    account = await real(lambda c: c.admin.service_accounts.create("Loader"))
+    member = {"type": "serviceAccount", "id": str(account.service_account_id)}
+    await real(lambda c: c.admin.groups.upsert([{"name": "E", "external_id": "eng", "members": [member]}]))
+    for _ in range(2):
+        await real(lambda c: c.admin.directory.apply(plan))
+        assert _members(service, "eng") == {"ada@example.test", "grace@example.test", account.email}
+
+
+async def test_a_plan_is_applied_where_it_was_made_and_locks_nobody_out(
+    connect: Connect, service: RunningService
+) -> None:
+    """A kept plan is refused in another organization, and by the credential of whom it deactivates."""
+    key = service.new_user("boss@example.test", is_admin=True)
+    plan = await _plan(connect(), files={"users": b"email,name,active\nboss@example.test,boss,false\n"})
+    before = _changes(service)
+    with pytest.raises(PlanRefusedError, match=r"boss@example\.test may be who imports"):
+        await connect(key)(lambda c: c.admin.directory.apply(plan))
+    elsewhere = plan.model_copy(update={"organization_id": uuid4()})
+    with pytest.raises(PlanRefusedError, match="another organization"):
+        await connect()(lambda c: c.admin.directory.apply(elsewhere))
+    assert _changes(service) == before
+
+
 @pytest.mark.parametrize("cells", ["false,", ",false"])
 async def test_the_caller_is_never_locked_out(connect: Connect, service: RunningService, cells: str) -> None:
     """A row that takes the caller's own admin or access is a problem; one about another admin is done."""
@@ -383,13 +434,13 @@ async def test_large_directories_go_in_few_requests(watched: Watched) -> None:
     assert not any("listMembers" in path for path in paths)
     paths.clear()
     await real(lambda c: c.admin.directory.apply(plan, on_progress=heard.append))
-    assert paths == ["admin/users/upsert"] * 3 + ["admin/groups/upsert"] * 2
+    assert paths == ["admin/organization/get"] + ["admin/users/upsert"] * 3 + ["admin/groups/upsert"] * 2
     assert heard[-1] == Progress("memberships", 5030, 5030)
     paths.clear()
     heard.clear()
     plan = await _plan(real, files=files, on_progress=heard.append)
     assert plan.is_empty
-    assert len(paths) == 3 + 1 + 30
+    assert len(paths) == 1 + 3 + 1 + 30
     assert heard[-1] == Progress("reading members", 2500, 2500)
 
 

@@ -2,10 +2,10 @@
 
 People and groups come first, then who joins, then who leaves, and who is deactivated last: nobody who moves between
 groups is in neither. Each request is all or none and can be sent twice, so that a plan made after a stop has what is
-left to do.
+left to do. A plan may be old: what has come into a group since stays there, unless the plan names it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -45,7 +45,7 @@ PATIENCE = 300.0
 
 
 class Applying:
-    """A plan on its way; `ids` are of the groups it has created, by external id."""
+    """A plan on its way; `_ids` are of the groups it has created, by external id, `_empty` those without members."""
 
     def __init__(self, plan: DirectoryPlan, connection: Connection, progress: OnProgress) -> None:
         self._plan = plan
@@ -53,6 +53,7 @@ class Applying:
         self._progress = progress
         self._done = 0
         self._ids: dict[str, UUID] = {}
+        self._empty: set[str] = set()
 
     def run(self) -> Flow[DirectoryChanges]:
         """Carry out the whole plan."""
@@ -94,32 +95,50 @@ class Applying:
             ]
             answer = yield from self._upsert_groups(groups)
             self._ids |= {group.external_id: group.id for group in answer.groups if group.external_id is not None}
+            self._empty |= {
+                group.external_id for group in answer.groups if group.external_id and not group.member_count
+            }
             self._tell("groups", len(batch))
 
     def _add(self, changes: Sequence[MembershipChange]) -> Flow[None]:
-        """Add members; groups that this plan created are still empty, and so are filled many at a time."""
+        """Add members; groups that are new and empty are filled many at a time, and at once.
+
+        That replaces their members, so a group that somebody else, or an earlier run, has filled is added to instead.
+        """
         created = {
             change.external_id: change.name for change in self._plan.groups if change.action is GroupAction.CREATE
         }
         small: list[tuple[str, Sequence[MembershipChange]]] = []
+        others: list[Sequence[MembershipChange]] = []
         for members in _by_group(changes):
-            group_id, label = members[0].group_id, members[0].group
-            if group_id is None and label in created and len(members) <= MOST_MEMBERS:
+            label = members[0].group
+            if (
+                members[0].group_id is None
+                and label in created
+                and label in self._empty
+                and len(members) <= MOST_MEMBERS
+            ):
                 small.append((label, members))
-                continue
+            else:
+                others.append(members)
+        yield from self._fill(small, created)
+        for members in others:
             for batch in _batches(members, MOST_MEMBERS):
                 request = AdminGroupsAddMembersRequest(
-                    group_id=self._group_id(group_id, label), members=[self._reference(one) for one in batch]
+                    group_id=self._group_id(batch[0].group_id, batch[0].group),
+                    members=[self._reference(one) for one in batch],
                 )
                 path = "admin/groups/addMembers"
                 yield from self._send(Call(path, request, AdminGroupsAddMembersResponse, patience=PATIENCE))
                 self._tell("memberships", len(batch))
-        for packed in _packed(small):
+
+    def _fill(self, groups: Sequence[tuple[str, Sequence[MembershipChange]]], names: Mapping[str, str]) -> Flow[None]:
+        for packed in _packed(groups):
             yield from self._upsert_groups(
                 [
                     GroupUpsert(
                         id=self._group_id(None, label),
-                        name=created[label],
+                        name=names[label],
                         members=[self._reference(one) for one in members],
                     )
                     for label, members in packed

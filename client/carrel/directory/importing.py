@@ -18,13 +18,14 @@ from carrel.directory.state import (
     read_callers,
     read_groups,
     read_members,
+    read_organization,
     read_service_accounts,
     read_users,
     strangers,
 )
 from carrel.directory.tables import Table
 from carrel.directory.targets import Targets, named_groups
-from carrel.errors import InvalidArgumentError
+from carrel.errors import InvalidArgumentError, PlanRefusedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def plan_import(
     entries = yield from beside(lambda: read_entries(users=users, groups=groups, memberships=memberships))
     if any(not problem.skippable for problem in entries.problems):
         return DirectoryPlan(problems=entries.problems, skips_problems=skip_problems, notes=entries.notes)
-    state = State()
+    state = State(organization_id=(yield from read_organization(connection)))
     targets = yield from _read(state, entries, connection, progress)
     if deactivate_missing or endangered(entries, state.users):
         state.callers = yield from read_callers(connection)
@@ -75,8 +76,9 @@ def plan_import(
 
 
 def apply_plan(plan: DirectoryPlan, connection: Connection, *, progress: OnProgress) -> Flow[DirectoryChanges]:
-    """Carry out a plan."""
+    """Carry out a plan, which may have been made a while ago and with another credential."""
     plan.check()
+    yield from _check_place(plan, connection)
     return (yield from Applying(plan, connection, progress).run())
 
 
@@ -92,6 +94,18 @@ def _read(state: State, entries: Entries, connection: Connection, progress: OnPr
         named = yield from beside(lambda: named_groups(entries, targets))
         state.members = yield from read_members(named, connection, progress)
     return targets
+
+
+def _check_place(plan: DirectoryPlan, connection: Connection) -> Flow[None]:
+    if plan.organization_id not in {None, (yield from read_organization(connection))}:
+        msg = "Nothing was changed: this plan was made for another organization; make one for this"
+        raise PlanRefusedError(msg)
+    callers = (yield from read_callers(connection)) if plan.deprived else None
+    locked_out = (callers or frozenset()) & plan.deprived
+    if locked_out:
+        who = ", ".join(sorted(locked_out))
+        msg = f"Nothing was changed: {who} may be who imports, and would be locked out; make a new plan"
+        raise PlanRefusedError(msg)
 
 
 def _at_hand(table: Table | None) -> Table | None:

@@ -80,11 +80,13 @@ class DirectoryPlan(ResponseModel):
     """The changes that bring the organization to what the files say, and what stands in their way.
 
     `problems` are of the files; with `skips_problems` the rows that have them are left out, and then nothing is taken
-    away: nobody deactivated, no member removed. `refusal` says why the plan as a whole looks like a mistake. `notes`
-    say what one might not expect. A plan holds no state of the connection: it can be kept (`model_dump_json`), read by
-    somebody, and applied later.
+    away for being left out: no member removed, and nobody deactivated but by a row that says so. `refusal` says why
+    the plan as a whole looks like a mistake. `notes` say what one might not expect. A plan holds no state of the
+    connection: it can be kept (`model_dump_json`), read by somebody, and applied later, in the organization it was
+    made for.
     """
 
+    organization_id: UUID | None = None
     users: list[UserChange] = Field(default_factory=list[UserChange])
     groups: list[GroupChange] = Field(default_factory=list[GroupChange])
     memberships: list[MembershipChange] = Field(default_factory=list[MembershipChange])
@@ -105,6 +107,11 @@ class DirectoryPlan(ResponseModel):
     def change_count(self) -> int:
         """How many changes there are."""
         return len(self.users) + len(self.groups) + len(self.memberships)
+
+    @property
+    def deprived(self) -> frozenset[str]:
+        """The addresses of users who lose their access, or their being an admin."""
+        return frozenset(one.email for one in self.users if one.active is False or one.is_admin is False)
 
     def count(self, action: UserAction | GroupAction | MembershipAction) -> int:
         """Return how many changes are of one kind."""

@@ -1,6 +1,6 @@
 """From what the files say and what there is, to what has to change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -20,7 +20,9 @@ from carrel.directory.tables import Problem, printable
 from carrel.directory.targets import Target, Targets
 from carrel.wire.admin import NamedGroup, NamedUser, User
 
-MOST_DEACTIVATED = 0.2
+# More than this at once looks like a damaged file; so few are what a working day brings, unless users are missing.
+MOST_TAKEN = 0.2
+FEW = 10
 
 Member: TypeAlias = tuple[Literal["user", "group"], str]
 """An address, or a group's key."""
@@ -75,23 +77,22 @@ def _member(entry: MembershipEntry, targets: Targets, *, known: AbstractSet[str]
 def make_plan(
     entries: Entries, targets: Targets, state: State, *, deactivate_missing: bool, skip_problems: bool, force: bool
 ) -> DirectoryPlan:
-    """Return what has to change; with problems in the files, nothing is taken away."""
+    """Return what has to change; with problems in the files, nothing is taken away for being left out of them."""
     users, unchanged_users, problems = _users(entries, state)
     groups = [change for target in targets.given if (change := _group(target))]
     wanted = wanted_members(entries, targets, state)
     problems = [*entries.problems, *problems, *wanted.problems]
     memberships, unchanged_memberships, notes = _memberships(wanted, targets, state)
     notes = [*entries.notes, *_twin_notes(targets), *notes]
-    refusal = None
     if problems:
         memberships = [change for change in memberships if change.action is MembershipAction.ADD]
-        notes.append("While rows have problems nothing is taken away: nobody is deactivated, and no member removed")
+        notes.append("While rows have problems nobody is deactivated for being left out, and no member removed")
     elif deactivate_missing:
         missing, kept = _missing(entries, state)
         users += [UserChange(action=UserAction.DEACTIVATE, email=user.email, active=False) for user in missing]
         notes += [f"{printable(user.email)} isn't in the file but may be who imports: left active" for user in kept]
-        refusal = None if force else _too_many(len(missing), state)
     return DirectoryPlan(
+        organization_id=state.organization_id,
         users=users,
         groups=groups,
         memberships=memberships,
@@ -100,7 +101,7 @@ def make_plan(
         unchanged_memberships=unchanged_memberships,
         problems=problems,
         skips_problems=skip_problems,
-        refusal=refusal,
+        refusal=None if force else _refusal(users, memberships, unchanged_memberships, state),
         notes=notes,
     )
 
@@ -215,14 +216,26 @@ def _missing(entries: Entries, state: State) -> tuple[list[User], list[User]]:
     return [user for user in missing if user not in kept], kept
 
 
-def _too_many(missing: int, state: State) -> str | None:
+def _refusal(
+    users: Sequence[UserChange], memberships: Sequence[MembershipChange], unchanged: int, state: State
+) -> str | None:
+    """Return why the files look damaged: they would take too much at once.
+
+    `unchanged` memberships and those to remove are all that the groups of the files have.
+    """
     active = sum(user.active for user in state.users.values())
-    if missing <= MOST_DEACTIVATED * active:
+    missing = sum(change.action is UserAction.DEACTIVATE for change in users)
+    inactive = sum(change.action is not UserAction.CREATE and change.active is False for change in users)
+    removed = sum(change.action is MembershipAction.REMOVE for change in memberships)
+    if missing > MOST_TAKEN * active:
+        what = f"{missing} of {active} active users are missing from the file and would be deactivated"
+    elif inactive > max(FEW, MOST_TAKEN * active):
+        what = f"{inactive} of {active} active users would be deactivated"
+    elif removed > max(FEW, MOST_TAKEN * (removed + unchanged)):
+        what = f"{removed} of {removed + unchanged} memberships would be removed"
+    else:
         return None
-    return (
-        f"{missing} of {active} active users are missing from the file and would be deactivated, which is more than "
-        f"{MOST_DEACTIVATED:.0%}; if that is meant, plan it with force"
-    )
+    return f"{what}, which is more than {MOST_TAKEN:.0%}; if that is meant, plan it with force"
 
 
 def _twin_notes(targets: Targets) -> list[str]:

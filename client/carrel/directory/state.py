@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
-from carrel._calls import Connection
+from carrel._calls import Call, Connection, perform
 from carrel._flow import Flow
 from carrel._pages import Listing, fetch
 from carrel.directory.entries import Entries, normal_email
-from carrel.errors import PermissionDeniedError
 from carrel.wire.admin import (
     AdminApiKeysListRequest,
     AdminApiKeysListResponse,
@@ -21,6 +20,8 @@ from carrel.wire.admin import (
     AdminGroupsListMembersResponse,
     AdminGroupsListRequest,
     AdminGroupsListResponse,
+    AdminOrganizationGetRequest,
+    AdminOrganizationGetResponse,
     AdminUsersListRequest,
     AdminUsersListResponse,
     CredentialStatus,
@@ -61,6 +62,7 @@ class State:
     `callers` are the addresses the credential may be of; None when it can't be told. `service_accounts` are addresses.
     """
 
+    organization_id: UUID | None = None
     users: Mapping[str, User] = field(default_factory=dict[str, User])
     groups: Sequence[Group] = ()
     members: Mapping[UUID, Sequence[NamedPrincipal]] = field(default_factory=dict[UUID, Sequence[NamedPrincipal]])
@@ -72,6 +74,12 @@ class State:
         if self.callers is None:
             return user.is_admin and user.active
         return normal_email(user.email) in self.callers
+
+
+def read_organization(connection: Connection) -> Flow[UUID]:
+    """Read which organization this is."""
+    call = Call("admin/organization/get", AdminOrganizationGetRequest(), AdminOrganizationGetResponse)
+    return (yield from perform(call, connection)).parsed.organization_id
 
 
 def read_users(connection: Connection, progress: OnProgress) -> Flow[dict[str, User]]:
@@ -128,17 +136,14 @@ def read_callers(connection: Connection) -> Flow[frozenset[str] | None]:
 
 
 def read_service_accounts(connection: Connection) -> Flow[frozenset[str]]:
-    """Read the addresses of service accounts; none where they aren't enabled."""
+    """Read the addresses of service accounts."""
     listing = Listing(
         "admin/serviceAccounts/list",
         AdminServiceAccountsListRequest(page_size=PAGE),
         AdminServiceAccountsListResponse,
         lambda page: page.service_accounts,
     )
-    try:
-        accounts = yield from _walk(listing, connection, _nothing)
-    except PermissionDeniedError:
-        return frozenset()
+    accounts = yield from _walk(listing, connection, _nothing)
     return frozenset(normal_email(account.email) for account in accounts)
 
 

@@ -35,8 +35,10 @@ class Directory(Resource[M]):
         is there. With memberships, every group that the tables name gets exactly the members given; service accounts
         stay where they are.
 
-        `deactivate_missing` deactivates users whom the table leaves out, never who imports; more than a fifth of the
-        active ones only with `force`. `skip_problems` leaves rows with problems out, and then nothing is taken away.
+        `deactivate_missing` deactivates users whom the table leaves out, never who imports. A plan that would take more
+        than a fifth of the active users, or of the memberships of these groups, has a `refusal`, unless `force`; ten
+        are never too many, except of users left out. `skip_problems` leaves rows with problems out; then no member is
+        removed, and nobody deactivated for being left out.
 
         Raises OSError for a path that can't be read, InvalidArgumentError, and what the operations on users and groups
         raise. What is wrong inside the tables is in the plan's `problems`.
@@ -55,7 +57,8 @@ class Directory(Resource[M]):
     def apply(self, plan: DirectoryPlan, *, on_progress: OnProgress = unheard) -> Flow[DirectoryChanges]:
         """Do what a plan says, in requests of up to 1000 users or groups and 10,000 members.
 
-        Stopped at any point, a new plan has what is left to do; done again, it changes nothing. Raises
-        PlanRefusedError, before anything is changed, for a plan with problems or a refusal.
+        Stopped at any point, a new plan has what is left to do; done again, it changes nothing. What has changed since
+        the plan was made stays, unless the plan names it. Raises PlanRefusedError, before anything is changed, for a
+        plan with problems or a refusal, one made for another organization, or one that would lock out who applies it.
         """
         return apply_plan(plan, self._session.connection, progress=on_progress)
