@@ -8,6 +8,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from carrel import Carrel, InvalidArgumentError
+from carrel.directory.tables import printable
 from carrel.wire.common import (
     GroupReference,
     PrincipalReference,
@@ -18,7 +19,7 @@ from carrel.wire.common import (
 )
 from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
 from cli.outcome import ExitCode, client_of
-from cli.screen import Screen, printable
+from cli.screen import Screen
 
 GROUP = "group:"
 

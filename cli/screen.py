@@ -13,6 +13,7 @@ from rich.prompt import Confirm
 from rich.text import Text
 
 import carrel.directory
+from carrel.directory.tables import printable
 
 OnProgress = Callable[[carrel.directory.Progress], None]
 
@@ -56,12 +57,12 @@ class Screen:
             self._out.print(what, soft_wrap=isinstance(what, Text))
 
     def line(self, text: str, *, style: str = "") -> None:
-        """Print a line of the result as it is: no markup, and no control characters."""
+        """Print a line of the result as it is: no markup, no control characters, and no second line."""
         self.show(Text(printable(text), style=style))
 
     def say(self, text: str) -> None:
         """Tell whoever is watching."""
-        self._err.print(Text(printable(text)), soft_wrap=True)
+        self._err.print(Text("\n".join(map(printable, text.splitlines()))), soft_wrap=True)
 
     def confirm(self, question: str) -> bool:
         """Ask whether to go on; no is the answer of who just presses Enter, or goes away."""
@@ -83,8 +84,3 @@ class Screen:
                 bar.update(shown, description=done, completed=progress.done, total=progress.total)
 
             yield tell
-
-
-def printable(text: str) -> str:
-    """Return text that does nothing to a terminal but stand there."""
-    return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)

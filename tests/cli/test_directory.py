@@ -176,11 +176,13 @@ def test_names_do_nothing_to_the_terminal(run: Run, service: RunningService, tmp
     """Neither a file's cell nor a name the service has already can send the terminal an escape sequence."""
     escape = "\x1b]0;owned\x07"
     service.call("admin/users/upsert", {"users": [{"email": "grace@example.test", "name": f"Old{escape}"}]})
+    service.call("admin/groups/upsert", {"groups": [{"externalId": "eng", "name": "Old\n+ forged@example.test"}]})
     (tmp_path / "groups.csv").write_text(f"externalId,name,col{escape}\neng,Engineering,x\nops,O{escape},x\n")
     ended = run(*ALL, "--dry-run")
     assert ended.code == 1
     assert "has a control character" in ended.out
     assert "Old" in ended.out
+    assert not any(line.startswith("+ forged") for line in ended.out.splitlines())
     assert "\x1b" not in ended.out + ended.err
 
 
