@@ -1,7 +1,7 @@
 """admin/serviceAccounts, admin/serviceAccountTokens: identities that aren't people, and what they are called with.
 
-Service accounts are enabled by organization; where they aren't, these operations raise PermissionDeniedError
-`service_accounts_disabled`.
+Service accounts are enabled by organization; where they aren't, `create` and `mint` raise PermissionDeniedError
+`service_accounts_disabled`, and what there is can still be listed, previewed, revoked and deleted.
 """
 
 from collections.abc import Iterable
