@@ -154,7 +154,9 @@ def _upload_options(parsed: argparse.Namespace) -> UploadOptions:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m flows", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m flows", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, command in (("upload", _upload), ("plan", _plan)):
         sub = _command(commands, name, command)

@@ -5,6 +5,7 @@ import signal
 import sys
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from service import logs
 from service.settings import Settings
@@ -16,7 +17,7 @@ def main() -> int:
         settings = Settings()
     except ValidationError as error:
         return _fail(
-            "\n".join(f"CARREL_{'.'.join(map(str, each['loc'])).upper()}: {each['msg']}" for each in error.errors())
+            "\n".join(f"CARREL_{'.'.join(map(str, each['loc'])).upper()}: {_reason(each)}" for each in error.errors())
         )
     # A start of the service loads no command, and a command no server.
     if sys.argv[1:]:
@@ -43,6 +44,13 @@ def _serve(settings: Settings) -> int:
     except (DatabaseServerError, DeploymentError, ValueError) as error:
         return _fail(str(error))
     return 0
+
+
+def _reason(error: ErrorDetails) -> str:
+    if error["type"] == "too_short":
+        # A secret is measured like a list, and its message speaks of items.
+        return f"must have at least {error.get('ctx', {})['min_length']} characters"
+    return error["msg"].removeprefix("Value error, ")
 
 
 def _fail(reason: str) -> int:

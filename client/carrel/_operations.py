@@ -80,7 +80,10 @@ def _checked(make: Callable[[], T]) -> T:
     try:
         return make()
     except ValidationError as exc:
-        problems = "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors())
+        problems = "; ".join(
+            f"{'.'.join(map(str, error['loc']))}: {error['msg'].removeprefix('Value error, ')}"
+            for error in exc.errors()
+        )
         raise InvalidArgumentError(problems) from exc
 
 

@@ -47,7 +47,7 @@ def run(arguments: Sequence[str], settings: Settings) -> int:
     except DBAPIError as error:
         return _fail(f"The database refused, or went away:\n{error.orig}")
     except OSError as error:
-        return _fail(str(error))
+        return _fail(f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error))
     return 0
 
 

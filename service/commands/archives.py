@@ -14,6 +14,7 @@ from service.backup.restoring import fill, refuse_filled_database, verify
 from service.backup.taking import take_backup
 from service.commands.access import open_access, refuse_strangers
 from service.commands.context import settings_of
+from service.commands.words import counted, sized
 from service.database import driver_url
 from service.deployment import key_files, restore_mark
 from service.embedded import SUPERUSER, EmbeddedPostgres, FolderLock, remove_cluster
@@ -34,7 +35,7 @@ def backup(context: typer.Context, path: ArchivePath) -> None:
             data_dir=settings.data_dir,
             secret_key=settings.secret_key,
         )
-    typer.echo(f"{path}: {_described(manifest)}, {path.stat().st_size / 1e6:,.1f} MB.", err=True)
+    typer.echo(f"{path}: {_described(manifest)}, {sized(path.stat().st_size)}.", err=True)
     if manifest.contents.secret_key_sha256 is None and manifest.key_fingerprint is not None:
         typer.echo("The secret key is not in it, because CARREL_SECRET_KEY gives it: keep that too.", err=True)
 
@@ -54,8 +55,12 @@ def restore(context: typer.Context, path: ArchivePath) -> None:
 
 
 def _described(manifest: Manifest) -> str:
-    rows = manifest.rows
-    return f"{rows['documents']} documents, {manifest.contents.files} files, {rows['organizations']} organizations"
+    parts = {
+        "document": manifest.rows["documents"],
+        "file": manifest.contents.files,
+        "organization": manifest.rows["organizations"],
+    }
+    return ", ".join(counted(count, what) for what, count in parts.items())
 
 
 @contextmanager

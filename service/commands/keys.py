@@ -7,6 +7,7 @@ import typer
 
 from service.commands.access import check_schema, open_access
 from service.commands.context import settings_of
+from service.deployment import key_files
 from service.deployment.rotation import Rotation, rotate_secret_key
 
 
@@ -23,7 +24,7 @@ def rotate_key(
         check_schema(access)
         is_changed = asyncio.run(rotate_secret_key(access.owner, rotation))
     if rotation.given is None:
-        message = f"The secret key is changed; the new one is in {settings.data_dir}."
+        message = f"The secret key is changed; the new one is in {settings.data_dir / key_files.KEY_FILE}."
     elif is_changed:
         message = "The secret key is changed. Set CARREL_SECRET_KEY to the new one on every replica, then start them."
     else:

@@ -74,4 +74,4 @@ def _checked(kind: TypeAdapter[str], text: str, option: str) -> str:
     try:
         return kind.validate_python(text)
     except ValidationError as error:
-        raise CommandError(f"{option}: {error.errors()[0]['msg']}.") from error
+        raise CommandError(f"{option}: {error.errors()[0]['msg'].removeprefix('Value error, ')}.") from error

@@ -7,6 +7,7 @@ import typer
 
 from service.commands.access import open_database
 from service.commands.context import settings_of
+from service.commands.words import counted
 from service.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="What people wrote: search queries and comments.")
@@ -23,7 +24,7 @@ def erase(
 ) -> None:
     """Erase what a person wrote, in every organization; the audit log and search log keep that they acted."""
     count = asyncio.run(_erase(settings_of(context), email))
-    typer.echo(f"{count} texts erased. Backups taken before still hold them.", err=True)
+    typer.echo(f"{counted(count, 'text')} erased. Backups taken before still hold them.", err=True)
 
 
 async def _erase(settings: Settings, email: str) -> int:

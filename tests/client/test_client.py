@@ -108,6 +108,19 @@ async def test_errors(make_caller: MakeCaller, server: Server, status: int, kind
     assert str(error) == f"refused with {status}; pageSize: too large ({status} some_code, request request-1)"
 
 
+@pytest.mark.parametrize(
+    ("message", "detail", "said"),
+    [
+        ("No such thing.", ErrorDetail(field="thing", message="No such thing."), "No such thing. (400 c)"),
+        ("to: is past.", ErrorDetail(field="to", message="is past"), "to: is past. (400 c)"),
+        ("to: is past", ErrorDetail(field="from", message="is past"), "to: is past; from: is past (400 c)"),
+    ],
+)
+def test_an_error_says_nothing_twice(message: str, detail: ErrorDetail, said: str) -> None:
+    """What the message has said of a member already isn't said of it again."""
+    assert str(BadRequestError(message, status=400, code="c", details=[detail])) == said
+
+
 async def test_error_without_the_services_shape(caller: Caller, server: Server) -> None:
     """A refusal that isn't the service's is told apart by its class and code."""
     server.will(refuse(418), raw(b"gone", status=410))

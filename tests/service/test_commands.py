@@ -14,6 +14,7 @@ from argon2 import PasswordHasher
 from pydantic import SecretStr
 
 from service.commands import run
+from service.commands.words import counted, sized
 from service.settings import Settings
 from tests.harness.processes import environment_without_settings
 from tests.harness.services import RunningService
@@ -90,7 +91,7 @@ def test_an_organization_that_cannot_be_is_not_made(
     """The option that is wrong is named, and no organization is there."""
     status, out, err = command(service.settings, "organization", "create", *arguments)
     assert (status, out) == (1, "")
-    assert err.startswith(("--name: ", "--admin-email: "))
+    assert err.startswith(("--name: ", "--admin-email: must be one email address"))
     with service.owner_connection() as connection:
         assert connection.execute("SELECT count(*) FROM organizations").fetchone() == (1,)
 
@@ -193,11 +194,35 @@ def test_what_a_person_wrote_is_erased(service: RunningService, command: Command
     assert texts(service) == ["where do the tall ships berth"]
     status, out, err = command(service.settings, "texts", "erase", "--email", "ada@example.test")
     assert (status, out) == (0, "")
-    assert err.startswith("1 texts erased")
+    assert err.startswith("1 text erased.")
     assert texts(service) == []
     status, _, err = command(service.settings, "texts", "erase", "--email", "nobody@example.test")
     assert status == 1
     assert "Traceback" not in err
+
+
+def test_a_path_that_leads_nowhere_is_said_in_words(service: RunningService, command: Command, tmp_path: Path) -> None:
+    """Of a backup and of a restore, without the system's number for it."""
+    nowhere = tmp_path / "nowhere" / "x.tar.gz"
+    for name in ("backup", "restore"):
+        status, out, err = command(service.settings, name, str(nowhere))
+        assert (status, out) == (1, "")
+        assert err.startswith(str(nowhere))
+        assert err.endswith(": No such file or directory.\n")
+
+
+@pytest.mark.parametrize(
+    ("count", "said", "size"),
+    [
+        (0, "0 files", "0 kB"),
+        (1, "1 file", "0 kB"),
+        (36_635, "36,635 files", "37 kB"),
+        (3_100_000, "3,100,000 files", "3.1 MB"),
+    ],
+)
+def test_counts_and_sizes_read_as_words(count: int, said: str, size: str) -> None:
+    """One is one, and what is small isn't 0.0 of something large."""
+    assert (counted(count, "file"), sized(count)) == (said, size)
 
 
 def texts(service: RunningService) -> list[Any]:

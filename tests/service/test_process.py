@@ -196,8 +196,15 @@ def test_a_wrong_setting_is_named(tmp_path: Path, variable: str, value: str) -> 
     ended = run(environment)
     assert ended.returncode == 1
     assert variable in ended.stderr
+    assert "Value error" not in ended.stderr
     assert "secret-1" not in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_key_that_is_too_short_is_measured_in_characters(tmp_path: Path) -> None:
+    """It is said what a key needs, in the words of who sets it."""
+    ended = run(os.environ | {"CARREL_DATA_DIR": str(tmp_path), "CARREL_SECRET_KEY": "short"})
+    assert (ended.returncode, ended.stderr) == (1, "CARREL_SECRET_KEY: must have at least 32 characters\n")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")

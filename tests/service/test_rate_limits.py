@@ -293,5 +293,5 @@ def test_a_bad_address_ends_the_start_with_its_reason() -> None:
         [sys.executable, "-m", "service"], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert ended.returncode == 1
-    assert "CARREL_RATE_LIMIT_STORE: Value error, must be memory, or an address such as redis://" in ended.stderr
+    assert "CARREL_RATE_LIMIT_STORE: must be memory, or an address such as redis://" in ended.stderr
     assert "hunter2" not in ended.stderr

@@ -1,0 +1,13 @@
+"""Counts and sizes, as a command says them."""
+
+_KILOBYTE, _MEGABYTE = 1e3, 1e6
+
+
+def counted(count: int, what: str) -> str:
+    """Return a count with its noun: `1 document`, `70 documents`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def sized(count: int) -> str:
+    """Return a number of bytes in the unit that has something to show of it."""
+    return f"{count / _KILOBYTE:,.0f} kB" if count < _MEGABYTE else f"{count / _MEGABYTE:,.1f} MB"
