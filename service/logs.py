@@ -13,7 +13,7 @@ import structlog
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 # What a credential of ours, a bearer header or a password in a URL looks like.
 SECRET_SHAPES = re.compile(
-    r"svc_(?:key|sa|at|rt|cs)_[A-Za-z0-9._~+/=-]+|(?i:bearer\s+)[^\s\"',]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+    r"svc_(?:key|sa|at|rt|ac|cs|ss)_[A-Za-z0-9._~+/=-]+|(?i:bearer\s+)[^\s\"',]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
 )
 REDACTED = "[redacted]"
 

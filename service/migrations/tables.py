@@ -7,8 +7,10 @@ from service.database import metadata
 from service.idempotency import tables as idempotency
 from service.identity import tables as identity
 from service.indexing import tables as indexing
+from service.oauth import tables as oauth
 from service.permissions import tables as permissions
 from service.search import tables as search
+from service.signin import tables as signin
 
 __all__ = [
     "audit",
@@ -18,6 +20,8 @@ __all__ = [
     "identity",
     "indexing",
     "metadata",
+    "oauth",
     "permissions",
     "search",
+    "signin",
 ]
