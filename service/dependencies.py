@@ -10,15 +10,22 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.callers import Caller, authenticate
+from service.callers import Caller, Version, authenticate
 from service.runtime import Runtime
 
 CALLER = "carrel.caller"
+V0_PREFIX = "/api/v0"
+V1_PREFIX = "/api/v1"
 
 
 async def current_runtime(request: Request) -> Runtime:
     """Return the runtime the application was created with."""
     return cast("Runtime", request.app.state.runtime)
+
+
+def version_of(request: Request) -> Version:
+    """The version of the API that is asked, which says what credentials it takes (seed, "Versioning")."""
+    return "v1" if request.scope["path"].startswith(f"{V1_PREFIX}/") else "v0"
 
 
 RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
@@ -28,7 +35,12 @@ async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
     """Authenticate the request, once however often it is asked; 401 when it can't be."""
     if CALLER not in request.scope:
         async with runtime.database.transaction(None) as connection:
-            request.scope[CALLER] = await authenticate(connection, request.headers.get("authorization"))
+            request.scope[CALLER] = await authenticate(
+                connection,
+                request.headers.get("authorization"),
+                version=version_of(request),
+                clock_offset=runtime.clock.offset,
+            )
     return cast("Caller", request.scope[CALLER])
 
 

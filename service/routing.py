@@ -13,13 +13,15 @@ from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 
 from service.authorization import authorize, requirement_of
-from service.dependencies import current_caller, current_runtime
+from service.callers import acts_as_its_user
+from service.dependencies import current_caller, current_runtime, version_of
 from service.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 from service.openapi import security_of
 
 UNREADABLE = "carrel.unreadable_body"
 # Never valid where a model is wanted, so that an unreadable body always fails its validation.
 NOT_A_BODY = object()
+ACTING_MEMBERS = ("userEmail", "uploadAsUserEmail")
 
 
 class CheckedRoute(APIRoute):
@@ -67,7 +69,7 @@ class CheckedRequest(Request):
         if UNREADABLE in self.scope:
             return NOT_A_BODY
         try:
-            return decode(content)
+            return _refuse_acting(decode(content)) if version_of(self) == "v1" else decode(content)
         except ServiceError as error:
             self._unreadable(error)
             return NOT_A_BODY
@@ -109,6 +111,15 @@ def decode(content: bytes) -> Any:
     except (ValueError, RecursionError) as exc:
         raise BadRequest("The body is JSON that can't be taken: a number too long, or nested too deep.") from exc
     return decoded
+
+
+def _refuse_acting(decoded: Any) -> Any:
+    """Refuse the members by which a v0 request names whom it acts for: on v1 everybody acts as themselves."""
+    members = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
+    for name in ACTING_MEMBERS:
+        if name in members:
+            raise acts_as_its_user(name)
+    return cast("Any", decoded)
 
 
 def _refuse_constant(_name: str) -> None:

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from sqlalchemy.engine import URL
 
 from service import migrations
+from service.clock import Clock
 from service.database import Database, driver_url
 from service.embedded import SUPERUSER, EmbeddedPostgres, FolderLock
 from service.embedded_host import DatabaseServerError
@@ -63,6 +64,7 @@ class Runtime:
     extractor: Extractor
     embedders: Embedders
     background: Background = field(default_factory=Background)
+    clock: Clock = field(default_factory=Clock)
 
 
 @asynccontextmanager

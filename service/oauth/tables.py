@@ -1,4 +1,4 @@
-"""OAuth clients, what people allowed them, and what they were given for it. Of every secret only the SHA-256 is kept."""
+"""OAuth clients, what people allowed them, and what they were given for it; of secrets only the SHA-256."""
 
 from sqlalchemy import ARRAY, CheckConstraint, Column, DateTime, ForeignKey, Index, LargeBinary, Table, Text, Uuid, func
 

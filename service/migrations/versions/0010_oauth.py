@@ -1,5 +1,7 @@
 """OAuth clients, consents, codes and tokens; signing in with a browser."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -37,31 +39,31 @@ def upgrade() -> None:
     show_before_authentication("oauth_clients")
 
 
-def _organization(**options: bool) -> sa.Column[sa.Uuid]:
+def _organization(**options: Any) -> sa.Column[Any]:
     return sa.Column(
         "organization_id", sa.Uuid(), sa.ForeignKey("organizations.organization_id"), nullable=False, **options
     )
 
 
-def _principal(name: str = "principal_id", **options: bool) -> sa.Column[sa.Uuid]:
+def _principal(name: str = "principal_id", **options: Any) -> sa.Column[Any]:
     return sa.Column(name, sa.Uuid(), sa.ForeignKey("principals.principal_id"), nullable=False, **options)
 
 
-def _client(**options: bool) -> sa.Column[sa.Uuid]:
+def _client(**options: Any) -> sa.Column[Any]:
     key = sa.ForeignKey("oauth_clients.client_id", ondelete="CASCADE")
     return sa.Column("client_id", sa.Uuid(), key, nullable=False, **options)
 
 
-def _family(*, nullable: bool = False) -> sa.Column[sa.Uuid]:
+def _family(*, nullable: bool = False) -> sa.Column[Any]:
     key = sa.ForeignKey("oauth_token_families.family_id", ondelete="CASCADE")
     return sa.Column("family_id", sa.Uuid(), key, nullable=nullable)
 
 
-def _time(name: str, *, nullable: bool = False) -> sa.Column[sa.DateTime]:
+def _time(name: str, *, nullable: bool = False) -> sa.Column[Any]:
     return sa.Column(name, sa.DateTime(timezone=True), nullable=nullable)
 
 
-def _secret() -> sa.Column[sa.LargeBinary]:
+def _secret() -> sa.Column[Any]:
     return sa.Column("secret_hash", sa.LargeBinary(), nullable=False, unique=True)
 
 
