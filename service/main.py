@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from carrel.wire.common import ErrorResponse
-from service import errors, operations
+from service import errors, operations, pages
 from service.audit import endpoints as audit
 from service.catalog import endpoints as catalog
 from service.collections import endpoints as collections
@@ -19,6 +19,8 @@ from service.identity import me
 from service.ingestion.sweeper import keep_sweeping
 from service.metrics import Metrics
 from service.oauth import admin_endpoints as oauth_clients
+from service.oauth import authorize, consents
+from service.oauth import endpoints as oauth
 from service.openapi import DescribedApi
 from service.permissions import endpoints as permissions
 from service.routing import Router
@@ -45,6 +47,8 @@ def create_app(runtime: Runtime) -> FastAPI:
         for domain in domains:
             api.include_router(domain.router)
         app.include_router(api)
+    for module in (oauth, authorize, consents, pages):
+        app.include_router(module.router)
     return app
 
 

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import Field, SecretStr, field_validator
@@ -38,7 +39,9 @@ class Settings(BaseSettings):
         default=None,
         description="The first admin's API key (svc_key_ and at least 32 characters), which may act for users.",
     )
-    public_url: str | None = Field(default=None, description="The address callers use; the OAuth issuer.")
+    public_url: str | None = Field(
+        default=None, description="The address callers use; the OAuth issuer. By default http, host and port."
+    )
     secret_key: SecretStr | None = Field(
         default=None, description="Key of stored URIs and page tokens; made and kept in the data folder when absent."
     )
@@ -81,6 +84,25 @@ class Settings(BaseSettings):
     def uploads_dir(self) -> Path:
         """Where files lie on their way in, each gone with its request."""
         return self.data_dir / "uploads"
+
+    @property
+    def issuer(self) -> str:
+        """The address that callers know the service by, without a slash at its end (RFC 8414, section 2)."""
+        if self.public_url is not None:
+            return self.public_url
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - read, not listened on
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @field_validator("public_url")
+    @classmethod
+    def _issuer(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+            msg = "must be an http or https address without a query or fragment, such as https://carrel.example.com"
+            raise ValueError(msg)
+        return value.rstrip("/")
 
     @field_validator("trusted_proxies", mode="before")
     @classmethod

@@ -233,11 +233,11 @@ async def insert_tokens(
 
 
 async def lock_refresh_token(
-    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, client_id: UUID
+    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
 ) -> AnyRow | None:
-    """The client's refresh token of this hash with its family, both held until the transaction ends.
+    """The refresh token of this hash with its family, both held until the transaction ends.
 
-    None for what is another client's, too. Of two that ask at once the second waits, and sees what the first did.
+    Of two that ask at once the second waits, and sees what the first did.
     """
     statement = (
         select(
@@ -251,7 +251,6 @@ async def lock_refresh_token(
         .where(
             oauth_refresh_tokens.c.organization_id == organization_id,
             oauth_refresh_tokens.c.secret_hash == secret_hash,
-            oauth_token_families.c.client_id == client_id,
         )
     )
     return (await connection.execute(statement.with_for_update())).one_or_none()

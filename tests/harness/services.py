@@ -132,10 +132,12 @@ class ServiceHarness:
             return service, stack.pop_all()
 
     async def _assemble(self, stack: AsyncExitStack, settings: Settings, database: str) -> RunningService:
+        listener = socket.create_server(("127.0.0.1", 0))
+        stack.callback(listener.close)
+        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         app = await stack.enter_async_context(open_app(settings, **self._shared))
         runtime: Runtime = app.state.runtime
         server = QuickServer(uvicorn.Config(app, http=BoundedProtocol, log_config=None, lifespan="off"))
-        listener = socket.create_server(("127.0.0.1", 0))
         serving = asyncio.create_task(server.serve([listener]))
         stack.push_async_callback(_end, server, serving)
         await server.ready.wait()
