@@ -48,6 +48,7 @@ def running_stack(data_dir: Path, *, prefect: bool) -> Iterator[Stack]:
         "CARREL_BOOTSTRAP_ADMIN_EMAIL": "admin@bench.example",
         "CARREL_BOOTSTRAP_ADMIN_PASSWORD": secrets.token_urlsafe(16),
         "CARREL_BOOTSTRAP_API_KEY": key,
+        "CARREL_RATE_LIMIT_REQUESTS": "0",
         "PREFECT_HOME": str(data_dir / "prefect"),
         "PREFECT_LOGGING_LEVEL": "ERROR",
     }

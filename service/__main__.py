@@ -1,32 +1,43 @@
-"""`python -m service`: serve on the settings of the environment."""
+"""`python -m service`: serve on the settings of the environment; with arguments, run a command beside serving."""
 
 import asyncio
 import sys
 
-import uvloop
 from pydantic import ValidationError
 
 from service import logs
-from service.embedded_host import DatabaseServerError
-from service.server import serve
 from service.settings import Settings
 
 
 def main() -> int:
-    """Run the service; returns the process's exit status."""
-    if sys.argv[1:]:
-        return _fail("python -m service takes no arguments; it is set up by CARREL_… variables (docs/settings.md).")
+    """Run the service, or a command; returns the process's exit status."""
     try:
         settings = Settings()
     except ValidationError as error:
         return _fail(
             "\n".join(f"CARREL_{'.'.join(map(str, each['loc'])).upper()}: {each['msg']}" for each in error.errors())
         )
+    # A start of the service loads no command, and a command no server.
+    if sys.argv[1:]:
+        from service.commands import run  # noqa: PLC0415
+
+        logs.configure("WARNING")
+        return run(sys.argv[1:], settings)
+    return _serve(settings)
+
+
+def _serve(settings: Settings) -> int:
+    import uvloop  # noqa: PLC0415
+
+    from service.deployment.errors import DeploymentError  # noqa: PLC0415
+    from service.embedded_host import DatabaseServerError  # noqa: PLC0415
+    from service.server import serve  # noqa: PLC0415
+
     logs.configure(settings.log_level)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(settings))
-    except (DatabaseServerError, ValueError) as error:
+    except (DatabaseServerError, DeploymentError, ValueError) as error:
         return _fail(str(error))
     return 0
 

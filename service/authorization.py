@@ -10,7 +10,7 @@ from uuid import UUID
 
 from carrel.wire.common import Scope
 from carrel.wire.oauth_clients import ApiScope
-from service.callers import Caller
+from service.callers import Caller, service_accounts_disabled
 from service.errors import Forbidden
 from service.oauth.scopes import MESSAGE_PREFIX, covers
 
@@ -21,17 +21,20 @@ class Requirement:
 
     A service-account token its `scope` (None: no such token will do), an access token its `api_scope` (None: any will
     do), a user to be an admin.
+    `service_accounts`: the organization must have enabled them.
     """
 
     scope: Scope | None
     api_scope: ApiScope | None
     admin: bool = False
+    service_accounts: bool = False
 
 
 MESSAGE = Requirement(Scope.AGENT_MESSAGE, ApiScope.AGENT_MESSAGE)
 WRITE = Requirement(Scope.CATALOG_WRITE, ApiScope.CATALOG_WRITE)
 READ = Requirement(Scope.CATALOG_READ, ApiScope.CATALOG_READ)
 ADMIN = Requirement(None, ApiScope.ADMIN, admin=True)
+SERVICE_ACCOUNTS = Requirement(None, ApiScope.ADMIN, admin=True, service_accounts=True)
 MEMBER = Requirement(None, None)
 
 REQUIREMENTS: Mapping[str, Requirement] = {
@@ -56,12 +59,16 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "search/submitSearchFeedback": READ,
     "permissions/listAuthorizedResources": READ,
     "permissions/listAuthorizedPrincipalsForResource": ADMIN,
+    "permissions/explainAuthorization": ADMIN,
+    "permissions/checkResourceAuthorizationForUser": READ,
+    "permissions/checkBulkResourcesAuthorizationForUser": READ,
     "admin/organization/get": ADMIN,
     "admin/organization/update": ADMIN,
     "admin/users/upsert": ADMIN,
     "admin/users/list": ADMIN,
     "admin/groups/upsert": ADMIN,
     "admin/groups/list": ADMIN,
+    "admin/groups/listMembers": ADMIN,
     "admin/groups/addMembers": ADMIN,
     "admin/groups/removeMembers": ADMIN,
     "admin/grants/set": ADMIN,
@@ -70,6 +77,13 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "admin/apiKeys/create": ADMIN,
     "admin/apiKeys/list": ADMIN,
     "admin/apiKeys/revoke": ADMIN,
+    "admin/serviceAccounts/create": SERVICE_ACCOUNTS,
+    "admin/serviceAccounts/list": ADMIN,
+    "admin/serviceAccounts/delete": ADMIN,
+    "admin/serviceAccountTokens/mint": SERVICE_ACCOUNTS,
+    "admin/serviceAccountTokens/list": ADMIN,
+    "admin/serviceAccountTokens/revoke": ADMIN,
+    "admin/serviceAccountTokens/previewReach": ADMIN,
     "admin/auditLog/query": ADMIN,
     "admin/oauthClients/create": ADMIN,
     "admin/oauthClients/request": MEMBER,
@@ -79,6 +93,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "admin/oauthClients/rotateSecret": ADMIN,
     "admin/oauthClients/delete": ADMIN,
     "me": MEMBER,
+    "admin/searchLog/query": ADMIN,
 }
 
 
@@ -99,6 +114,21 @@ def authorize(caller: Caller, requirement: Requirement) -> None:
         _authorize_token(caller.scopes, requirement.scope)
     elif requirement.admin and not caller.is_admin:
         raise Forbidden("Only an admin may do this. Use an API key whose owner is an admin.", code="admin_only")
+    if requirement.service_accounts and not caller.service_accounts_enabled:
+        raise service_accounts_disabled()
+
+
+def callable_by(caller: Caller) -> list[str]:
+    """The operations the caller may call, in the order of the table."""
+    return [operation for operation, requirement in REQUIREMENTS.items() if _may_call(caller, requirement)]
+
+
+def _may_call(caller: Caller, requirement: Requirement) -> bool:
+    try:
+        authorize(caller, requirement)
+    except Forbidden:
+        return False
+    return True
 
 
 def authorize_message(caller: Caller, agent_id: UUID) -> None:

@@ -5,6 +5,7 @@ next request on.
 """
 
 import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Literal
@@ -18,6 +19,7 @@ from service.errors import BadRequest, FieldError, Forbidden, Unauthenticated
 from service.identity import queries
 from service.identity.principals import normal_email
 from service.identity.queries import CredentialKind
+from service.keys import Keys
 from service.oauth.scopes import narrowed
 from service.sql import AnyRow
 
@@ -32,7 +34,8 @@ class Caller:
     `principals` are all it acts with: itself, every group it is in (nested ones too, each once) and, for an active
     user, the organization's own id, which stands for everyone in it. `acting_through` is the owner of the credential
     when the caller is a user whom a key acts for; `scopes` are a token's (None: the credential isn't narrowed by
-    scopes); `page_key` signs page tokens. Who calls with an access token is an admin only with the scope `api:admin`.
+    scopes); `service_accounts_enabled` is its organization's setting; `page_key` signs page tokens. Who calls with an
+    access token is an admin only with the scope `api:admin`.
     """
 
     organization_id: UUID
@@ -46,6 +49,7 @@ class Caller:
     may_act_for_users: bool
     page_key: bytes = field(repr=False)
     scopes: frozenset[str] | None = None
+    service_accounts_enabled: bool = False
     acting_through: UUID | None = None
     credential: CredentialKind = "apiKey"
 
@@ -78,6 +82,7 @@ async def authenticate(
     connection: AsyncConnection,
     authorization: str | None,
     *,
+    keys: Keys,
     version: Version = "v0",
     clock_offset: timedelta = NO_TIME,
 ) -> Caller:
@@ -95,9 +100,9 @@ async def authenticate(
     )
     if credential is None or not hmac.compare_digest(credential.secret_hash, secret_hash):
         raise _unknown(kind, value)
-    if credential.revoked_at is not None:
+    if credential.status == "revoked":
         raise _refused("credential_revoked", f"This {kind.name} was revoked. Use another one.")
-    if credential.expired:
+    if credential.status == "expired":
         raise _refused("credential_expired", f"This {kind.name} has expired. {kind.renewal}")
     owner = await queries.get_acting_principal(
         connection, credential.organization_id, principal_id=credential.principal_id
@@ -105,15 +110,13 @@ async def authenticate(
     if owner is None or not owner.active:
         raise _refused("owner_inactive", f"The {kind.owner} of this {kind.name} is not active any more. Ask an admin.")
     if owner.kind == "serviceAccount" and not credential.service_accounts_enabled:
-        raise Forbidden(
-            "Service accounts are not enabled for this organization. Ask an admin to enable them.",
-            code="service_accounts_disabled",
-        )
+        raise service_accounts_disabled()
     if credential.unused_for_a_minute:
         await queries.touch_credential(
             connection, credential.organization_id, kind=kind.credential, credential_id=credential.credential_id
         )
-    return _caller(credential, owner, kind=kind.credential)
+    page_key = keys.page_key(credential.organization_id)
+    return _caller(credential, owner, kind=kind.credential, page_key=page_key)
 
 
 async def acting_for(
@@ -141,15 +144,24 @@ async def acting_for(
     if user is None:
         message = f"There is no active user with the address {user_email!r} in this organization."
         raise BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
-    return replace(
-        caller,
-        principal_id=user.principal_id,
-        principals=_principals(user),
-        kind=user.kind,
-        email=user.email,
-        name=user.name,
-        is_admin=user.is_admin,
-        acting_through=caller.principal_id,
+    return replace(_in_place_of(caller, user), acting_through=caller.principal_id)
+
+
+async def as_service_account(
+    connection: AsyncConnection, caller: Caller, *, account_id: UUID, scopes: Iterable[str]
+) -> Caller | None:
+    """Whom a token of these scopes would act as, to ask what that caller may do; None when there is no such account."""
+    account = await queries.get_acting_principal(connection, caller.organization_id, principal_id=account_id)
+    if account is None or account.kind != "serviceAccount" or not account.active:
+        return None
+    return replace(_in_place_of(caller, account), scopes=frozenset(scopes), may_act_for_users=False)
+
+
+def service_accounts_disabled() -> Forbidden:
+    """The answer to whatever is not to be had before an organization enables service accounts."""
+    return Forbidden(
+        "Service accounts are not enabled for this organization. An admin enables them with admin/organization/update.",
+        code="service_accounts_disabled",
     )
 
 
@@ -159,7 +171,7 @@ def acts_as_its_user(field: str) -> BadRequest:
     return BadRequest(message, code="access_token_acts_as_its_user", details=[FieldError(field, message)])
 
 
-def _caller(credential: AnyRow, owner: AnyRow, *, kind: CredentialKind) -> Caller:
+def _caller(credential: AnyRow, owner: AnyRow, *, kind: CredentialKind, page_key: bytes) -> Caller:
     scopes: frozenset[str] | None = None if credential.scopes is None else frozenset(credential.scopes)
     is_admin: bool = owner.is_admin
     if kind == "accessToken":
@@ -168,20 +180,34 @@ def _caller(credential: AnyRow, owner: AnyRow, *, kind: CredentialKind) -> Calle
     return Caller(
         organization_id=credential.organization_id,
         principal_id=owner.principal_id,
-        principals=_principals(owner),
+        principals=principals_of(owner),
         kind=owner.kind,
         email=owner.email,
         name=owner.name,
         is_admin=is_admin,
         credential_id=credential.credential_id,
         may_act_for_users=credential.may_act_for_users,
-        page_key=credential.page_key,
+        page_key=page_key,
         scopes=scopes,
+        service_accounts_enabled=credential.service_accounts_enabled,
         credential=kind,
     )
 
 
-def _principals(principal: AnyRow) -> tuple[UUID, ...]:
+def _in_place_of(caller: Caller, principal: AnyRow) -> Caller:
+    return replace(
+        caller,
+        principal_id=principal.principal_id,
+        principals=principals_of(principal),
+        kind=principal.kind,
+        email=principal.email,
+        name=principal.name,
+        is_admin=principal.is_admin,
+    )
+
+
+def principals_of(principal: AnyRow) -> tuple[UUID, ...]:
+    """All that a user or service account acts with, of a row with its kind, organization and `memberships`."""
     everyone: list[UUID] = [principal.organization_id] if principal.kind == "user" else []
     return tuple(sorted([*principal.memberships, *everyone]))
 

@@ -13,11 +13,14 @@ from sqlalchemy import MetaData
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
 
 SERVICE_ROLE = "carrel_service"
 ORGANIZATION_SETTING = "carrel.organization_id"
+BACKUP_SETTING = "carrel.backup"
 POOL_WAIT_SECONDS = 10
 CONNECT_SECONDS = 5
+APPLICATION_NAME = "carrel"
 # What search was measured with. The embedded server is set up so; another one need not be.
 PLANNER = "-c jit=off -c max_parallel_workers_per_gather=0 -c work_mem=64MB -c random_page_cost=1.1"
 
@@ -66,7 +69,7 @@ class Database:
             pool_timeout=POOL_WAIT_SECONDS,
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,
-            connect_args={"options": options, "connect_timeout": CONNECT_SECONDS, "application_name": "carrel"},
+            connect_args={"options": options, "connect_timeout": CONNECT_SECONDS, "application_name": APPLICATION_NAME},
         )
 
     @asynccontextmanager
@@ -98,6 +101,14 @@ class Database:
     async def close(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+@asynccontextmanager
+async def owner_transaction(url: URL) -> AsyncGenerator[AsyncConnection]:
+    """Open a transaction as the database's owner, who may do what the service may not; for commands."""
+    engine = create_async_engine(url, poolclass=NullPool, hide_parameters=True)
+    async with engine.begin() as connection:
+        yield connection
 
 
 async def _open(connection: AsyncConnection, opening: str) -> None:

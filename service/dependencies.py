@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.callers import Caller, Version, authenticate
+from service.errors import Forbidden, Unauthenticated
 from service.runtime import Runtime
 
 CALLER = "carrel.caller"
@@ -32,16 +33,27 @@ RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
 
 
 async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
-    """Authenticate the request, once however often it is asked; 401 when it can't be."""
+    """Authenticate the request, once however often it is asked; 401 when it can't be, 429 beyond a rate limit."""
     if CALLER not in request.scope:
+        caller = await _authenticated(request, runtime)
+        await runtime.rate_limits.count_request(caller.credential_id)
+        request.scope[CALLER] = caller
+    return cast("Caller", request.scope[CALLER])
+
+
+async def _authenticated(request: Request, runtime: Runtime) -> Caller:
+    try:
         async with runtime.database.transaction(None) as connection:
-            request.scope[CALLER] = await authenticate(
+            return await authenticate(
                 connection,
                 request.headers.get("authorization"),
+                keys=runtime.keys,
                 version=version_of(request),
                 clock_offset=runtime.clock.offset,
             )
-    return cast("Caller", request.scope[CALLER])
+    except (Unauthenticated, Forbidden):
+        await runtime.rate_limits.count_failure(request.client.host if request.client else None)
+        raise
 
 
 CallerDep = Annotated[Caller, Depends(current_caller)]

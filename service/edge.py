@@ -1,5 +1,9 @@
-"""The outermost layer of every request: its id, its log line, its metrics, and the last answer when all else fails."""
+"""The outermost layer of every request: its id, its log line, its metrics, and the last answer when all else fails.
 
+Here a request is also bounded in what nobody else looks at: its address, its headers, and the pace of its body.
+"""
+
+import asyncio
 import time
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -11,6 +15,11 @@ from service.logs import begin_request, logger
 from service.metrics import UNKNOWN_ROUTE, Metrics
 
 MOST_HEADER_BYTES = 64 * 1024
+MOST_HEADERS = 200
+MOST_URL_BYTES = 16 * 1024
+# How long the next piece of a body is waited for; and how slow a body may be on the whole, beyond as much again.
+PATIENCE_SECONDS = 30.0
+SLOWEST_BYTES_A_SECOND = 1000
 CLIENT_GONE = 499
 # What every answer of a deprecated operation says (RFC 9745): since 2026-01-01T00:00:00Z; it still works.
 DEPRECATED_SINCE_2026 = "@1767225600"
@@ -59,11 +68,19 @@ class Exchange:
                 self._note(time.perf_counter() - started)
 
     async def _pass_on(self, receive: Receive) -> None:
-        if sum(len(name) + len(value) for name, value in self._headers.raw) > MOST_HEADER_BYTES:
-            refusal = ServiceError("The request's headers are too large.", code="headers_too_large", status=431)
+        refusal = self._refusal()
+        if refusal is not None:
             await self._answer_with(refusal, receive)
         else:
-            await self._app(self._scope, receive, self._send_marked)
+            await self._app(self._scope, Body(receive).receive, self._send_marked)
+
+    def _refusal(self) -> ServiceError | None:
+        headers = self._headers.raw
+        if len(headers) > MOST_HEADERS or sum(len(name) + len(value) for name, value in headers) > MOST_HEADER_BYTES:
+            return ServiceError("The request's headers are too large.", code="headers_too_large", status=431)
+        if len(self._scope["raw_path"]) + len(self._scope["query_string"]) > MOST_URL_BYTES:
+            return ServiceError("The request's address is too long.", code="address_too_long", status=414)
+        return None
 
     async def _answer_with(self, error: ServiceError, receive: Receive) -> None:
         if not self._status:
@@ -85,6 +102,42 @@ class Exchange:
         method = self._scope["method"] if self._scope["method"] in KNOWN_METHODS else "other"
         self._metrics.count(route=route, method=method, status=self._status, seconds=seconds)
         logger.info("request", route=route, method=method, status=self._status, milliseconds=round(seconds * 1000, 1))
+
+
+class Body:
+    """A body on its way in, which may be as slow as a bad connection but not as slow as it likes.
+
+    Only the time the service spends waiting for it counts, so a body is not late because the service is.
+    """
+
+    patience = PATIENCE_SECONDS
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._is_whole = False
+        self._waited = 0.0
+        self._bytes = 0
+
+    async def receive(self) -> Message:
+        """Return the next message; ServiceError 408 `body_too_slow` when the next piece of the body is late."""
+        if self._is_whole:
+            return await self._receive()
+        began = time.monotonic()
+        allowed = 2 * self.patience + self._bytes / SLOWEST_BYTES_A_SECOND - self._waited
+        try:
+            async with asyncio.timeout(min(self.patience, allowed)):
+                message = await self._receive()
+        except TimeoutError as error:
+            raise ServiceError(
+                "The body came too slowly, or stopped coming. Send it again.",
+                code="body_too_slow",
+                status=408,
+                headers={"Connection": "close"},
+            ) from error
+        self._waited += time.monotonic() - began
+        self._bytes += len(message.get("body", b""))
+        self._is_whole = not message.get("more_body", False)
+        return message
 
 
 def _route(scope: Scope) -> str:

@@ -29,6 +29,7 @@ from service.logs import logger
 
 SUPERUSER = "postgres"
 DATABASE = "carrel"
+PARTIAL = "postgres."
 LONGEST_SOCKET_FOLDER = 90  # bytes; the socket's whole path may have 107
 START_SECONDS = 120  # recovery after a crash included
 STOP_SECONDS = 60
@@ -112,6 +113,18 @@ class EmbeddedPostgres:
             time.sleep(attempt)
         self._prepare()
 
+    def wait_for_start(self) -> None:
+        """Wait until the server that somebody else starts, or has started, answers.
+
+        Raises:
+            DatabaseServerError: it doesn't.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if time.monotonic() >= deadline:
+                raise DatabaseServerError(f"The database of the running service does not answer in {self._folder}.")
+            time.sleep(0.1)
+
     def stop(self) -> None:
         """Stop the server: clients are disconnected, everything committed is on disk."""
         if self.process() is None:
@@ -153,7 +166,7 @@ class EmbeddedPostgres:
         if (self._folder / "PG_VERSION").exists():
             return
         # Made aside and renamed, so that a half-made cluster is never taken for one.
-        partial = self._folder.with_name(f"{self._folder.name}.{secrets.token_hex(4)}")
+        partial = self._folder.with_name(f"{PARTIAL}{secrets.token_hex(4)}")
         partial.mkdir(mode=0o700, parents=True)
         os.chown(partial, self._account.pw_uid, self._account.pw_gid)
         encoding = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
@@ -247,3 +260,15 @@ class EmbeddedPostgres:
                 output.seek(0)
                 logger.warning("postgres_command_failed", command=command, output=output.read()[-2000:])
                 raise
+
+
+def remove_cluster(data_dir: Path) -> None:
+    """Delete a data folder's cluster for good, wherever it lies and however little of it was made; stops its server."""
+    link = data_dir / "postgres"
+    cluster = link.resolve()
+    if (cluster / "PG_VERSION").exists():
+        EmbeddedPostgres(data_dir).stop()
+    for folder in (cluster, *cluster.parent.glob(f"{PARTIAL}*")):
+        shutil.rmtree(folder, ignore_errors=True)
+    if link.is_symlink():
+        link.unlink()

@@ -59,12 +59,17 @@ def _alone() -> Generator[None]:
         yield
 
 
-def reachable_binaries(account: pwd.struct_passwd) -> Path:
-    """Return the folder of PostgreSQL's programs, somewhere that `account` can run them."""
+def own_binaries() -> Path:
+    """Return the folder of PostgreSQL's programs where they were installed: whoever runs the service can run them."""
     found = importlib.util.find_spec(WHEEL)
     if found is None or found.origin is None:
         raise DatabaseServerError(f"The wheel {WHEEL} is missing. Install carrel[service], or set CARREL_DATABASE_URL.")
-    installation = Path(found.origin).parent / INSTALLATION
+    return Path(found.origin).parent / INSTALLATION / "bin"
+
+
+def reachable_binaries(account: pwd.struct_passwd) -> Path:
+    """Return the folder of PostgreSQL's programs, somewhere that `account` can run them."""
+    installation = own_binaries().parent
     if not _can_reach(installation / "bin" / "postgres", account):
         installation = _copied(installation)
     return installation / "bin"

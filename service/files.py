@@ -7,7 +7,7 @@ Unavailable `file_unavailable`    503: a file that should be there can't be read
 import asyncio
 import errno
 import os
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
@@ -17,8 +17,12 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from service.errors import Unavailable
+from service.settings import Settings
 
 _READ = 1 << 20
+# Of an object that is written as it comes: so much is in memory at a time, once for each part.
+_PART = 8 << 20
+_PARTS_AT_ONCE = 2
 # Quota exceeded and a file-size limit are a full disk to whoever sends a file.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FULL_MESSAGES = tuple(f"(os error {number})" for number in _FULL)
@@ -69,6 +73,17 @@ class FileStore:
             ) from error
         return _pieces(found.stream(min_chunk_size=_READ))
 
+    def read(self, sha256: bytes) -> Iterator[bytes]:
+        """The same for whoever has no event loop; raises OSError, or obstore's error, when it can't be read."""
+        found = obstore.get(self._store, _key(sha256))
+        return (bytes(piece) for piece in found.stream(min_chunk_size=_READ))
+
+    def write(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
+        """Keep content that comes in pieces, likewise; durable when this returns. When `pieces` raises, nothing is."""
+        obstore.put(self._store, _key(sha256), pieces, chunk_size=_PART, max_concurrency=_PARTS_AT_ONCE)
+        if self._folder is not None:
+            _sync(self._folder / _key(sha256))
+
     async def exists(self, sha256: bytes) -> bool:
         """Say whether the content is there."""
         try:
@@ -76,6 +91,14 @@ class FileStore:
         except FileNotFoundError:
             return False
         return True
+
+
+def open_files(settings: Settings) -> FileStore:
+    """Open the store of the settings: their address, or a folder of the data folder that nobody else may look into."""
+    if settings.files_url is not None:
+        return FileStore.from_url(settings.files_url)
+    settings.files_dir.mkdir(mode=0o700, exist_ok=True)
+    return FileStore.from_url(settings.files_dir.resolve().as_uri())
 
 
 def storage_full(error: OSError) -> Unavailable | None:

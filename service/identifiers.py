@@ -2,6 +2,7 @@
 
 import os
 import time
+from datetime import datetime
 from uuid import UUID, uuid5
 
 NIL = UUID(int=0)
@@ -18,6 +19,12 @@ def uuid7() -> UUID:
     milliseconds = time.time_ns() // 1_000_000
     random = int.from_bytes(os.urandom(10))
     return UUID(int=milliseconds << 80 | _VERSION_7 | random & _RANDOM_A | _RFC_VARIANT | random & _RANDOM_B)
+
+
+def first_uuid7_at(moment: datetime) -> UUID:
+    """An id that sorts after every `uuid7` made before `moment`'s millisecond, and before every one made since."""
+    milliseconds = max(0, int(moment.timestamp() * 1000))
+    return UUID(int=milliseconds << 80 | _VERSION_7 | _RFC_VARIANT)
 
 
 def document_id_for(organization_id: UUID, external_id: str) -> UUID:

@@ -13,7 +13,7 @@ import structlog
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 # What a credential of ours, a bearer header or a password in a URL looks like.
 SECRET_SHAPES = re.compile(
-    r"svc_(?:key|sa|at|rt|ac|cs|ss)_[A-Za-z0-9._~+/=-]+|(?i:bearer\s+)[^\s\"',]+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+    r"svc_(?:key|sa|at|rt|ac|cs|ss)_[A-Za-z0-9._~+/=-]+|(?i:bearer\s+)[^\s\"',]+|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"
 )
 REDACTED = "[redacted]"
 
@@ -28,8 +28,12 @@ def request_id() -> str:
 
 
 def begin_request(offered: str | None) -> str:
-    """Take the caller's request id when it is a sane one, else make one; everything logged from here carries it."""
-    chosen = offered if offered and SANE_REQUEST_ID.fullmatch(offered) else uuid4().hex
+    """Take the caller's request id when it is a sane one, else make one; everything logged from here carries it.
+
+    One that looks like a credential is not taken: it would be kept with every entry of the audit log.
+    """
+    sane = offered is not None and SANE_REQUEST_ID.fullmatch(offered) and redact(offered) == offered
+    chosen = offered if offered is not None and sane else uuid4().hex
     _request_id.set(chosen)
     return chosen
 

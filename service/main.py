@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from carrel.wire.common import ErrorResponse
 from service import errors, operations, pages
 from service.audit import endpoints as audit
+from service.audit.erasure import keep_erasing
 from service.catalog import endpoints as catalog
 from service.collections import endpoints as collections
 from service.dependencies import V0_PREFIX, V1_PREFIX
@@ -26,10 +27,11 @@ from service.permissions import endpoints as permissions
 from service.routing import Router
 from service.runtime import Runtime, open_runtime
 from service.search import endpoints as search
+from service.service_accounts import endpoints as service_accounts
 from service.settings import Settings
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
-DOMAINS = (identity, permissions, audit, catalog, collections, search, oauth_clients)
+DOMAINS = (identity, service_accounts, permissions, audit, catalog, collections, search, oauth_clients)
 V1_DOMAINS = (me,)
 ERRORS = {"default": {"model": ErrorResponse, "description": "Every error: 400 to 503, in one shape."}}
 
@@ -58,4 +60,5 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
     async with open_runtime(settings, **shared) as runtime:
         runtime.background.spawn(keep_sweeping(runtime))
         runtime.background.spawn(keep_forgetting(runtime))
+        runtime.background.spawn(keep_erasing(runtime))
         yield create_app(runtime)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # So much is gathered before a thread hashes and writes it: a small file costs one trip to a thread.
 _FLUSH_BYTES = 1 << 20
 _FIELD_BYTES = 1 << 20
-# What boundaries, headers and fields may add to the file in a declared length.
+# What boundaries, headers and fields may add to the file.
 _FRAMING_BYTES = 4 << 20
 _PLAIN_ENCODINGS = frozenset({b"", b"7bit", b"8bit", b"binary"})
 _NAME_CHARACTERS = 100
@@ -69,7 +69,7 @@ async def receive(
     _check_length(request, max_file_bytes)
     sink = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}")
     try:
-        await _read(request, parser, parts, sink)
+        await _read(request, parser, parts, sink, max_bytes=max_file_bytes + _FRAMING_BYTES)
         name = parts.finished()
         yield Received(parts.fields, ReceivedFile(sink.path, name, parts.file_size, sink.sha256()))
     finally:
@@ -84,9 +84,13 @@ def remove_leftovers(folder: Path) -> int:
     return len(left)
 
 
-async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink: "_Sink") -> None:
+async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink: "_Sink", *, max_bytes: int) -> None:
+    received = 0
     try:
         async for chunk in request.stream():
+            received += len(chunk)
+            if received > max_bytes:
+                raise _malformed("What surrounds its file has no end")
             parser.write(chunk)
             if parts.pending_bytes >= _FLUSH_BYTES:
                 await asyncio.to_thread(sink.write, parts.take())

@@ -39,6 +39,7 @@ class CheckedRoute(APIRoute):
 
         async def checked(request: Request) -> Response:
             authorize(await current_caller(request, await current_runtime(request)), self.requirement)
+            _refuse_encoded(request)
             return await handler(CheckedRequest(request.scope, request.receive) if self.body_field else request)
 
         return checked
@@ -135,6 +136,16 @@ def _refuse_unstorable(decoded: Any) -> None:
         text.encode()
     except UnicodeEncodeError as exc:
         raise BadRequest("A string contains half of a surrogate pair; it is not Unicode text.") from exc
+
+
+def _refuse_encoded(request: Request) -> None:
+    """Refuse a body that would have to be unpacked first: how large it becomes would be known too late."""
+    if request.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
+        raise UnsupportedMedia(
+            "Send the body as it is, without a Content-Encoding.",
+            code="content_encoding_unsupported",
+            headers={"Accept-Encoding": "identity"},
+        )
 
 
 def _is_json(content_type: str) -> bool:

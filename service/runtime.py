@@ -1,31 +1,32 @@
 """What a running service holds, and how it comes up and goes down."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
 from sqlalchemy.engine import URL
 
 from service import migrations
 from service.clock import Clock
 from service.database import Database, driver_url
+from service.deployment.restore_mark import refuse_marked
+from service.deployment.service import settle_secret_key
 from service.embedded import SUPERUSER, EmbeddedPostgres, FolderLock
 from service.embedded_host import DatabaseServerError
 from service.embedding import Embedders, open_embedders
 from service.extraction import Extractor
-from service.files import FileStore
+from service.files import FileStore, open_files
 from service.identity.bootstrap import bootstrap
+from service.keys import Keys
 from service.logs import logger
 from service.multipart import remove_leftovers
+from service.rate_limits import RateLimits, open_rate_limits
 from service.settings import Settings
 
 SUPERVISE_SECONDS = 1.0
-SECRET_KEY_FILE = "secret.key"  # noqa: S105 - the file's name
 
 
 class Background:
@@ -59,38 +60,47 @@ class Runtime:
     """The parts every endpoint and rule may ask for."""
 
     settings: Settings
+    keys: Keys
     database: Database
     files: FileStore
     extractor: Extractor
     embedders: Embedders
+    rate_limits: RateLimits
     background: Background = field(default_factory=Background)
     clock: Clock = field(default_factory=Clock)
 
 
 @asynccontextmanager
 async def open_runtime(
-    settings: Settings, *, extractor: Extractor | None = None, embedders: Embedders | None = None
+    settings: Settings,
+    *,
+    extractor: Extractor | None = None,
+    embedders: Embedders | None = None,
+    rate_limits: RateLimits | None = None,
 ) -> AsyncGenerator[Runtime]:
     """Bring the service up to where it can answer, and take it down again in the opposite order.
 
-    An extractor and embedders that are given are shared with others: they are used, and left open.
+    An extractor, embedders and rate limits that are given are shared with others: they are used, and left open.
 
     Raises:
         DatabaseServerError: another service uses the data folder, or the embedded PostgreSQL can't start.
+        DeploymentError: the database was set up with another secret key, or a backup is half restored.
     """
     async with AsyncExitStack() as stack:
         await asyncio.to_thread(settings.data_dir.mkdir, mode=0o711, parents=True, exist_ok=True)
-        key = settings.secret_key or await asyncio.to_thread(kept_secret_key, settings.data_dir)
-        settings = settings.model_copy(update={"secret_key": key})
+        refuse_marked(settings.data_dir)
         database = await _open_database(stack, settings)
+        key = await settle_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
         async with database.transaction(None) as connection:
             await bootstrap(connection, settings)
         runtime = Runtime(
             settings=settings,
+            keys=Keys(key),
             database=database,
-            files=await asyncio.to_thread(_open_files, settings),
+            files=await asyncio.to_thread(open_files, settings),
             extractor=extractor or await open_extractor(stack, settings),
             embedders=embedders or await _open_embedders(stack, settings),
+            rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings)),
         )
         stack.push_async_callback(runtime.background.close)
         if extractor is None:
@@ -113,12 +123,6 @@ async def _open_embedders(stack: AsyncExitStack, settings: Settings) -> Embedder
     embedders = await open_embedders(settings)
     stack.push_async_callback(embedders.close)
     return embedders
-
-
-def _open_files(settings: Settings) -> FileStore:
-    folder = settings.data_dir / "files"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return FileStore.from_url(settings.files_url or folder.resolve().as_uri())
 
 
 async def _open_database(stack: AsyncExitStack, settings: Settings) -> Database:
@@ -161,15 +165,3 @@ async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-
-
-def kept_secret_key(data_dir: Path) -> SecretStr:
-    """Read the data folder's secret key, made on first use (256 bits, readable by its owner alone)."""
-    path = data_dir / SECRET_KEY_FILE
-    if not path.exists():
-        data_dir.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{secrets.token_hex(4)}")
-        partial.touch(mode=0o600)
-        partial.write_text(secrets.token_urlsafe(32))
-        partial.replace(path)
-    return SecretStr(path.read_text().strip())

@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MEBIBYTE = 1024 * 1024
+IN_MEMORY = "memory"
 
 
 def default_data_dir() -> Path:
@@ -20,7 +21,9 @@ def default_data_dir() -> Path:
 class Settings(BaseSettings):
     """The service's settings. Secrets have no defaults; a field's description is its documentation."""
 
-    model_config = SettingsConfigDict(env_prefix="CARREL_", frozen=True, extra="ignore", env_ignore_empty=True)
+    model_config = SettingsConfigDict(
+        env_prefix="CARREL_", frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True
+    )
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
@@ -43,13 +46,34 @@ class Settings(BaseSettings):
         default=None, description="The address callers use; the OAuth issuer. By default http, host and port."
     )
     secret_key: SecretStr | None = Field(
-        default=None, description="Key of stored URIs and page tokens; made and kept in the data folder when absent."
+        default=None,
+        min_length=32,
+        description="Key of page tokens and stored URIs, at least 32 characters, the same on every replica; made and "
+        "kept in the data folder when absent.",
+    )
+    new_secret_key: SecretStr | None = Field(
+        default=None, min_length=32, description="The key that `python -m service rotate-key` changes to."
     )
     files_url: str | None = Field(
         default=None, description="Where files lie (file:, s3:, gs:, az:); by default the data folder."
     )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="Addresses whose X-Forwarded-For is believed."
+    )
+
+    rate_limit_requests: int = Field(
+        default=12_000, ge=0, description="Requests a minute of one credential before it is answered 429; 0: no limit."
+    )
+    rate_limit_failures: int = Field(
+        default=60,
+        ge=0,
+        description="Failed authentications a minute of one address (of IPv6, a /64) before they are answered 429; "
+        "0: no limit. Valid credentials are served in any case.",
+    )
+    rate_limit_store: SecretStr = Field(
+        default=SecretStr(IN_MEMORY),
+        description="Where that is counted: `memory` (the default), or a `redis://` or `rediss://` address that "
+        "replicas share. While it is away, each replica counts for itself.",
     )
 
     max_upload_bytes: int = Field(default=100 * MEBIBYTE, ge=1, description="Largest file taken, in bytes.")
@@ -75,10 +99,22 @@ class Settings(BaseSettings):
         default=1024 * MEBIBYTE, ge=64 * MEBIBYTE, description="Most memory of one reader."
     )
 
+    text_retention_days: int | None = Field(
+        default=None,
+        ge=1,
+        le=36_500,
+        description="How many days the words of queries and comments are kept; for ever when absent.",
+    )
+
     sweep_seconds: float = Field(default=10.0, gt=0, description="How often work that a crash left is looked for.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="The least level logged."
     )
+
+    @property
+    def files_dir(self) -> Path:
+        """Where files lie unless `files_url` says otherwise."""
+        return self.data_dir / "files"
 
     @property
     def uploads_dir(self) -> Path:
@@ -104,7 +140,32 @@ class Settings(BaseSettings):
             raise ValueError(msg)
         return value.rstrip("/")
 
+    @field_validator("rate_limit_store")
+    @classmethod
+    def _check_store(cls, value: SecretStr) -> SecretStr:
+        if not _is_store(value.get_secret_value()):
+            msg = "must be memory, or an address such as redis://:password@host:6379/0 (rediss:// with TLS)"
+            raise ValueError(msg)
+        return value
+
     @field_validator("trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _is_store(url: str) -> bool:
+    if url == IN_MEMORY:
+        return True
+    try:
+        parsed = urlsplit(url)
+        return (
+            parsed.scheme in {"redis", "rediss"}
+            and bool(parsed.hostname)
+            and parsed.port != 0
+            and not parsed.fragment
+            and not parsed.query
+            and (parsed.path in {"", "/"} or parsed.path.removeprefix("/").isdecimal())
+        )
+    except ValueError:  # a port that is none, or half an IPv6 address
+        return False

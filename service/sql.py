@@ -4,7 +4,19 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ARRAY, BindParameter, ColumnElement, Row, Uuid, any_, bindparam, literal
+from sqlalchemy import (
+    ARRAY,
+    BindParameter,
+    ColumnElement,
+    FromClause,
+    Row,
+    Uuid,
+    any_,
+    bindparam,
+    func,
+    literal,
+    select,
+)
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 """A row whose columns its query's docstring names."""
@@ -33,3 +45,8 @@ def among(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnElemen
     """Whether the column is one of `values`, however many: one array parameter, so one statement to plan and cache."""
     array: Any = literal(list(values), ARRAY(column.type))
     return column == any_(array)
+
+
+def count_of(rows: FromClause) -> ColumnElement[int]:
+    """Return how many rows a part of the same statement has."""
+    return select(func.count()).select_from(rows).scalar_subquery()

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import anyio
+import anyio.to_thread
 import httpx
 
-from carrel._flow import Flow, Sleep
+from carrel._flow import Flow, Sleep, Work
 
 T = TypeVar("T")
 
@@ -27,6 +28,9 @@ class SyncDriver:
                 if isinstance(effect, Sleep):
                     self.sleep(effect.seconds)
                     effect = flow.send(None)
+                    continue
+                if isinstance(effect, Work):
+                    effect = flow.send(effect.do())
                     continue
                 try:
                     response = self.http.send(effect.to_httpx(), stream=effect.stream, follow_redirects=False)
@@ -56,6 +60,9 @@ class AsyncDriver:
                 if isinstance(effect, Sleep):
                     await self.sleep(effect.seconds)
                     effect = flow.send(None)
+                    continue
+                if isinstance(effect, Work):
+                    effect = flow.send(await anyio.to_thread.run_sync(effect.do))
                     continue
                 try:
                     response = await self.http.send(effect.to_httpx(), stream=effect.stream, follow_redirects=False)

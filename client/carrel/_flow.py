@@ -1,10 +1,10 @@
 """The effects an operation can ask for; whoever drives it (synchronously, asynchronously, in a test) carries them out.
 
 A flow is a generator: it yields a Request and is sent the `httpx.Response`, or thrown the `httpx.HTTPError`; it yields
-a Sleep and is sent None; it returns its result.
+a Sleep and is sent None; it yields Work and is sent what the work returns; it returns its result.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -40,5 +40,18 @@ class Sleep:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Something to do here that an event loop must not wait for; what it raises ends the flow."""
+
+    do: Callable[[], Any]
+
+
 # What is sent in depends on what was yielded, which a generator's type can't say.
-Flow: TypeAlias = Generator[Request | Sleep, Any, T]
+Flow: TypeAlias = Generator[Request | Sleep | Work, Any, T]
+
+
+def beside(do: Callable[[], T]) -> Flow[T]:
+    """Do something that takes a while, in a thread of its own when an event loop is running the flow."""
+    result: T = yield Work(do)
+    return result

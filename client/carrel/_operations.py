@@ -179,3 +179,24 @@ class DownloadOperation(_Method, Generic[P]):
     ) -> Callable[P, Coroutine[Any, Any, AsyncDownload]]: ...
     def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
         return self._bind(resource)
+
+
+class FlowOperation(_Method, Generic[P, T]):
+    """An operation made of several calls, whose result is no answer of the service but what came of them all."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+        def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
+            return session_of(resource).driver.run(function(resource, *args, **kwargs))
+
+        self._describe(call, function)
+
+    @overload
+    def __get__(self, resource: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, resource: Resource[Sync] | Resource[Raw[Sync]], owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(
+        self, resource: Resource[Async] | Resource[Raw[Async]], owner: type
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
+        return self._bind(resource)

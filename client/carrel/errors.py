@@ -3,6 +3,7 @@
 CarrelError
 ├── ConfigurationError            no API key, or an address that can't be one; nothing was sent
 ├── InvalidArgumentError          arguments that no request can carry; nothing was sent (also a ValueError)
+├── PlanRefusedError              a directory import that isn't safe to apply as it is; nothing was changed
 ├── APIConnectionError            no answer: refused, reset, cut short
 │   └── APITimeoutError           no answer in time
 └── APIError                      the service answered, and refused
@@ -35,6 +36,10 @@ class ConfigurationError(CarrelError):
 
 class InvalidArgumentError(CarrelError, ValueError):
     """The arguments don't make a valid request; nothing was sent."""
+
+
+class PlanRefusedError(CarrelError):
+    """The plan of a directory import has problems, or would deactivate too many; the message says how to go on."""
 
 
 class APIConnectionError(CarrelError):

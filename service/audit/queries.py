@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, insert, or_, select, tuple_
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, tuple_, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.tables import audit_entries, free_texts
 from service.identity.tables import principals
+from service.search.tables import searches
 from service.sql import AnyRow
 
 
@@ -41,6 +42,36 @@ async def insert_text(connection: AsyncConnection, organization_id: UUID, *, sub
     """Keep the free text of an entry or a search."""
     row = {"subject_id": subject_id, "organization_id": organization_id, "text": text}
     await connection.execute(insert(free_texts).values(row))
+
+
+async def delete_texts_before(connection: AsyncConnection, organization_id: UUID, *, before: UUID, limit: int) -> int:
+    """Erase up to `limit` texts of entries and searches whose ids sort before this one; how many they were."""
+    old = (
+        select(free_texts.c.subject_id)
+        .where(free_texts.c.organization_id == organization_id, free_texts.c.subject_id < before)
+        .order_by(free_texts.c.subject_id)
+        .limit(limit)
+    )
+    statement = delete(free_texts).where(
+        free_texts.c.organization_id == organization_id, free_texts.c.subject_id.in_(old)
+    )
+    return (await connection.execute(statement)).rowcount
+
+
+async def delete_texts_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
+    """Erase the texts of a principal's searches, and of entries it made or that were made for it; how many."""
+    searched = select(searches.c.search_id).where(
+        searches.c.organization_id == organization_id, searches.c.principal_id == principal_id
+    )
+    # The owner of a key that acts for users did not write their words.
+    author = func.coalesce(audit_entries.c.acting_for_id, audit_entries.c.actor_id)
+    noted = select(audit_entries.c.audit_log_id).where(
+        audit_entries.c.organization_id == organization_id, author == principal_id
+    )
+    statement = delete(free_texts).where(
+        free_texts.c.organization_id == organization_id, free_texts.c.subject_id.in_(union_all(searched, noted))
+    )
+    return (await connection.execute(statement)).rowcount
 
 
 async def list_entries(

@@ -1,6 +1,5 @@
 """Organization API keys: made for a user by an admin, shown once, and stopped at once."""
 
-from datetime import UTC, datetime
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,6 +18,7 @@ from service.callers import Caller
 from service.errors import BadRequest, FieldError, NotFound
 from service.identifiers import uuid7
 from service.identity import queries
+from service.identity.credentials import refuse_past
 from service.identity.principals import normal_email
 from service.pagination import Cursor
 from service.sql import AnyRow
@@ -31,9 +31,7 @@ async def create_api_key(
 
     Raises BadRequest `unknown_user`, or `expiry_past`.
     """
-    if request.expires_at is not None and request.expires_at <= datetime.now(UTC):
-        message = "must lie in the future"
-        raise BadRequest(f"expiresAt: {message}.", code="expiry_past", details=[FieldError("expiresAt", message)])
+    refuse_past(request.expires_at)
     owner_id = await _owner(connection, caller, request.owner_email)
     secret = secrets.mint(secrets.API_KEY)
     api_key_id = uuid7()
@@ -92,15 +90,13 @@ async def _get(connection: AsyncConnection, caller: Caller, api_key_id: UUID) ->
 
 
 def _api_key(row: AnyRow) -> ApiKey:
-    revoked, expired = row.revoked_at is not None, row.expired
-    status = CredentialStatus.REVOKED if revoked else CredentialStatus.EXPIRED if expired else CredentialStatus.ACTIVE
     return ApiKey(
         api_key_id=row.api_key_id,
         hint=row.hint,
         name=row.name,
         owner_email=row.owner_email,
         may_act_for_users=row.may_act_for_users,
-        status=status,
+        status=CredentialStatus(row.status),
         created_at=row.created_at,
         expires_at=row.expires_at,
         last_used_at=row.last_used_at,

@@ -9,6 +9,8 @@ from carrel.wire.admin import (
     AdminApiKeysRevokeResponse,
     AdminGroupsAddMembersRequest,
     AdminGroupsAddMembersResponse,
+    AdminGroupsListMembersRequest,
+    AdminGroupsListMembersResponse,
     AdminGroupsListRequest,
     AdminGroupsListResponse,
     AdminGroupsRemoveMembersRequest,
@@ -81,6 +83,14 @@ async def list_groups(
 ) -> AdminGroupsListResponse:
     """List groups; `query` is part of a name."""
     return await groups.list_groups(connection, caller, request=request)
+
+
+@router.post("/groups/listMembers")
+async def list_members(
+    request: AdminGroupsListMembersRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminGroupsListMembersResponse:
+    """List the direct members of a group."""
+    return await groups.list_members(connection, caller, request=request)
 
 
 @router.post("/groups/addMembers")

@@ -7,14 +7,21 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import AdminGroupsListRequest, AdminGroupsListResponse, Group, GroupUpsert
+from carrel.wire.admin import (
+    AdminGroupsListMembersRequest,
+    AdminGroupsListMembersResponse,
+    AdminGroupsListRequest,
+    AdminGroupsListResponse,
+    Group,
+    GroupUpsert,
+)
 from carrel.wire.common import PrincipalReference
 from service.audit.service import Change, record_all
 from service.callers import Caller
 from service.errors import BadRequest, Conflict, FieldError, NotFound
 from service.identifiers import uuid7
 from service.identity import queries
-from service.identity.principals import resolve
+from service.identity.principals import named_principal, resolve
 from service.identity.queries import Membership, Principal
 from service.pagination import Cursor
 
@@ -59,6 +66,20 @@ async def list_groups(
     return AdminGroupsListResponse(groups=groups, next_page_token=page.next_page_token)
 
 
+async def list_members(
+    connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListMembersRequest
+) -> AdminGroupsListMembersResponse:
+    """A page of a group's direct members, in the order of their ids; for admins. NotFound for an unknown group."""
+    cursor = Cursor.read(caller, operation="admin/groups/listMembers", request=request)
+    await _check_group(connection, caller, request.group_id)
+    rows = await queries.list_members(
+        connection, caller.organization_id, group_id=request.group_id, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
+    members = [named_principal(row) for row in page.items]
+    return AdminGroupsListMembersResponse(members=members, next_page_token=page.next_page_token)
+
+
 async def add_members(
     connection: AsyncConnection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
 ) -> int:
@@ -82,6 +103,13 @@ async def remove_members(
     changes = _member_changes(added=[], removed=[(group_id, member_id) for member_id in removed])
     await record_all(connection, caller, changes=changes)
     return await _member_count(connection, caller, group_id)
+
+
+async def leave_all_groups(connection: AsyncConnection, caller: Caller, *, member_id: UUID) -> None:
+    """Take a principal out of every group it is directly in. The organization is locked already."""
+    groups = await queries.leave_groups(connection, caller.organization_id, member_id=member_id)
+    removed = [(group_id, member_id) for group_id in groups]
+    await record_all(connection, caller, changes=_member_changes(added=[], removed=removed))
 
 
 def _targets(groups: Sequence[GroupUpsert], found: Collection[Principal]) -> list[Principal | None]:
@@ -187,6 +215,10 @@ def _member_changes(*, added: Collection[tuple[UUID, UUID]], removed: Collection
 
 async def _lock_group(connection: AsyncConnection, caller: Caller, group_id: UUID) -> None:
     await queries.lock_organization(connection, caller.organization_id)
+    await _check_group(connection, caller, group_id)
+
+
+async def _check_group(connection: AsyncConnection, caller: Caller, group_id: UUID) -> None:
     if not await queries.find_groups(connection, caller.organization_id, ids=[group_id]):
         raise _unknown_group("groupId")
 

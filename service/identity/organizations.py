@@ -1,6 +1,5 @@
 """Organizations: made with their first admin, and settings only admins change."""
 
-import secrets
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,8 +13,6 @@ from service.identity import queries
 from service.identity.queries import Principal
 from service.secrets import Secret
 
-PAGE_KEY_BYTES = 32
-
 
 async def create_organization(
     connection: AsyncConnection,
@@ -25,13 +22,14 @@ async def create_organization(
     admin_email: str,
     password_hash: str | None = None,
     api_key: Secret | None = None,
+    api_key_name: str = "Bootstrap",
 ) -> UUID:
     """Make an organization with everyone in it and its first admin, whose id this returns.
 
     The admin's address (lower case) gives the domain; `api_key` is made the admin's, and may act for users. The
     transaction is one that has entered `organization_id`.
     """
-    row = {"name": name, "domain": admin_email.rpartition("@")[2], "page_key": secrets.token_bytes(PAGE_KEY_BYTES)}
+    row = {"name": name, "domain": admin_email.rpartition("@")[2]}
     await queries.insert_organization(connection, organization_id, row=row)
     admin_id = uuid7()
     everyone = Principal(principal_id=organization_id, kind="everyone", name="Everyone")
@@ -45,7 +43,7 @@ async def create_organization(
     )
     await queries.put_principals(connection, organization_id, rows=[everyone, admin])
     if api_key is not None:
-        key = {"owner_id": admin_id, "name": "Bootstrap", "hint": api_key.hint, "secret_hash": api_key.hash}
+        key = {"owner_id": admin_id, "name": api_key_name, "hint": api_key.hint, "secret_hash": api_key.hash}
         await queries.insert_api_key(
             connection, organization_id, row={**key, "api_key_id": uuid7(), "may_act_for_users": True}
         )

@@ -7,9 +7,12 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.admin import NamedGroup, NamedPrincipal, NamedServiceAccount, NamedUser
 from carrel.wire.common import GroupReference, PrincipalReference, UserReference
 from service.errors import BadRequest, FieldError
 from service.identity import queries
+from service.identity.queries import Principal
+from service.sql import AnyRow
 
 MOST_DETAILS = 20
 
@@ -20,6 +23,16 @@ class Named:
 
     principal_id: UUID
     is_group: bool
+
+
+def named_principal(row: Principal | AnyRow) -> NamedPrincipal:
+    """How an admin's response names a principal that is no organization."""
+    if row.kind == "group":
+        return NamedGroup(id=row.principal_id, name=row.name)
+    address = row.email or ""
+    if row.kind == "serviceAccount":
+        return NamedServiceAccount(id=row.principal_id, name=row.name, email=address)
+    return NamedUser(id=row.principal_id, name=row.name, email=address)
 
 
 def normal_email(email: str) -> str:
@@ -57,7 +70,7 @@ async def find_people(
 ) -> frozenset[UUID]:
     """The users and service accounts of these addresses. BadRequest names the unknown."""
     wanted = {normal_email(email) for email in emails}
-    rows = await queries.find_principals(connection, organization_id, emails=wanted, ids=())
+    rows = await queries.find_principals(connection, organization_id, emails=wanted)
     found = {row.email: row.principal_id for row in rows}
     _refuse([FieldError(field, f"{email} is unknown in this organization") for email in sorted(wanted - found.keys())])
     return frozenset(found.values())
@@ -69,7 +82,7 @@ async def find_group_ids(
     """These groups' ids, each checked to be a group's. BadRequest names the others."""
     wanted = {str(group_id): _uuid(group_id) for group_id in group_ids}
     ids = {group_id for group_id in wanted.values() if group_id is not None}
-    rows = await queries.find_principals(connection, organization_id, emails=(), ids=ids)
+    rows = await queries.find_principals(connection, organization_id, ids=ids)
     groups = {row.principal_id for row in rows if row.kind == "group"}
     missing = sorted(text for text, group_id in wanted.items() if group_id not in groups)
     _refuse([FieldError(field, f"group {text} is unknown in this organization") for text in missing])

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from sqlalchemy import (
     Uuid,
     and_,
     bindparam,
+    case,
     cast,
     column,
     delete,
@@ -87,17 +88,23 @@ CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
 _OFFSET = bindparam("given_offset", type_=Interval())
 
 
+def credential_status(table: Table, now: ColumnElement[datetime] | None = None) -> ColumnElement[str]:
+    """Whether a credential of this table works now, by the database's clock: `active`, `expired` or `revoked`."""
+    now = func.now() if now is None else now
+    return case(
+        (table.c.revoked_at.is_not(None), "revoked"), (table.c.expires_at <= now, "expired"), else_="active"
+    ).label("status")
+
+
 def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     entered = func.set_config(ORGANIZATION_SETTING, cast(table.c.organization_id, Text), True)
     return (
         select(
             table.c.organization_id,
             table.c.secret_hash,
-            table.c.revoked_at,
+            credential_status(table, func.now() + _OFFSET),
             *(column.label(name) for name, column in columns.items()),
-            organizations.c.page_key,
             organizations.c.service_accounts_enabled,
-            func.coalesce(table.c.expires_at <= func.now() + _OFFSET, False).label("expired"),
             _unused_for_a_minute(table).label("unused_for_a_minute"),
             entered.label("entered"),
         )
@@ -216,6 +223,12 @@ async def lock_bootstrap(connection: AsyncConnection) -> None:
     await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext("carrel.bootstrap"))))
 
 
+async def list_organizations(connection: AsyncConnection) -> Sequence[AnyRow]:
+    """Every organization's `organization_id` and `name`, for an operator; outside of any."""
+    statement = select(organizations.c.organization_id, organizations.c.name).order_by(organizations.c.name)
+    return (await connection.execute(statement)).all()
+
+
 async def any_organization(connection: AsyncConnection) -> bool:
     """Whether the database has an organization; the one question that is asked outside of any."""
     return (await connection.execute(select(exists(select(organizations.c.organization_id))))).scalar_one()
@@ -247,12 +260,22 @@ async def update_organization(
 
 
 async def find_principals(
-    connection: AsyncConnection, organization_id: UUID, *, emails: Collection[str], ids: Collection[UUID]
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    emails: Collection[str] = (),
+    ids: Collection[UUID] = (),
+    deleted: bool = False,
 ) -> list[Principal]:
-    """The people of these addresses (lower case), and the groups and service accounts of these ids."""
+    """The people of these addresses (lower case), and the groups and service accounts of these ids.
+
+    A deleted service account is not there any more, except for `deleted`: its address stays taken.
+    """
     by_email = among(principals.c.email, emails)
     by_id = and_(among(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
     statement = select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, or_(by_email, by_id))
+    if not deleted:
+        statement = statement.where(principals.c.deleted_at.is_(None))
     return [Principal(*row) for row in await connection.execute(statement)]
 
 
@@ -335,6 +358,25 @@ def _page(organization_id: UUID, kind: str, *, after: UUID, limit: int) -> Selec
     )
 
 
+async def list_members(
+    connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, after: UUID, limit: int
+) -> list[Principal]:
+    """The direct members of a group, in the order of their ids; what was deleted is no member."""
+    statement = (
+        select(*_PRINCIPAL)
+        .join(group_members, group_members.c.member_id == principals.c.principal_id)
+        .where(
+            group_members.c.organization_id == organization_id,
+            group_members.c.group_id == group_id,
+            group_members.c.member_id > after,
+            principals.c.deleted_at.is_(None),
+        )
+        .order_by(group_members.c.member_id)
+        .limit(limit)
+    )
+    return [Principal(*row) for row in await connection.execute(statement)]
+
+
 async def count_members(
     connection: AsyncConnection, organization_id: UUID, *, group_ids: Collection[UUID]
 ) -> dict[UUID, int]:
@@ -374,6 +416,16 @@ async def remove_members(
             among(group_members.c.member_id, member_ids),
         )
         .returning(group_members.c.member_id)
+    )
+    return list((await connection.execute(statement)).scalars())
+
+
+async def leave_groups(connection: AsyncConnection, organization_id: UUID, *, member_id: UUID) -> list[UUID]:
+    """Remove a principal from every group it is directly in; those groups."""
+    statement = (
+        delete(group_members)
+        .where(group_members.c.organization_id == organization_id, group_members.c.member_id == member_id)
+        .returning(group_members.c.group_id)
     )
     return list((await connection.execute(statement)).scalars())
 
@@ -431,7 +483,7 @@ async def revoke_api_key(connection: AsyncConnection, organization_id: UUID, *, 
 
 
 async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> AnyRow | None:
-    """An API key with its `owner_email` and whether it has `expired`."""
+    """An API key with its `owner_email` and `status`."""
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id == api_key_id)
     return (await connection.execute(statement)).one_or_none()
 
@@ -445,9 +497,8 @@ async def list_api_keys(
 
 
 def _api_keys(organization_id: UUID) -> Select[*tuple[Any, ...]]:
-    expired = func.coalesce(api_keys.c.expires_at <= func.now(), False)
     return (
-        select(api_keys, principals.c.email.label("owner_email"), expired.label("expired"))
+        select(api_keys, principals.c.email.label("owner_email"), credential_status(api_keys))
         .join(principals, principals.c.principal_id == api_keys.c.owner_id)
         .where(api_keys.c.organization_id == organization_id)
     )

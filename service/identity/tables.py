@@ -18,7 +18,6 @@ from sqlalchemy import (
 
 from service.database import metadata
 
-# `page_key` signs the page tokens of its callers: kept here, it is the same for every replica.
 organizations = Table(
     "organizations",
     metadata,
@@ -26,7 +25,6 @@ organizations = Table(
     Column("name", Text, nullable=False),
     Column("domain", Text, nullable=False),
     Column("service_accounts_enabled", Boolean, nullable=False, server_default=text("false")),
-    Column("page_key", LargeBinary, nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )
 

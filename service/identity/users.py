@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import AdminUsersListRequest, AdminUsersListResponse, User, UserUpsert
-from service.audit.service import Change, record_all
+from service.audit.service import Change, record_all, record_unattended
 from service.callers import Caller
 from service.database import Database
 from service.errors import BadRequest, Conflict, FieldError
@@ -31,6 +32,18 @@ async def upsert_users(database: Database, caller: Caller, *, users: Sequence[Us
         return await _put_users(connection, caller, users=users, hashes=hashes)
 
 
+async def set_password(connection: AsyncConnection, organization_id: UUID, *, email: str, password_hash: str) -> bool:
+    """Give the user of this address (lower case) another password; False when there is none. For an operator."""
+    await queries.lock_organization(connection, organization_id)
+    found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
+    users = [one for one in found if one.kind == "user"]
+    for user in users:
+        changed = replace(user, password_hash=password_hash)
+        await queries.put_principals(connection, organization_id, rows=[changed])
+        await record_unattended(connection, organization_id, change=_change(user, changed))
+    return bool(users)
+
+
 async def list_users(
     connection: AsyncConnection, caller: Caller, *, request: AdminUsersListRequest
 ) -> AdminUsersListResponse:
@@ -48,7 +61,7 @@ async def _put_users(
 ) -> list[User]:
     await queries.lock_organization(connection, caller.organization_id)
     emails = [normal_email(user.email) for user in users]
-    found = await queries.find_principals(connection, caller.organization_id, emails=emails, ids=())
+    found = await queries.find_principals(connection, caller.organization_id, emails=emails, deleted=True)
     _refuse_service_accounts(found, emails=emails)
     existing = {row.email: row for row in found}
     before = [existing.get(email) for email in emails]

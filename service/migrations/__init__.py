@@ -39,6 +39,11 @@ def current_revision(connection: Connection) -> str | None:
         return None
 
 
+def is_known(revision: str) -> bool:
+    """Tell whether this version of the service has the migrations that lead to a revision, and from it to `HEAD`."""
+    return revision.isdecimal() and any((FOLDER / "versions").glob(f"{revision}_*.py"))
+
+
 def _run(connection: Connection) -> None:
     # Imported here, because a start on a migrated database doesn't need it.
     from alembic import command  # noqa: PLC0415

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from service.database import ORGANIZATION_SETTING, SERVICE_ROLE
+from service.database import BACKUP_SETTING, ORGANIZATION_SETTING, SERVICE_ROLE
 
 CURRENT_ORGANIZATION = f"(SELECT NULLIF(current_setting('{ORGANIZATION_SETTING}', true), '')::uuid)"
 
@@ -38,8 +38,27 @@ def protect(table: str, *, privileges: Sequence[str] = ("SELECT", "INSERT", "UPD
     condition = f"organization_id = {CURRENT_ORGANIZATION}"
     op.execute(f"CREATE POLICY organization ON {table} USING ({condition}) WITH CHECK ({condition})")
     op.execute(f"GRANT {', '.join(privileges)} ON {table} TO {SERVICE_ROLE}")
+    show_to_backups(table)
 
 
 def show_before_authentication(table: str) -> None:
     """Also show every row of `table` to a transaction that has no organization yet: a credential is looked up there."""
     op.execute(f"CREATE POLICY before_authentication ON {table} FOR SELECT USING ({CURRENT_ORGANIZATION} IS NULL)")
+
+
+def show_to_backups(table: str) -> None:
+    """Also show every row of `table` to the database's owner while it takes a backup, and says so in a setting.
+
+    Row-level security holds the owner back too, unless it is a superuser, which on an outside PostgreSQL it rarely is.
+    """
+    condition = f"(SELECT current_setting('{BACKUP_SETTING}', true) = 'on')"
+    op.execute(f"CREATE POLICY backup ON {table} FOR SELECT TO pg_database_owner USING ({condition})")
+
+
+def protected_without_backup() -> Sequence[str]:
+    """Return the tables that were protected before backups could see them."""
+    statement = """
+        SELECT tablename FROM pg_policies WHERE policyname = 'organization' AND schemaname = current_schema()
+        EXCEPT SELECT tablename FROM pg_policies WHERE policyname = 'backup' AND schemaname = current_schema()
+    """
+    return sorted(name for (name,) in op.get_bind().exec_driver_sql(statement))

@@ -4,6 +4,7 @@ from service.audit import tables as audit
 from service.catalog import tables as catalog
 from service.collections import tables as collections
 from service.database import metadata
+from service.deployment import tables as deployment
 from service.idempotency import tables as idempotency
 from service.identity import tables as identity
 from service.indexing import tables as indexing
@@ -16,6 +17,7 @@ __all__ = [
     "audit",
     "catalog",
     "collections",
+    "deployment",
     "idempotency",
     "identity",
     "indexing",

@@ -1,4 +1,4 @@
-"""permissions/list… (seed), and admin/grants (extension)."""
+"""permissions/list… (seed), and explain…, check… and admin/grants (extensions)."""
 
 from carrel.wire.admin import (
     AdminGrantsListRequest,
@@ -9,13 +9,21 @@ from carrel.wire.admin import (
     AdminGrantsSetResponse,
 )
 from carrel.wire.permissions import (
+    CheckBulkResourcesAuthorizationForUserRequest,
+    CheckBulkResourcesAuthorizationForUserResponse,
+    CheckResourceAuthorizationForUserRequest,
+    CheckResourceAuthorizationForUserResponse,
+    ExplainAuthorizationRequest,
+    ExplainAuthorizationResponse,
     ListAuthorizedPrincipalsForResourceRequest,
     ListAuthorizedPrincipalsForResourceResponse,
     ListAuthorizedResourcesRequest,
     ListAuthorizedResourcesResponse,
 )
-from service.dependencies import CallerDep, ConnectionDep
-from service.permissions import grants, lookups
+from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.permissions import grants
+from service.permissions.explanations.service import explain
+from service.permissions.lookups import checks, lists
 from service.routing import Router
 
 router = Router()
@@ -26,7 +34,7 @@ async def list_authorized_principals_for_resource(
     request: ListAuthorizedPrincipalsForResourceRequest, connection: ConnectionDep, caller: CallerDep
 ) -> ListAuthorizedPrincipalsForResourceResponse:
     """List the users and groups that may act on a resource, each once; for admins."""
-    return await lookups.list_authorized_principals(connection, caller, request=request)
+    return await lists.list_authorized_principals(connection, caller, request=request)
 
 
 @router.post("/permissions/listAuthorizedResources", tags=["permissions"])
@@ -34,7 +42,35 @@ async def list_authorized_resources(
     request: ListAuthorizedResourcesRequest, connection: ConnectionDep, caller: CallerDep
 ) -> ListAuthorizedResourcesResponse:
     """List the resources the acting principal may act on."""
-    return await lookups.list_authorized_resources(connection, caller, request=request)
+    return await lists.list_authorized_resources(connection, caller, request=request)
+
+
+@router.post("/permissions/explainAuthorization", tags=["extension"])
+async def explain_authorization(
+    request: ExplainAuthorizationRequest, runtime: RuntimeDep, caller: CallerDep
+) -> ExplainAuthorizationResponse:
+    """Say by which groups and grants a principal may act on a resource, or what it lacks; for admins."""
+    database = runtime.database
+    async with database.transaction(caller.organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
+        return await explain(connection, caller, request=request)
+
+
+@router.post("/permissions/checkResourceAuthorizationForUser", tags=["extension"])
+async def check_resource_authorization_for_user(
+    request: CheckResourceAuthorizationForUserRequest, connection: ConnectionDep, caller: CallerDep
+) -> CheckResourceAuthorizationForUserResponse:
+    """Say whether the caller, or (for admins) anybody, may act on a resource."""
+    authorized = await checks.check_resource(connection, caller, request=request)
+    return CheckResourceAuthorizationForUserResponse(authorized=authorized)
+
+
+@router.post("/permissions/checkBulkResourcesAuthorizationForUser", tags=["extension"])
+async def check_bulk_resources_authorization_for_user(
+    request: CheckBulkResourcesAuthorizationForUserRequest, connection: ConnectionDep, caller: CallerDep
+) -> CheckBulkResourcesAuthorizationForUserResponse:
+    """Say the same of up to 1000 resources, in the order asked."""
+    results = await checks.check_resources(connection, caller, request=request)
+    return CheckBulkResourcesAuthorizationForUserResponse(results=results)
 
 
 @router.post("/admin/grants/set", tags=["extension"])

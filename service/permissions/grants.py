@@ -26,6 +26,7 @@ from service.identity.principals import MOST_DETAILS, resolve
 from service.pagination import Cursor
 from service.permissions import queries
 from service.permissions.access import Access
+from service.permissions.classes import queries as classes
 from service.permissions.service import access_classes_for, move, unknown_resource
 from service.sql import AnyRow
 
@@ -49,11 +50,11 @@ async def set_grants(connection: AsyncConnection, caller: Caller, *, request: Ad
     """Replace the grants on a resource, effective at commit; for admins. NotFound for an unknown resource."""
     await _set(connection, caller, wanted=[_Wanted(field="", grants=request)])
     resource = await _find(connection, caller, request.resource)
-    readers = await queries.list_class_readers(connection, caller.organization_id, access_class=resource.access_class)
+    grants = await classes.list_grants(connection, caller.organization_id, access_class=resource.access_class)
     return ResourceGrants(
         resource=_named(resource),
-        grants=[_grant(row) for row in readers if _is_grant(row)],
-        organization_wide=_organization_wide(readers),
+        grants=[_grant(row) for row in grants],
+        organization_wide=await _organization_wide(connection, caller, resource),
     )
 
 
@@ -73,13 +74,18 @@ async def list_grants(
     """A page of the grants on a resource, in the order of the principals' ids; for admins."""
     cursor = Cursor.read(caller, operation="admin/grants/list", request=request)
     resource = await _find(connection, caller, request.resource)
-    readers = await queries.list_class_readers(connection, caller.organization_id, access_class=resource.access_class)
-    rest = [row for row in readers if _is_grant(row) and _position(row) > cursor.after]
-    page = cursor.page(rest, position=_position)
+    grants = await classes.list_grants(
+        connection,
+        caller.organization_id,
+        access_class=resource.access_class,
+        after=_after(cursor),
+        limit=cursor.limit,
+    )
+    page = cursor.page(grants, position=lambda row: [str(row.principal_id), row.role])
     return AdminGrantsListResponse(
         resource=_named(resource),
         grants=[_grant(row) for row in page.items],
-        organization_wide=_organization_wide(readers),
+        organization_wide=await _organization_wide(connection, caller, resource),
         next_page_token=page.next_page_token,
     )
 
@@ -87,16 +93,16 @@ async def list_grants(
 async def _set(connection: AsyncConnection, caller: Caller, *, wanted: Sequence[_Wanted]) -> None:
     resources = await _lock(connection, caller, wanted=wanted)
     current = {row.access_class for row in resources.values()}
-    before = await queries.list_readers(connection, caller.organization_id, access_classes=current)
+    before = await classes.list_readers(connection, caller.organization_id, access_classes=current)
     owners = {row.access_class: row.principal_id for row in before if row.role == Role.OWNER}
     accesses = await _accesses(connection, caller, wanted=wanted, resources=resources, owners=owners)
     digests = {object_id: access.digest() for object_id, access in accesses.items()}
     distinct = {digests[object_id]: access for object_id, access in accesses.items()}
-    classes = await access_classes_for(connection, caller.organization_id, distinct)
+    of_digest = await access_classes_for(connection, caller.organization_id, distinct)
     moved = {
-        row.object_id: classes[digests[row.object_id]]
+        row.object_id: of_digest[digests[row.object_id]]
         for row in resources.values()
-        if row.access_class != classes[digests[row.object_id]]
+        if row.access_class != of_digest[digests[row.object_id]]
     }
     await move(connection, caller.organization_id, classes=moved)
     changed = [row for row in resources.values() if row.object_id in moved]
@@ -177,16 +183,15 @@ def _named(resource: AnyRow) -> ResourceIdentifier:
     return ResourceIdentifier(resource_id=resource.resource_id, resource_type=resource.resource_type)
 
 
-def _is_grant(row: AnyRow) -> bool:
-    return row.role != Role.OWNER and row.kind != "everyone"
+def _after(cursor: Cursor) -> tuple[UUID, str] | None:
+    """The (principal, role) that the page comes after."""
+    return (UUID(cursor.after[0]), cursor.after[1]) if cursor.after else None
 
 
-def _organization_wide(readers: Collection[AnyRow]) -> bool:
-    return any(row.kind == "everyone" for row in readers)
-
-
-def _position(row: AnyRow) -> tuple[str, str]:
-    return str(row.principal_id), row.role
+async def _organization_wide(connection: AsyncConnection, caller: Caller, resource: AnyRow) -> bool:
+    return await classes.is_held_by(
+        connection, caller.organization_id, access_class=resource.access_class, principal_id=caller.organization_id
+    )
 
 
 def _grant(row: AnyRow) -> GrantInfo:

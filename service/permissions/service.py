@@ -11,6 +11,7 @@ from service.identity.principals import find_group_ids, find_people
 from service.indexing.queries import move_access_classes
 from service.permissions import queries
 from service.permissions.access import RANKED, Access
+from service.permissions.classes import queries as class_queries
 
 __all__ = [
     "Access",
@@ -37,14 +38,14 @@ async def access_classes_for(
     connection: AsyncConnection, organization_id: UUID, accesses: Mapping[bytes, Access]
 ) -> dict[bytes, int]:
     """The classes of many accesses, each under its digest."""
-    found = await queries.find_classes(connection, organization_id, digests=accesses.keys())
+    found = await class_queries.find_classes(connection, organization_id, digests=accesses.keys())
     missing = {digest: access for digest, access in accesses.items() if digest not in found}
     if not missing:
         return found
-    added = await queries.insert_classes(connection, organization_id, accesses=missing)
+    added = await class_queries.insert_classes(connection, organization_id, accesses=missing)
     # What another transaction added meanwhile is committed by now, so it is seen.
     lost = missing.keys() - added.keys()
-    raced = await queries.find_classes(connection, organization_id, digests=lost) if lost else {}
+    raced = await class_queries.find_classes(connection, organization_id, digests=lost) if lost else {}
     return {**found, **added, **raced}
 
 
@@ -98,7 +99,7 @@ async def access_of(connection: AsyncConnection, organization_id: UUID, object_i
     resource = await queries.get_resource(connection, organization_id, object_id=object_id)
     if resource is None:
         raise unknown_resource()
-    readers = await queries.list_class_readers(connection, organization_id, access_class=resource.access_class)
+    readers = await class_queries.list_readers(connection, organization_id, access_classes=[resource.access_class])
     holders = {role: frozenset(row.principal_id for row in readers if row.role == role) for role in RANKED}
     return Access(
         owner_id=next(iter(holders[Role.OWNER]), None),

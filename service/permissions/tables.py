@@ -49,5 +49,7 @@ resources = Table(
     Column("access_class", BigInteger, ForeignKey("access_classes.access_class"), nullable=False),
     UniqueConstraint("organization_id", "resource_type", "resource_id"),
     Index("ix_resources_class", "organization_id", "access_class", "object_id"),
-    Index("ix_resources_object", "organization_id", "object_id"),
+    Index("ix_resources_class_type", "organization_id", "access_class", "resource_type", "object_id"),
+    Index("ix_resources_object", "organization_id", "object_id", postgresql_include=["access_class"]),
+    Index("ix_resources_type", "organization_id", "resource_type", "object_id", postgresql_include=["access_class"]),
 )

@@ -6,12 +6,15 @@ resource) stands inside them, before any ordering or LIMIT. All run in one REPEA
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, literal_column, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.audit.tables import free_texts
+from service.identity.tables import principals
 from service.permissions.queries import reader_parameters
 from service.search import sql
 from service.search.fusion import Scores
@@ -146,9 +149,57 @@ async def log_search(
     await connection.execute(sql.log_search(), {**row, "organization_id": organization_id, "query": query})
 
 
-async def search_exists(connection: AsyncConnection, organization_id: UUID, *, search_id: UUID) -> bool:
-    """Whether this was a search in the organization."""
-    statement = select(searches.c.search_id).where(
-        searches.c.organization_id == organization_id, searches.c.search_id == search_id
+async def note_feedback(connection: AsyncConnection, organization_id: UUID, *, search_id: UUID, feedback: str) -> bool:
+    """Keep the newest feedback on a search; False when there was no such search in the organization."""
+    statement = (
+        update(searches)
+        .where(searches.c.organization_id == organization_id, searches.c.search_id == search_id)
+        .values(feedback=feedback)
     )
-    return (await connection.execute(statement)).one_or_none() is not None
+    return (await connection.execute(statement)).rowcount == 1
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """What a look at the log is narrowed to; times are inclusive and exclusive."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    without_results: bool = False
+    feedback: str | None = None
+
+
+async def list_searches(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    wanted: SearchFilter,
+    before: tuple[datetime, UUID] | None,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """Searches newest first, before the position of the last one seen; with their words, and who they were done as."""
+    statement = (
+        select(searches, principals.c.name, principals.c.email, free_texts.c.text)
+        .outerjoin(principals, principals.c.principal_id == searches.c.principal_id)
+        .outerjoin(free_texts, free_texts.c.subject_id == searches.c.search_id)
+        .where(searches.c.organization_id == organization_id, *_logged(wanted))
+        .order_by(searches.c.at.desc(), searches.c.search_id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(tuple_(searches.c.at, searches.c.search_id) < before)
+    return (await connection.execute(statement)).all()
+
+
+def _logged(wanted: SearchFilter) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if wanted.since is not None:
+        conditions.append(searches.c.at >= wanted.since)
+    if wanted.until is not None:
+        conditions.append(searches.c.at < wanted.until)
+    if wanted.without_results:
+        # Written out, so that the index of such searches is known to do.
+        conditions.append(searches.c.result_count == literal_column("0"))
+    if wanted.feedback is not None:
+        conditions.append(searches.c.feedback == wanted.feedback)
+    return conditions

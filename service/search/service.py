@@ -126,9 +126,13 @@ async def submit_feedback(connection: AsyncConnection, caller: Caller, *, reques
     Raises NotFound for a search that isn't one of the organization's, and what `acting_for` raises.
     """
     acting = await acting_for(connection, caller, request.user_email)
-    if not await queries.search_exists(connection, caller.organization_id, search_id=request.search_id):
+    feedback = str(request.feedback)
+    noted = await queries.note_feedback(
+        connection, caller.organization_id, search_id=request.search_id, feedback=feedback
+    )
+    if not noted:
         raise NotFound("There is no such search. Send the searchId of a search response.", code="search_not_found")
-    details = {"feedback": str(request.feedback)}
+    details = {"feedback": feedback}
     if request.document_id is not None:
         details["documentId"] = str(request.document_id)
     return await record(

@@ -7,7 +7,6 @@ Whether there is such an account shows in nothing: not in the answer, the time i
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from ipaddress import IPv6Address, ip_address
 from math import ceil
 from uuid import UUID
 
@@ -16,6 +15,7 @@ from pydantic import SecretStr
 from service.errors import TooMany
 from service.identity.passwords import verify_password
 from service.identity.principals import normal_email
+from service.rate_limits import network_of
 from service.runtime import Runtime
 from service.signin import queries
 from service.sql import AnyRow
@@ -24,7 +24,6 @@ FREE_FOR_ACCOUNT = 5
 FREE_FOR_ADDRESS = 20
 LONGEST_WAIT = timedelta(minutes=15)
 REMEMBERED = timedelta(hours=1)
-IPV6_NETWORK_BITS = 64
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Attempt:
     @property
     def network(self) -> bytes:
         """The address's part: of IPv6 the network, since whoever has one address there has all of them."""
-        return hashlib.sha256(f"address\n{_network(self.address)}".encode()).digest()
+        return hashlib.sha256(f"address\n{network_of(self.address)}".encode()).digest()
 
 
 async def try_password(runtime: Runtime, attempt: Attempt) -> AnyRow | None:
@@ -96,15 +95,3 @@ def _spoken(seconds: int) -> str:
     if seconds < 120:
         return f"{seconds} second{'s' if seconds != 1 else ''}"
     return f"{ceil(seconds / 60)} minutes"
-
-
-def _network(address: str) -> str:
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    if not isinstance(parsed, IPv6Address):
-        return address
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return f"{IPv6Address(int(parsed) >> IPV6_NETWORK_BITS << IPV6_NETWORK_BITS)}/{IPV6_NETWORK_BITS}"

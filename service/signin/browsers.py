@@ -5,7 +5,6 @@ A browser that nobody has signed in with leaves nothing in the database: its coo
 """
 
 import base64
-import hashlib
 import hmac
 from dataclasses import dataclass
 
@@ -58,10 +57,7 @@ class Browser:
 
     def form_token(self, runtime: Runtime, purpose: str) -> str:
         """What a form must send back that was made for this browser and purpose."""
-        key = runtime.settings.secret_key
-        assert key is not None  # noqa: S101 - opening the runtime makes one
-        message = f"carrel.form\n{self.value.get_secret_value()}\n{purpose}".encode()
-        digest = hmac.new(key.get_secret_value().encode(), message, hashlib.sha256).digest()
+        digest = runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose)
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def sent(self, runtime: Runtime, token: str, *, purpose: str) -> bool:

@@ -87,3 +87,37 @@ GRANTS = {
     "grants": [{"principal": {"type": "group", "id": OTHER_ID, "name": "Ops"}, "role": "VIEWER"}],
     "organizationWide": False,
 }
+SERVICE_ACCOUNT_ROW: dict[str, Any] = {
+    "serviceAccountId": OTHER_ID,
+    "displayName": "Nightly loader",
+    "email": "nightly-loader@example.com",
+    "createdAt": AT,
+}
+TOKEN_ROW: dict[str, Any] = {
+    "tokenId": OTHER_ID,
+    "serviceAccountId": OTHER_ID,
+    "hint": "wxyz",
+    "name": "loader",
+    "description": "The nightly load",
+    "scopes": ["catalog:write", "catalog:read"],
+    "status": "active",
+    "createdAt": AT,
+    "expiresAt": "2027-01-31T09:30:00Z",
+    "lastUsedAt": AT,
+}
+REACH = {
+    "endpoints": ["catalog/getDocument"],
+    "documentCount": 3,
+    "editableDocumentCount": 1,
+    "collections": [{"documentCollectionId": COLLECTION_ID, "collectionName": "Policies", "role": "VIEWER"}],
+    "collectionCount": 1,
+    "agents": [{"agentId": OTHER_ID, "name": "Helper"}],
+    "agentCount": 1,
+    "warnings": ["It can update documents."],
+}
+PATH = [
+    {"type": "user", "id": OTHER_ID, "name": "Ada", "email": "ada@example.com"},
+    {"type": "group", "id": OTHER_ID, "name": "Ops"},
+    {"type": "grant", "role": "VIEWER"},
+    {"type": "resource", "id": "page-1", "name": "Travel"},
+]

@@ -47,8 +47,8 @@ DELETED = {"documentId": DOCUMENT_ID}
 PUBLIC = """
     APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AuthenticationError BadRequestError
     Carrel CarrelError ConfigurationError ConflictError Download InvalidArgumentError NotFoundError Pager
-    PayloadTooLargeError PermissionDeniedError RateLimitError RawResponse ServerError UnexpectedResponseError
-    UnsupportedMediaTypeError __version__
+    PayloadTooLargeError PermissionDeniedError PlanRefusedError RateLimitError RawResponse ServerError
+    UnexpectedResponseError UnsupportedMediaTypeError __version__
 """
 
 

@@ -1,4 +1,4 @@
-"""The code in the README and in the guide runs as it stands, in its order, against the real service."""
+"""The code in the README and in the documentation runs as it stands, in its order, against the real service."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +35,12 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """Every Python block of docs/sdk.md works, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     assert run_code_of(ROOT / "docs" / "sdk.md") > 8
+
+
+def test_the_page_about_access_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every Python block of docs/access.md works, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    assert run_code_of(ROOT / "docs" / "access.md") == 5
 
 
 def test_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from carrel import InvalidArgumentError, RawResponse, UnexpectedResponseError
-from carrel._operations import DownloadOperation, ListOperation, Operation
+from carrel._operations import DownloadOperation, FlowOperation, ListOperation, Operation
 from carrel.resources import admin, catalog, document_collections, permissions, search
 from carrel.wire.common import PagedResponse, ResourceIdentifier, ResourceType
 from tests.client.conftest import API_KEY, Caller, MakeCaller
@@ -25,7 +25,11 @@ from tests.client.samples import (
     INDEXED,
     ORGANIZATION,
     OTHER_ID,
+    PATH,
+    REACH,
     RESOURCE,
+    SERVICE_ACCOUNT_ROW,
+    TOKEN_ROW,
     UPLOADED,
     USER,
     USER_ROW,
@@ -197,6 +201,61 @@ SINGLE: list[Case] = [
         {"apiKeyId": OTHER_ID},
         {**API_KEY_ROW, "status": "revoked"},
     ),
+    (
+        "admin/serviceAccounts/create",
+        lambda c: c.admin.service_accounts.create("Nightly loader"),
+        {"displayName": "Nightly loader"},
+        SERVICE_ACCOUNT_ROW,
+    ),
+    (
+        "admin/serviceAccounts/delete",
+        lambda c: c.admin.service_accounts.delete(OTHER_ID),
+        {"serviceAccountId": OTHER_ID},
+        {"serviceAccountId": OTHER_ID, "revokedTokenCount": 2},
+    ),
+    (
+        "admin/serviceAccountTokens/mint",
+        lambda c: c.admin.service_account_tokens.mint(
+            OTHER_ID, "loader", scopes=["catalog:write"], expires_at=datetime(2027, 1, 1, tzinfo=UTC)
+        ),
+        {
+            "serviceAccountId": OTHER_ID,
+            "name": "loader",
+            "scopes": ["catalog:write"],
+            "expiresAt": "2027-01-01T00:00:00Z",
+        },
+        {**TOKEN_ROW, "token": "svc_sa_new"},
+    ),
+    (
+        "admin/serviceAccountTokens/revoke",
+        lambda c: c.admin.service_account_tokens.revoke(OTHER_ID),
+        {"tokenId": OTHER_ID},
+        {**TOKEN_ROW, "status": "revoked"},
+    ),
+    (
+        "admin/serviceAccountTokens/previewReach",
+        lambda c: c.admin.service_account_tokens.preview_reach(OTHER_ID, ["catalog:read"]),
+        {"serviceAccountId": OTHER_ID, "scopes": ["catalog:read"]},
+        REACH,
+    ),
+    (
+        "permissions/explainAuthorization",
+        lambda c: c.permissions.explain_authorization(RESOURCE, ADA),
+        {"resource": RESOURCE, "principal": ADA, "action": "READ"},
+        {"authorized": True, "paths": [PATH], "complete": False},
+    ),
+    (
+        "permissions/checkResourceAuthorizationForUser",
+        lambda c: c.permissions.check_resource_authorization_for_user(RESOURCE, user_email="ada@example.com"),
+        {"resource": RESOURCE, "action": "READ", "userEmail": "ada@example.com"},
+        {"authorized": True},
+    ),
+    (
+        "permissions/checkBulkResourcesAuthorizationForUser",
+        lambda c: c.permissions.check_bulk_resources_authorization_for_user([RESOURCE]),
+        {"resources": [RESOURCE], "action": "READ"},
+        {"results": [{"resource": RESOURCE, "authorized": False}]},
+    ),
 ]
 
 LISTS: list[Case] = [
@@ -265,6 +324,42 @@ LISTS: list[Case] = [
     ),
     ("admin/users/list", lambda c: c.admin.users.list(query="ad"), {"query": "ad"}, {"users": [USER_ROW]}),
     ("admin/groups/list", lambda c: c.admin.groups.list(), {}, {"groups": [GROUP_ROW]}),
+    (
+        "admin/groups/listMembers",
+        lambda c: c.admin.groups.list_members(OTHER_ID),
+        {"groupId": OTHER_ID},
+        {"members": [USER, {"type": "serviceAccount", "id": OTHER_ID, "email": "bot@example.com", "name": "Bot"}]},
+    ),
+    (
+        "admin/serviceAccounts/list",
+        lambda c: c.admin.service_accounts.list(query="load"),
+        {"query": "load"},
+        {"serviceAccounts": [SERVICE_ACCOUNT_ROW]},
+    ),
+    (
+        "admin/serviceAccountTokens/list",
+        lambda c: c.admin.service_account_tokens.list(OTHER_ID),
+        {"serviceAccountId": OTHER_ID},
+        {"tokens": [TOKEN_ROW]},
+    ),
+    (
+        "admin/searchLog/query",
+        lambda c: c.admin.search_log.query(to=AT, without_results=True, feedback="THUMBS_DOWN"),
+        {"to": AT, "withoutResults": True, "feedback": "THUMBS_DOWN"},
+        {
+            "searches": [
+                {
+                    "searchId": OTHER_ID,
+                    "at": AT,
+                    "actor": USER,
+                    "query": "night train",
+                    "mode": "HYBRID",
+                    "resultCount": 0,
+                    "feedback": "THUMBS_DOWN",
+                }
+            ]
+        },
+    ),
     ("admin/grants/list", lambda c: c.admin.grants.list(RESOURCE), {"resource": RESOURCE}, GRANTS),
     ("admin/apiKeys/list", lambda c: c.admin.api_keys.list(), {}, {"apiKeys": [API_KEY_ROW]}),
     (
@@ -317,19 +412,21 @@ def _covers(got: Any, wanted: Any) -> bool:
 
 
 def test_every_operation_has_a_case() -> None:
-    """No operation of a resource is left out of the cases above (uploads and downloads have files of their own)."""
+    """No operation of a resource is left out of the cases above (uploads, downloads, imports have their own files)."""
     groups = [
         catalog.Catalog,
         document_collections.DocumentCollections,
         search.Search,
         permissions.Permissions,
-        *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.AuditLog, admin.OrganizationSettings),
+        *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
+        *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
     ]
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len(SINGLE) + 2
     assert sum(isinstance(member, ListOperation) for member in members) == len(LISTS)
     assert sum(isinstance(member, DownloadOperation) for member in members) == 1
-    described = [m for m in members if isinstance(m, Operation | ListOperation | DownloadOperation)]
+    assert sum(isinstance(member, FlowOperation) for member in members) == 2
+    described = [m for m in members if isinstance(m, Operation | ListOperation | DownloadOperation | FlowOperation)]
     assert all(member.__doc__ for member in described)
 
 
@@ -381,6 +478,10 @@ async def test_pager_that_does_not_advance(caller: Caller, server: Server) -> No
         (lambda c: c.search.search_document_catalog("a\0b"), "search_query"),
         (lambda c: c.search.search_document_catalog("x", resource_types="AGENT"), "resource_types"),
         (lambda c: c.admin.users.upsert([{"email": "ada@example.com", "rank": 1}]), "users.0.rank"),
+        (lambda c: c.permissions.check_bulk_resources_authorization_for_user([RESOURCE] * 1001), "resources"),
+        (lambda c: c.admin.service_account_tokens.mint(OTHER_ID, "x", scopes="catalog:read"), "scopes"),
+        (lambda c: c.admin.service_account_tokens.preview_reach(OTHER_ID), "scopes"),
+        (lambda c: c.admin.service_account_tokens.preview_reach(OTHER_ID, [], token_id=OTHER_ID), "tokenId"),
     ],
 )
 async def test_arguments_are_checked(caller: Caller, server: Server, operate: Callable[[Any], Any], named: str) -> None:
@@ -388,6 +489,31 @@ async def test_arguments_are_checked(caller: Caller, server: Server, operate: Ca
     with pytest.raises(InvalidArgumentError, match=named):
         await caller(operate)
     assert not server.received
+
+
+KEYED = {
+    "admin/groups/upsert",
+    "admin/apiKeys/create",
+    "admin/serviceAccounts/create",
+    "admin/serviceAccountTokens/mint",
+}
+
+
+@pytest.mark.parametrize("case", _named([case for case in SINGLE if case[0].startswith(("admin/", "permissions/"))]))
+async def test_what_creates_carries_an_idempotency_key(caller: Caller, server: Server, case: Case) -> None:
+    """An operation that makes something new can be sent again without making it twice; others carry no key."""
+    path, operate, _, answer = case
+    server.will(answer)
+    await caller(operate)
+    assert ("idempotency-key" in server.received[0].headers) == (path in KEYED)
+
+
+async def test_a_token_is_shown_by_asking_for_it_alone(caller: Caller, server: Server) -> None:
+    """A minted token's value is not in the repr of the answer, which ends in logs and notebooks."""
+    server.will({**TOKEN_ROW, "token": "svc_sa_new"})
+    minted = await caller(lambda c: c.admin.service_account_tokens.mint(OTHER_ID, "loader", scopes=[]))
+    assert minted.token == "svc_sa_new"
+    assert "svc_sa_new" not in repr(minted)
 
 
 async def test_arguments_of_coroutines_are_checked_when_awaited(make_caller: MakeCaller) -> None:

@@ -17,6 +17,8 @@ reveal_type(blocking.admin.users.list())
 reveal_type(awaiting.admin.users.list())
 reveal_type(blocking.catalog.download_document("x"))
 reveal_type(awaiting.catalog.download_document("x"))
+reveal_type(blocking.admin.directory.plan(users="users.csv"))
+reveal_type(awaiting.admin.directory.plan(users="users.csv"))
 reveal_type(blocking.catalog.delete_document)
 blocking.catalog.get_document(nope=1)
 """
@@ -29,6 +31,8 @@ EXPECTED = [
     "AsyncPager[User, AdminUsersListResponse]",
     "Download",
     "Coroutine[Any, Any, AsyncDownload]",
+    "DirectoryPlan",
+    "Coroutine[Any, Any, DirectoryPlan]",
     "(document_id: UUID | str, *, user_email: str | None = None) -> DeleteDocumentResponse",
 ]
 

@@ -20,13 +20,14 @@ from service.embedding import open_embedders
 from service.identity.bootstrap import bootstrap
 from service.main import open_app
 from service.runtime import Runtime, open_extractor
-from service.server import BoundedProtocol
+from service.server import server_config
 from service.settings import Settings
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.loops import LoopThread
 
 ADMIN_EMAIL = "admin@example.test"
 ADMIN_PASSWORD = "correct horse battery staple"
+SECRET_KEY = "the same for every clone of the template database"
 API_KEY = "svc_key_" + "test0bootstrap1key2" * 3
 
 
@@ -109,12 +110,13 @@ class ServiceHarness:
         self._ending: list[Future[None]] = []
 
     def start(self, **overrides: Any) -> tuple[RunningService, AsyncExitStack]:
-        """Start a service on a database of its own; `overrides` are settings by name."""
+        """Start a service on a database of its own; `overrides` are settings by name, or `rate_limits`."""
+        shared = self._shared | {name: overrides.pop(name) for name in {"rate_limits"} & overrides.keys()}
         database = overrides.pop("database", None) or self._databases.clone()
         folder = Path(tempfile.mkdtemp(prefix="data-", dir=self._databases.folder))
         url = self._databases.owner_url(database).set(drivername="postgresql")
         settings = settings_for_test(folder, SecretStr(url.render_as_string(hide_password=False)), **overrides)
-        return self._loop.run(self._start(settings, database))
+        return self._loop.run(self._start(settings, database, shared))
 
     def stop(self, service: RunningService, stack: AsyncExitStack) -> None:
         """Stop a service without waiting for it; `close` waits for all of them, and raises what went wrong."""
@@ -126,18 +128,22 @@ class ServiceHarness:
         for ending in self._ending:
             ending.result(60)
 
-    async def _start(self, settings: Settings, database: str) -> tuple[RunningService, AsyncExitStack]:
+    async def _start(
+        self, settings: Settings, database: str, shared: dict[str, Any]
+    ) -> tuple[RunningService, AsyncExitStack]:
         async with AsyncExitStack() as stack:
-            service = await self._assemble(stack, settings, database)
+            service = await self._assemble(stack, settings, database, shared)
             return service, stack.pop_all()
 
-    async def _assemble(self, stack: AsyncExitStack, settings: Settings, database: str) -> RunningService:
-        listener = socket.create_server(("127.0.0.1", 0))
+    async def _assemble(
+        self, stack: AsyncExitStack, settings: Settings, database: str, shared: dict[str, Any]
+    ) -> RunningService:
+        listener = _listener()
         stack.callback(listener.close)
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
-        app = await stack.enter_async_context(open_app(settings, **self._shared))
+        app = await stack.enter_async_context(open_app(settings, **shared))
         runtime: Runtime = app.state.runtime
-        server = QuickServer(uvicorn.Config(app, http=BoundedProtocol, log_config=None, lifespan="off"))
+        server = QuickServer(server_config(settings, app))
         serving = asyncio.create_task(server.serve([listener]))
         stack.push_async_callback(_end, server, serving)
         await server.ready.wait()
@@ -164,6 +170,17 @@ def bootstrap_template(databases: TestDatabases, loop: LoopThread) -> None:
     loop.run(fill())
 
 
+def _listener() -> socket.socket:
+    """Return a listening socket whose connections don't delay small answers.
+
+    asyncio sets TCP_NODELAY only where the protocol is named; without it, every answer waits 40 ms for an ACK.
+    """
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    return listener
+
+
 async def _end(server: QuickServer, serving: "asyncio.Task[None]") -> None:
     server.stopping.set()
     await serving
@@ -175,9 +192,12 @@ def settings_for_test(folder: Path, url: SecretStr | None, **overrides: Any) -> 
         "data_dir": folder,
         "database_url": url,
         "database_pool_size": 5,
+        "secret_key": SecretStr(SECRET_KEY),
         "bootstrap_admin_email": ADMIN_EMAIL,
         "bootstrap_admin_password": SecretStr(ADMIN_PASSWORD),
         "bootstrap_api_key": SecretStr(API_KEY),
         "extraction_workers": 1,
+        # Tests of refusals fail to authenticate more often than anybody should.
+        "rate_limit_failures": 0,
     }
     return Settings(**(values | overrides))

@@ -137,7 +137,9 @@ class Person:
 
     def sign_in(self, response: httpx.Response, **fields: str) -> httpx.Response:
         """Sign in on the page, and follow to the next one."""
-        return self.follow(self.press(response, "signIn", **({"email": self.email, "password": self.password} | fields)))
+        return self.follow(
+            self.press(response, "signIn", **({"email": self.email, "password": self.password} | fields))
+        )
 
     def follow(self, response: httpx.Response) -> httpx.Response:
         """Follow redirects as long as they stay with the service."""
@@ -223,4 +225,3 @@ def query(**values: str) -> str:
 def repeated(parameters: dict[str, str], name: str) -> list[tuple[str, str]]:
     """Parameters with one of them twice."""
     return [*parameters.items(), (name, parameters[name])]
-

@@ -75,15 +75,13 @@ def a_resource(
     return {"resourceId": resource_id, "resourceType": resource_type}
 
 
-def another_organization(service: RunningService) -> str:
+def another_organization(service: RunningService, *, admin_email: str = "admin@other.test") -> str:
     """Make a second organization beside the first; returns its admin's API key."""
     key, organization = mint(API_KEY), uuid7()
 
     async def create() -> None:
         async with service.runtime.database.transaction(organization) as connection:
-            await create_organization(
-                connection, organization, name="Other", admin_email="admin@other.test", api_key=key
-            )
+            await create_organization(connection, organization, name="Other", admin_email=admin_email, api_key=key)
 
     service.run(create())
     return key.value.get_secret_value()

@@ -97,7 +97,7 @@ def test_who_acts_for_a_user_is_the_actor_and_the_user_is_named(service: Running
 
     async def act() -> tuple[Caller, UUID]:
         async with service.runtime.database.transaction(None) as connection:
-            admin = await authenticate(connection, f"Bearer {service.api_key}")
+            admin = await authenticate(connection, f"Bearer {service.api_key}", keys=service.runtime.keys)
             ben = await acting_for(connection, admin, "ben@example.test")
             entry = await record(
                 connection, ben, action="feedback", target_type="search", target_id="x", text="not helpful"

@@ -16,8 +16,8 @@ from service.migrations.tables import metadata
 from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService
 
-# Alembic's own bookkeeping; it names a version, nothing of an organization.
-UNPROTECTED = {"alembic_version"}
+# Alembic's own bookkeeping, which names a version, and the deployment's one row: nothing of an organization.
+UNPROTECTED = {"alembic_version", "deployment"}
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_every_table_is_under_row_level_security(databases: TestDatabases, migra
 
 def test_only_credentials_show_before_authentication(databases: TestDatabases, migrated: str) -> None:
     """Without an organization, credentials and organizations can be read, and nothing else."""
-    policies = "SELECT tablename, cmd FROM pg_policies WHERE policyname <> 'organization'"
+    policies = "SELECT tablename, cmd FROM pg_policies WHERE policyname NOT IN ('organization', 'backup')"
     with databases.connect(migrated) as connection:
         found = set(connection.execute(policies).fetchall())
     expected = {
@@ -100,6 +100,33 @@ def test_only_credentials_show_before_authentication(databases: TestDatabases, m
         "service_account_tokens",
     }
     assert found == {(name, "SELECT") for name in expected}
+
+
+def test_backups_show_every_row_to_the_owner_alone(databases: TestDatabases, migrated: str) -> None:
+    """Every protected table lets the database's owner, and nobody else, read all of it when it asks to."""
+    policies = "SELECT tablename, cmd, roles::text, qual FROM pg_policies WHERE policyname = 'backup'"
+    protected = "SELECT tablename FROM pg_policies WHERE policyname = 'organization'"
+    with databases.connect(migrated) as connection:
+        found = {table: rest for table, *rest in connection.execute(policies).fetchall()}
+        assert found.keys() == {table for (table,) in connection.execute(protected)}
+        member = connection.execute("SELECT pg_has_role(%s, 'pg_database_owner', 'USAGE')", [SERVICE_ROLE]).fetchone()
+    assert member == (False,)
+    assert {(cmd, roles) for cmd, roles, _ in found.values()} == {("SELECT", "{pg_database_owner}")}
+    assert all("'carrel.backup'" in qual for _, _, qual in found.values())
+
+
+def test_the_service_cannot_change_the_fingerprint_of_the_secret_key(service: RunningService) -> None:
+    """It is set up once; from then on only the database's owner can change it."""
+    with service.owner_connection() as connection:
+        connection.execute(f"SET ROLE {SERVICE_ROLE}")
+        assert connection.execute("SELECT count(*) FROM deployment").fetchone() == (1,)
+        for statement in ("UPDATE deployment SET key_fingerprint = 'x'", "DELETE FROM deployment"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            connection.execute("INSERT INTO deployment (key_fingerprint) VALUES ('x')")
+        with pytest.raises(psycopg.errors.CheckViolation):
+            connection.execute("INSERT INTO deployment VALUES (false, 'x')")
 
 
 def test_the_service_role_is_restricted(databases: TestDatabases, migrated: str) -> None:
@@ -135,7 +162,7 @@ def test_another_organizations_rows_do_not_exist(service: RunningService) -> Non
         connection.execute("SELECT set_config('carrel.organization_id', gen_random_uuid()::text, false)")
         assert [name for name in names if connection.execute(f"SELECT FROM {name} LIMIT 1").rowcount] == []
         with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-            connection.execute("INSERT INTO organizations VALUES (gen_random_uuid(), 'x', 'x', false, 'x')")
+            connection.execute("INSERT INTO organizations VALUES (gen_random_uuid(), 'x', 'x', false)")
 
 
 def test_an_outside_database_is_served_as_the_restricted_role(service: RunningService) -> None:

@@ -4,9 +4,6 @@ from typing import Any
 
 import pytest
 
-from service.identifiers import uuid7
-from service.identity import queries as identity_queries
-from service.secrets import API_KEY, mint
 from tests.harness.services import RunningService
 from tests.service.directory import (
     a_group,
@@ -16,12 +13,12 @@ from tests.service.directory import (
     code,
     done,
     group,
-    organization_id,
     readable,
     readers,
     user,
     walk,
 )
+from tests.service.service_accounts import a_token, account, an_account, enable_service_accounts
 
 LOOKUP = "permissions/listAuthorizedPrincipalsForResource"
 
@@ -124,39 +121,24 @@ def test_inactive_people_leave_no_gap_in_a_page(service: RunningService, organiz
 
 def test_a_service_account_has_only_what_it_or_its_groups_were_granted(service: RunningService) -> None:
     """It is reported as a user with its own address; organization-wide does not reach it."""
-    organization = organization_id(service)
-    robot = identity_queries.Principal(
-        principal_id=uuid7(),
-        kind="serviceAccount",
-        name="Robot",
-        email="robot@example.test",
-    )
-
-    secret = mint(API_KEY)
-    key = {"owner_id": robot.principal_id, "name": "robot", "hint": secret.hint, "secret_hash": secret.hash}
-
-    async def create() -> None:
-        async with service.runtime.database.transaction(organization) as connection:
-            await identity_queries.put_principals(connection, organization, rows=[robot])
-            await identity_queries.insert_api_key(connection, organization, row={**key, "api_key_id": uuid7()})
+    enable_service_accounts(service)
+    robot = an_account(service, "Robot")
+    token = a_token(service, robot, "catalog:read")["token"]
 
     def robot_reads() -> int:
-        asked = service.call(
-            "permissions/listAuthorizedResources", {"action": "READ"}, api_key=secret.value.get_secret_value()
-        )
+        asked = service.call("permissions/listAuthorizedResources", {"action": "READ"}, api_key=token)
         return len(done(asked)["resources"])
 
-    service.run(create())
     memo = a_resource(service, "memo")
     grant(service, memo, organizationWide=True)
     assert readers(service, memo) == [service.admin_email]
     assert robot_reads() == 0
-    team = a_group(service, "Team", {"type": "serviceAccount", "id": str(robot.principal_id)})
+    team = a_group(service, "Team", account(robot))
     grant(service, memo, group(team))
     listed = walk(service, LOOKUP, {"resource": memo, "action": "READ"}, page_size=9)
     assert robot_reads() == 1
-    account = {"type": "user", "id": str(robot.principal_id), "email": "robot@example.test", "name": "Robot"}
-    assert account in listed
+    shown = {"type": "user", "id": robot["serviceAccountId"], "email": "robot@example.test", "name": "Robot"}
+    assert shown in listed
     assert {"type": "group", "id": team["id"], "name": "Team"} in listed
     taken = service.call("admin/users/upsert", {"users": [{"email": "robot@example.test"}]})
     assert code(taken) == (409, "email_taken")

@@ -1,19 +1,28 @@
-"""permissions/list*: who may act on a resource, and what the caller may act on."""
+"""permissions/*: who may act on a resource, why, and what somebody may act on."""
 
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import TypeVar, cast
 
-from carrel._operations import ListOperation, Raw, Resource
+from carrel._calls import Call
+from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Members, unchecked
 from carrel.wire.common import (
     Action,
     GroupPrincipal,
+    PrincipalReference,
     ResourceIdentifier,
     ResourceReference,
     ResourceType,
     UserPrincipal,
 )
 from carrel.wire.permissions import (
+    CheckBulkResourcesAuthorizationForUserRequest,
+    CheckBulkResourcesAuthorizationForUserResponse,
+    CheckResourceAuthorizationForUserRequest,
+    CheckResourceAuthorizationForUserResponse,
+    ExplainAuthorizationRequest,
+    ExplainAuthorizationResponse,
     ListAuthorizedPrincipalsForResourceRequest,
     ListAuthorizedPrincipalsForResourceResponse,
     ListAuthorizedResourcesRequest,
@@ -24,7 +33,10 @@ M = TypeVar("M")
 
 
 class Permissions(Resource[M]):
-    """Look-ups of who may do what."""
+    """Look-ups of who may do what.
+
+    A `resource` is `{"resource_id": …, "resource_type": …}`, or a search result's or document's `resource`.
+    """
 
     @property
     def with_raw_response(self) -> "Permissions[Raw[M]]":
@@ -40,10 +52,7 @@ class Permissions(Resource[M]):
         page_size: int = 100,
         page_token: str | None = None,
     ) -> Listing[UserPrincipal | GroupPrincipal, ListAuthorizedPrincipalsForResourceResponse]:
-        """Walk every group and user that may effectively act on a resource, each once; for admins.
-
-        `resource` is `{"resource_id": …, "resource_type": …}`, or a search result's or document's `resource`.
-        """
+        """Walk every group and user that may effectively act on a resource, each once; for admins."""
         request = ListAuthorizedPrincipalsForResourceRequest(
             resource=reference_to(resource),
             action=unchecked(Action, action),
@@ -73,6 +82,65 @@ class Permissions(Resource[M]):
         )
         path = "permissions/listAuthorizedResources"
         return Listing(path, request, ListAuthorizedResourcesResponse, lambda page: page.resources)
+
+    @Operation
+    def explain_authorization(
+        self,
+        resource: ResourceReference | ResourceIdentifier | Members,
+        principal: PrincipalReference | Members,
+        *,
+        action: Action | str = Action.READ,
+    ) -> Call[ExplainAuthorizationResponse]:
+        """Tell by which chains of groups and grants a principal may act on a resource, or what it lacks; for admins.
+
+        `principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or
+        `{"type": "serviceAccount", "id": …}`.
+        """
+        request = ExplainAuthorizationRequest(
+            resource=reference_to(resource),
+            principal=cast("PrincipalReference", principal),
+            action=unchecked(Action, action),
+        )
+        return Call("permissions/explainAuthorization", request, ExplainAuthorizationResponse)
+
+    @Operation
+    def check_resource_authorization_for_user(
+        self,
+        resource: ResourceReference | ResourceIdentifier | Members,
+        *,
+        action: Action | str = Action.READ,
+        user_email: str | None = None,
+    ) -> Call[CheckResourceAuthorizationForUserResponse]:
+        """Tell whether the caller may act on a resource, or for admins whether `user_email` may.
+
+        A resource that doesn't exist is one that nobody may act on.
+        """
+        request = CheckResourceAuthorizationForUserRequest(
+            resource=reference_to(resource), action=unchecked(Action, action), user_email=user_email
+        )
+        path = "permissions/checkResourceAuthorizationForUser"
+        return Call(path, request, CheckResourceAuthorizationForUserResponse)
+
+    @Operation
+    def check_bulk_resources_authorization_for_user(
+        self,
+        resources: Iterable[ResourceReference | ResourceIdentifier | Members],
+        *,
+        action: Action | str = Action.READ,
+        user_email: str | None = None,
+    ) -> Call[CheckBulkResourcesAuthorizationForUserResponse]:
+        """Tell the same of 1 to 1000 resources, in the order given.
+
+        More raise InvalidArgumentError: one call is answered as things are at one moment, so whoever asks in several
+        says so.
+        """
+        request = CheckBulkResourcesAuthorizationForUserRequest(
+            resources=[reference_to(resource) for resource in resources],
+            action=unchecked(Action, action),
+            user_email=user_email,
+        )
+        path = "permissions/checkBulkResourcesAuthorizationForUser"
+        return Call(path, request, CheckBulkResourcesAuthorizationForUserResponse)
 
 
 def reference_to(resource: ResourceReference | ResourceIdentifier | Members) -> ResourceReference:

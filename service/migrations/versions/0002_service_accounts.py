@@ -14,9 +14,9 @@ depends_on = None
 def upgrade() -> None:
     """Add what is new."""
     op.add_column("principals", sa.Column("deleted_at", sa.DateTime(timezone=True)))
-    op.create_check_constraint("ck_principals_admin_is_user", "principals", "kind = 'user' OR NOT is_admin")
+    op.create_check_constraint(op.f("ck_principals_admin_is_user"), "principals", "kind = 'user' OR NOT is_admin")
     op.create_check_constraint(
-        "ck_principals_deleted", "principals", "deleted_at IS NULL OR (kind = 'serviceAccount' AND NOT active)"
+        op.f("ck_principals_deleted"), "principals", "deleted_at IS NULL OR (kind = 'serviceAccount' AND NOT active)"
     )
     op.create_table(
         "service_account_tokens",

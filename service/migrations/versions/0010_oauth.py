@@ -8,7 +8,7 @@ from alembic import op
 from service.migrations.row_security import protect, show_before_authentication
 
 revision = "0010"
-down_revision = "0002"
+down_revision = "0005"
 branch_labels = None
 depends_on = None
 

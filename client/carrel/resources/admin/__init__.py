@@ -4,13 +4,15 @@ from typing import TypeVar
 
 from carrel._operations import Resource
 from carrel.resources.admin.access import Grants, Groups, Users
-from carrel.resources.admin.organization import ApiKeys, AuditLog, OrganizationSettings
+from carrel.resources.admin.directory import Directory
+from carrel.resources.admin.organization import ApiKeys, AuditLog, OrganizationSettings, SearchLog
+from carrel.resources.admin.service_accounts import ServiceAccounts, ServiceAccountTokens
 
 M = TypeVar("M")
 
 
 class Admin(Resource[M]):
-    """The organization, its users, groups, grants, API keys and audit log."""
+    """The organization, its people and what they are granted, its credentials, and its logs."""
 
     @property
     def organization(self) -> OrganizationSettings[M]:
@@ -28,6 +30,11 @@ class Admin(Resource[M]):
         return Groups(self._session)
 
     @property
+    def directory(self) -> Directory[M]:
+        """The import of users, groups and memberships from CSV files."""
+        return Directory(self._session)
+
+    @property
     def grants(self) -> Grants[M]:
         """Who holds which role on a resource."""
         return Grants(self._session)
@@ -38,9 +45,36 @@ class Admin(Resource[M]):
         return ApiKeys(self._session)
 
     @property
+    def service_accounts(self) -> ServiceAccounts[M]:
+        """Identities that aren't people."""
+        return ServiceAccounts(self._session)
+
+    @property
+    def service_account_tokens(self) -> ServiceAccountTokens[M]:
+        """What service accounts call with."""
+        return ServiceAccountTokens(self._session)
+
+    @property
     def audit_log(self) -> AuditLog[M]:
         """What was done, by whom."""
         return AuditLog(self._session)
 
+    @property
+    def search_log(self) -> SearchLog[M]:
+        """What was searched for, and what came of it."""
+        return SearchLog(self._session)
 
-__all__ = ["Admin", "ApiKeys", "AuditLog", "Grants", "Groups", "OrganizationSettings", "Users"]
+
+__all__ = [
+    "Admin",
+    "ApiKeys",
+    "AuditLog",
+    "Directory",
+    "Grants",
+    "Groups",
+    "OrganizationSettings",
+    "SearchLog",
+    "ServiceAccountTokens",
+    "ServiceAccounts",
+    "Users",
+]

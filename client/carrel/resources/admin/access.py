@@ -18,6 +18,8 @@ from carrel.wire.admin import (
     AdminGrantsSetResponse,
     AdminGroupsAddMembersRequest,
     AdminGroupsAddMembersResponse,
+    AdminGroupsListMembersRequest,
+    AdminGroupsListMembersResponse,
     AdminGroupsListRequest,
     AdminGroupsListResponse,
     AdminGroupsRemoveMembersRequest,
@@ -32,6 +34,7 @@ from carrel.wire.admin import (
     GrantInfo,
     Group,
     GroupUpsert,
+    NamedPrincipal,
     User,
     UserUpsert,
 )
@@ -93,6 +96,16 @@ class Groups(Resource[M]):
         """Walk the groups; `query` is part of a name."""
         request = AdminGroupsListRequest(query=query, page_size=page_size, page_token=page_token)
         return Listing("admin/groups/list", request, AdminGroupsListResponse, lambda page: page.groups)
+
+    @ListOperation
+    def list_members(
+        self, group_id: Id, *, page_size: int = 100, page_token: str | None = None
+    ) -> Listing[NamedPrincipal, AdminGroupsListMembersResponse]:
+        """Walk the direct members of a group: users, groups and service accounts."""
+        request = AdminGroupsListMembersRequest(
+            group_id=unchecked(UUID, group_id), page_size=page_size, page_token=page_token
+        )
+        return Listing("admin/groups/listMembers", request, AdminGroupsListMembersResponse, lambda page: page.members)
 
     @Operation
     def add_members(

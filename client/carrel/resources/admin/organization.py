@@ -1,4 +1,4 @@
-"""admin/organization, admin/apiKeys, admin/auditLog: settings, credentials, and what was done with them."""
+"""admin/organization, admin/apiKeys, admin/auditLog, admin/searchLog: settings, keys, and what was done with them."""
 
 from datetime import datetime
 from typing import TypeVar
@@ -21,9 +21,13 @@ from carrel.wire.admin import (
     AdminOrganizationGetResponse,
     AdminOrganizationUpdateRequest,
     AdminOrganizationUpdateResponse,
+    AdminSearchLogQueryRequest,
+    AdminSearchLogQueryResponse,
     ApiKey,
     AuditEntry,
+    LoggedSearch,
 )
+from carrel.wire.search import SearchFeedback
 
 M = TypeVar("M")
 
@@ -126,3 +130,38 @@ class AuditLog(Resource[M]):
             page_token=page_token,
         )
         return Listing("admin/auditLog/query", request, AdminAuditLogQueryResponse, lambda page: page.entries)
+
+
+class SearchLog(Resource[M]):
+    """What was searched for, by whom, and what came of it."""
+
+    @property
+    def with_raw_response(self) -> "SearchLog[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return SearchLog(self._session.as_raw())
+
+    @ListOperation
+    def query(
+        self,
+        *,
+        from_: datetime | str | None = None,
+        to: datetime | str | None = None,
+        without_results: bool = False,
+        feedback: SearchFeedback | str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+    ) -> Listing[LoggedSearch, AdminSearchLogQueryResponse]:
+        """Walk the searches, newest first; `from_` is included, `to` is not.
+
+        `without_results` leaves only those that found nothing, `feedback` (THUMBS_UP or THUMBS_DOWN) only those that
+        were given it.
+        """
+        request = AdminSearchLogQueryRequest(
+            from_=unchecked(datetime, from_),
+            to=unchecked(datetime, to),
+            without_results=without_results,
+            feedback=unchecked(SearchFeedback, feedback),
+            page_size=page_size,
+            page_token=page_token,
+        )
+        return Listing("admin/searchLog/query", request, AdminSearchLogQueryResponse, lambda page: page.searches)

@@ -11,7 +11,8 @@ from carrel.wire.permissions import (
 )
 from service.callers import Caller, acting_for
 from service.pagination import Cursor
-from service.permissions import queries
+from service.permissions.lookups import queries
+from service.permissions.queries import find_resource
 from service.permissions.service import unknown_resource
 from service.sql import AnyRow
 
@@ -24,7 +25,7 @@ async def list_authorized_principals(
     In the order of their ids, which is that of their creation. NotFound for an unknown resource.
     """
     cursor = Cursor.read(caller, operation="permissions/listAuthorizedPrincipalsForResource", request=request)
-    resource = await queries.find_resource(
+    resource = await find_resource(
         connection,
         caller.organization_id,
         resource_type=request.resource.resource_type,

@@ -1,0 +1,191 @@
+"""Carrying out a plan: a few large requests, in an order in which stopping anywhere does no harm.
+
+People and groups come first, then who joins, then who leaves, and who is deactivated last: nobody who moves between
+groups is in neither. Each request is all or none and can be sent twice, so that a plan made after a stop has what is
+left to do.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from carrel._calls import Call, Connection, perform
+from carrel._flow import Flow
+from carrel.directory.plan import (
+    DirectoryChanges,
+    DirectoryPlan,
+    GroupAction,
+    MembershipAction,
+    MembershipChange,
+    UserAction,
+    UserChange,
+)
+from carrel.directory.state import OnProgress, Progress
+from carrel.errors import PlanRefusedError
+from carrel.wire.admin import (
+    AdminGroupsAddMembersRequest,
+    AdminGroupsAddMembersResponse,
+    AdminGroupsRemoveMembersRequest,
+    AdminGroupsRemoveMembersResponse,
+    AdminGroupsUpsertRequest,
+    AdminGroupsUpsertResponse,
+    AdminUsersUpsertRequest,
+    AdminUsersUpsertResponse,
+    GroupUpsert,
+    UserUpsert,
+)
+from carrel.wire.common import GroupReference, PrincipalReference, ResponseModel, UserReference
+
+T = TypeVar("T")
+Model = TypeVar("Model", bound=ResponseModel)
+
+MOST_UPSERTED = 1000
+MOST_MEMBERS = 10_000
+PATIENCE = 300.0
+
+
+class Applying:
+    """A plan on its way; `ids` are of the groups it has created, by external id."""
+
+    def __init__(self, plan: DirectoryPlan, connection: Connection, progress: OnProgress) -> None:
+        self._plan = plan
+        self._connection = connection
+        self._progress = progress
+        self._done = 0
+        self._ids: dict[str, UUID] = {}
+
+    def run(self) -> Flow[DirectoryChanges]:
+        """Carry out the whole plan."""
+        plan = self._plan
+        missing = [change for change in plan.users if change.action is UserAction.DEACTIVATE]
+        added = [change for change in plan.memberships if change.action is MembershipAction.ADD]
+        removed = [change for change in plan.memberships if change.action is MembershipAction.REMOVE]
+        yield from self._users([change for change in plan.users if change.action is not UserAction.DEACTIVATE])
+        yield from self._groups()
+        yield from self._add(added)
+        yield from self._remove(removed)
+        yield from self._users(missing)
+        return DirectoryChanges(
+            users=len(plan.users) - len(missing),
+            deactivated_users=len(missing),
+            groups=len(plan.groups),
+            members_added=len(added),
+            members_removed=len(removed),
+        )
+
+    def _users(self, changes: Sequence[UserChange]) -> Flow[None]:
+        for batch in _batches(changes, MOST_UPSERTED):
+            request = AdminUsersUpsertRequest(
+                users=[
+                    UserUpsert(email=one.email, name=one.name, is_admin=one.is_admin, active=one.active)
+                    for one in batch
+                ]
+            )
+            yield from self._send(Call("admin/users/upsert", request, AdminUsersUpsertResponse, patience=PATIENCE))
+            self._tell("users", len(batch))
+
+    def _groups(self) -> Flow[None]:
+        for batch in _batches(self._plan.groups, MOST_UPSERTED):
+            groups = [
+                GroupUpsert(external_id=one.external_id, name=one.name)
+                if one.action is GroupAction.CREATE
+                else GroupUpsert(id=one.group_id, name=one.name)
+                for one in batch
+            ]
+            answer = yield from self._upsert_groups(groups)
+            self._ids |= {group.external_id: group.id for group in answer.groups if group.external_id is not None}
+            self._tell("groups", len(batch))
+
+    def _add(self, changes: Sequence[MembershipChange]) -> Flow[None]:
+        """Add members; groups that this plan created are still empty, and so are filled many at a time."""
+        created = {
+            change.external_id: change.name for change in self._plan.groups if change.action is GroupAction.CREATE
+        }
+        small: list[tuple[str, Sequence[MembershipChange]]] = []
+        for members in _by_group(changes):
+            group_id, label = members[0].group_id, members[0].group
+            if group_id is None and label in created and len(members) <= MOST_MEMBERS:
+                small.append((label, members))
+                continue
+            for batch in _batches(members, MOST_MEMBERS):
+                request = AdminGroupsAddMembersRequest(
+                    group_id=self._group_id(group_id, label), members=[self._reference(one) for one in batch]
+                )
+                path = "admin/groups/addMembers"
+                yield from self._send(Call(path, request, AdminGroupsAddMembersResponse, patience=PATIENCE))
+                self._tell("memberships", len(batch))
+        for packed in _packed(small):
+            yield from self._upsert_groups(
+                [
+                    GroupUpsert(
+                        id=self._group_id(None, label),
+                        name=created[label],
+                        members=[self._reference(one) for one in members],
+                    )
+                    for label, members in packed
+                ]
+            )
+            self._tell("memberships", sum(len(members) for _, members in packed))
+
+    def _remove(self, changes: Sequence[MembershipChange]) -> Flow[None]:
+        for members in _by_group(changes):
+            for batch in _batches(members, MOST_MEMBERS):
+                request = AdminGroupsRemoveMembersRequest(
+                    group_id=self._group_id(batch[0].group_id, batch[0].group),
+                    members=[self._reference(one) for one in batch],
+                )
+                path = "admin/groups/removeMembers"
+                yield from self._send(Call(path, request, AdminGroupsRemoveMembersResponse, patience=PATIENCE))
+                self._tell("memberships", len(batch))
+
+    def _upsert_groups(self, groups: list[GroupUpsert]) -> Flow[AdminGroupsUpsertResponse]:
+        request = AdminGroupsUpsertRequest(groups=groups)
+        call = Call("admin/groups/upsert", request, AdminGroupsUpsertResponse, keyed=True, patience=PATIENCE)
+        return (yield from self._send(call))
+
+    def _send(self, call: Call[Model]) -> Flow[Model]:
+        return (yield from perform(call, self._connection)).parsed
+
+    def _group_id(self, group_id: UUID | None, label: str) -> UUID:
+        found = group_id or self._ids.get(label)
+        if found is None:
+            msg = f"The plan names the group {label}, which it neither knows nor creates; make a new plan"
+            raise PlanRefusedError(msg)
+        return found
+
+    def _reference(self, change: MembershipChange) -> PrincipalReference:
+        if change.member_type == "user":
+            return UserReference(email=change.member)
+        return GroupReference(id=self._group_id(change.member_group_id, change.member))
+
+    def _tell(self, stage: str, number: int) -> None:
+        self._done += number
+        self._progress(Progress(stage, self._done, self._plan.change_count))
+
+
+def _batches(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), most):
+        yield items[start : start + most]
+
+
+def _by_group(changes: Sequence[MembershipChange]) -> list[list[MembershipChange]]:
+    groups: dict[UUID | str, list[MembershipChange]] = {}
+    for change in changes:
+        groups.setdefault(change.group_id or change.group, []).append(change)
+    return list(groups.values())
+
+
+def _packed(
+    groups: Sequence[tuple[str, Sequence[MembershipChange]]],
+) -> Iterator[list[tuple[str, Sequence[MembershipChange]]]]:
+    """Yield groups together as far as one request goes."""
+    packed: list[tuple[str, Sequence[MembershipChange]]] = []
+    size = 0
+    for label, members in groups:
+        if packed and (size + len(members) > MOST_MEMBERS or len(packed) == MOST_UPSERTED):
+            yield packed
+            packed, size = [], 0
+        packed.append((label, members))
+        size += len(members)
+    if packed:
+        yield packed

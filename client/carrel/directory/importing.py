@@ -1,0 +1,101 @@
+"""The import's two operations, as flows: make a plan, and apply one."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from carrel._calls import Connection
+from carrel._flow import Flow, beside
+from carrel.directory.applying import Applying
+from carrel.directory.entries import Entries, read_entries
+from carrel.directory.plan import DirectoryChanges, DirectoryPlan
+from carrel.directory.planning import make_plan
+from carrel.directory.state import (
+    OnProgress,
+    State,
+    endangered,
+    read_callers,
+    read_groups,
+    read_members,
+    read_service_accounts,
+    read_users,
+    strangers,
+)
+from carrel.directory.tables import Table
+from carrel.directory.targets import Targets, named_groups
+from carrel.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The three files; None for one that isn't given, whose part of the organization is left as it is."""
+
+    users: Table | None
+    groups: Table | None
+    memberships: Table | None
+
+
+def plan_import(
+    tables: Tables,
+    connection: Connection,
+    *,
+    deactivate_missing: bool,
+    skip_problems: bool,
+    force: bool,
+    progress: OnProgress,
+) -> Flow[DirectoryPlan]:
+    """Make a plan; changes nothing."""
+    if tables.users is None and tables.groups is None and tables.memberships is None:
+        msg = "Give at least one of users, groups and memberships"
+        raise InvalidArgumentError(msg)
+    if deactivate_missing and tables.users is None:
+        msg = "deactivate_missing needs the users: who isn't among them is deactivated"
+        raise InvalidArgumentError(msg)
+    users, groups, memberships = map(_at_hand, (tables.users, tables.groups, tables.memberships))
+    entries = yield from beside(lambda: read_entries(users=users, groups=groups, memberships=memberships))
+    if any(not problem.skippable for problem in entries.problems):
+        return DirectoryPlan(problems=entries.problems, skips_problems=skip_problems, notes=entries.notes)
+    state = State()
+    targets = yield from _read(state, entries, connection, progress)
+    if deactivate_missing or endangered(entries, state.users):
+        state.callers = yield from read_callers(connection)
+    return (
+        yield from beside(
+            lambda: make_plan(
+                entries,
+                targets,
+                state,
+                deactivate_missing=deactivate_missing,
+                skip_problems=skip_problems,
+                force=force,
+            )
+        )
+    )
+
+
+def apply_plan(plan: DirectoryPlan, connection: Connection, *, progress: OnProgress) -> Flow[DirectoryChanges]:
+    """Carry out a plan."""
+    plan.check()
+    return (yield from Applying(plan, connection, progress).run())
+
+
+def _read(state: State, entries: Entries, connection: Connection, progress: OnProgress) -> Flow[Targets]:
+    if entries.users is not None or entries.memberships is not None:
+        state.users = yield from read_users(connection, progress)
+        if strangers(entries, state.users):
+            state.service_accounts = yield from read_service_accounts(connection)
+    if entries.groups is not None or entries.memberships is not None:
+        state.groups = yield from read_groups(connection, progress)
+    targets = Targets(entries, state.groups)
+    if entries.memberships is not None:
+        named = yield from beside(lambda: named_groups(entries, targets))
+        state.members = yield from read_members(named, connection, progress)
+    return targets
+
+
+def _at_hand(table: Table | None) -> Table | None:
+    """Return a table whose rows, when a program gives them, have been taken in the thread they come from."""
+    if table is None or isinstance(table, str | os.PathLike | bytes) or hasattr(table, "read"):
+        return table
+    return list(cast("Iterable[Mapping[str, object]]", table))

@@ -1,0 +1,142 @@
+"""What a directory import would change, before anything is: to read, to keep as JSON, and to apply."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from carrel.directory.tables import Problem
+from carrel.errors import PlanRefusedError
+from carrel.wire.common import ResponseModel
+from carrel.wire.frames import frame_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Part: TypeAlias = Literal["users", "groups", "memberships", "problems"]
+
+
+class UserAction(StrEnum):
+    """What happens to a user; `DEACTIVATE` is for whom the file leaves out."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DEACTIVATE = "DEACTIVATE"
+
+
+class GroupAction(StrEnum):
+    """What happens to a group."""
+
+    CREATE = "CREATE"
+    RENAME = "RENAME"
+
+
+class MembershipAction(StrEnum):
+    """What happens to a membership."""
+
+    ADD = "ADD"
+    REMOVE = "REMOVE"
+
+
+class UserChange(ResponseModel):
+    """A user to create or change; what is None stays as it is, `name_before` is there when the name changes."""
+
+    action: UserAction
+    email: str
+    name: str | None = None
+    is_admin: bool | None = None
+    active: bool | None = None
+    name_before: str | None = None
+
+
+class GroupChange(ResponseModel):
+    """A group to create, or to give another name."""
+
+    action: GroupAction
+    external_id: str
+    name: str
+    group_id: UUID | None = None
+    name_before: str | None = None
+
+
+class MembershipChange(ResponseModel):
+    """A member to put into a group or take out of it.
+
+    `group` is its external id, or its name when it has none; `group_id` is None when the plan creates it. `member` is
+    an address or, likewise, a group.
+    """
+
+    action: MembershipAction
+    group: str
+    member_type: Literal["user", "group"]
+    member: str
+    group_id: UUID | None = None
+    member_group_id: UUID | None = None
+
+
+class DirectoryPlan(ResponseModel):
+    """The changes that bring the organization to what the files say, and what stands in their way.
+
+    `problems` are of the files; with `skips_problems` the rows that have them are left out, and then nothing is taken
+    away: nobody deactivated, no member removed. `refusal` says why the plan as a whole looks like a mistake. `notes`
+    say what one might not expect. A plan holds no state of the connection: it can be kept (`model_dump_json`), read by
+    somebody, and applied later.
+    """
+
+    users: list[UserChange] = Field(default_factory=list[UserChange])
+    groups: list[GroupChange] = Field(default_factory=list[GroupChange])
+    memberships: list[MembershipChange] = Field(default_factory=list[MembershipChange])
+    unchanged_users: int = 0
+    unchanged_groups: int = 0
+    unchanged_memberships: int = 0
+    problems: list[Problem] = Field(default_factory=list[Problem])
+    skips_problems: bool = False
+    refusal: str | None = None
+    notes: list[str] = Field(default_factory=list[str])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to change."""
+        return not (self.users or self.groups or self.memberships)
+
+    @property
+    def change_count(self) -> int:
+        """How many changes there are."""
+        return len(self.users) + len(self.groups) + len(self.memberships)
+
+    def count(self, action: UserAction | GroupAction | MembershipAction) -> int:
+        """Return how many changes are of one kind."""
+        rows: Sequence[UserChange | GroupChange | MembershipChange]
+        if isinstance(action, UserAction):
+            rows = self.users
+        else:
+            rows = self.groups if isinstance(action, GroupAction) else self.memberships
+        return sum(row.action is action for row in rows)
+
+    def check(self) -> None:
+        """Raise PlanRefusedError unless the plan may be applied."""
+        fatal = [problem for problem in self.problems if not problem.skippable or not self.skips_problems]
+        if fatal:
+            first = fatal[0]
+            more = f" (and {len(fatal) - 1} more)" if len(fatal) > 1 else ""
+            msg = f"Nothing was changed: {first.file}, line {first.line}: {first.message}{more}"
+            raise PlanRefusedError(msg)
+        if self.refusal:
+            raise PlanRefusedError(f"Nothing was changed: {self.refusal}")
+
+    def to_frame(self, part: Part) -> "pd.DataFrame":
+        """Return the users, groups, memberships or problems of the plan as a pandas DataFrame, a line each."""
+        rows = cast("Sequence[BaseModel]", getattr(self, part))
+        return frame_of(rows, get_args(type(self).model_fields[part].annotation)[0])
+
+
+class DirectoryChanges(ResponseModel):
+    """What was done: how many of each were sent to the service, which took them all."""
+
+    users: int = 0
+    deactivated_users: int = 0
+    groups: int = 0
+    members_added: int = 0
+    members_removed: int = 0

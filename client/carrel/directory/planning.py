@@ -1,0 +1,232 @@
+"""From what the files say and what there is, to what has to change."""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from carrel.directory.entries import Entries, MembershipEntry, UserEntry, normal_email
+from carrel.directory.plan import (
+    DirectoryPlan,
+    GroupAction,
+    GroupChange,
+    MembershipAction,
+    MembershipChange,
+    UserAction,
+    UserChange,
+)
+from carrel.directory.state import State
+from carrel.directory.tables import Problem, printable
+from carrel.directory.targets import Target, Targets
+from carrel.wire.admin import NamedGroup, NamedUser, User
+
+MOST_DEACTIVATED = 0.2
+
+Member: TypeAlias = tuple[Literal["user", "group"], str]
+"""An address, or a group's key."""
+
+
+@dataclass(slots=True)
+class Wanted:
+    """The members each named group is to have, by its key; what is wrong with rows goes to `problems`."""
+
+    members: dict[str, dict[Member, None]] = field(default_factory=dict[str, dict[Member, None]])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+
+def wanted_members(entries: Entries, targets: Targets, state: State) -> Wanted:
+    """Return the members that the memberships file gives to each group the files name."""
+    wanted = Wanted()
+    if entries.memberships is None:
+        return wanted
+    for target in targets.given:
+        wanted.members[target.key] = {}
+    known = state.users.keys() | (entries.users or {}).keys()
+    for entry in entries.memberships:
+        try:
+            group = targets.find(entry.group)
+            member = _member(entry, targets, known=known, state=state)
+        except LookupError as exc:
+            wanted.problems.append(
+                Problem(file=entries.names["memberships"], line=entry.line, message=str(exc.args[0]))
+            )
+        else:
+            wanted.members.setdefault(group.key, {})[member] = None
+    return wanted
+
+
+def _member(entry: MembershipEntry, targets: Targets, *, known: AbstractSet[str], state: State) -> Member:
+    group, email = targets.of_external_id(entry.member), normal_email(entry.member)
+    who = printable(entry.member)
+    if group is not None and email in known:
+        msg = f"member: {who} is a user's address and a group's external id; change one of them"
+        raise LookupError(msg)
+    if group is not None:
+        return "group", group.key
+    if email in known:
+        return "user", email
+    if email in state.service_accounts:
+        msg = f"member: {who} is a service account; an import leaves those in their groups, and adds none"
+        raise LookupError(msg)
+    msg = f"member: there is no user or group {who}; add it to the users or the groups"
+    raise LookupError(msg)
+
+
+def make_plan(
+    entries: Entries, targets: Targets, state: State, *, deactivate_missing: bool, skip_problems: bool, force: bool
+) -> DirectoryPlan:
+    """Return what has to change; with problems in the files, nothing is taken away."""
+    users, unchanged_users, problems = _users(entries, state)
+    groups = [change for target in targets.given if (change := _group(target))]
+    wanted = wanted_members(entries, targets, state)
+    problems = [*entries.problems, *problems, *wanted.problems]
+    memberships, unchanged_memberships, notes = _memberships(wanted, targets, state)
+    notes = [*entries.notes, *_twin_notes(targets), *notes]
+    refusal = None
+    if problems:
+        memberships = [change for change in memberships if change.action is MembershipAction.ADD]
+        notes.append("While rows have problems nothing is taken away: nobody is deactivated, and no member removed")
+    elif deactivate_missing:
+        missing, kept = _missing(entries, state)
+        users += [UserChange(action=UserAction.DEACTIVATE, email=user.email, active=False) for user in missing]
+        notes += [f"{printable(user.email)} isn't in the file but may be who imports: left active" for user in kept]
+        refusal = None if force else _too_many(len(missing), state)
+    return DirectoryPlan(
+        users=users,
+        groups=groups,
+        memberships=memberships,
+        unchanged_users=unchanged_users,
+        unchanged_groups=len(targets.given) - len(groups),
+        unchanged_memberships=unchanged_memberships,
+        problems=problems,
+        skips_problems=skip_problems,
+        refusal=refusal,
+        notes=notes,
+    )
+
+
+def _users(entries: Entries, state: State) -> tuple[list[UserChange], int, list[Problem]]:
+    changes: list[UserChange] = []
+    problems: list[Problem] = []
+    unchanged = 0
+    for entry in (entries.users or {}).values():
+        wrong = _forbidden(entry, state)
+        if wrong:
+            problems.append(Problem(file=entries.names["users"], line=entry.line, message=wrong))
+            continue
+        change = _user(entry, state.users.get(entry.email))
+        if change is None:
+            unchanged += 1
+        else:
+            changes.append(change)
+    return changes, unchanged, problems
+
+
+def _forbidden(entry: UserEntry, state: State) -> str | None:
+    if entry.email in state.service_accounts:
+        return f"email: {printable(entry.email)} is a service account's address"
+    user = state.users.get(entry.email)
+    if user and state.may_be_caller(user):
+        if entry.active is False and user.active:
+            return f"active: {printable(entry.email)} may be who imports, and would be locked out"
+        if entry.is_admin is False and user.is_admin:
+            return f"isAdmin: {printable(entry.email)} may be who imports, and would be no admin any more"
+    return None
+
+
+def _user(entry: UserEntry, user: User | None) -> UserChange | None:
+    if user is None:
+        return UserChange(
+            action=UserAction.CREATE, email=entry.email, name=entry.name, is_admin=entry.is_admin, active=entry.active
+        )
+    name = None if entry.name == user.name else entry.name
+    is_admin = None if entry.is_admin == user.is_admin else entry.is_admin
+    active = None if entry.active == user.active else entry.active
+    if name is None and is_admin is None and active is None:
+        return None
+    return UserChange(
+        action=UserAction.UPDATE,
+        email=entry.email,
+        name=name,
+        is_admin=is_admin,
+        active=active,
+        name_before=user.name if name else None,
+    )
+
+
+def _group(target: Target) -> GroupChange | None:
+    external_id = target.external_id or ""
+    if target.existing is None:
+        return GroupChange(action=GroupAction.CREATE, external_id=external_id, name=target.name)
+    if target.existing.name == target.name:
+        return None
+    return GroupChange(
+        action=GroupAction.RENAME,
+        external_id=external_id,
+        name=target.name,
+        group_id=target.existing.id,
+        name_before=target.existing.name,
+    )
+
+
+def _memberships(wanted: Wanted, targets: Targets, state: State) -> tuple[list[MembershipChange], int, list[str]]:
+    added: list[MembershipChange] = []
+    removed: list[MembershipChange] = []
+    unchanged = others = 0
+    for key, members in wanted.members.items():
+        target = targets.by_key[key]
+        current: dict[Member, None] = {}
+        for one in state.members.get(target.group_id, ()) if target.group_id else ():
+            if isinstance(one, NamedUser):
+                current["user", normal_email(one.email)] = None
+            elif isinstance(one, NamedGroup):
+                current["group", str(one.id)] = None
+            else:
+                others += 1
+        new = [member for member in members if member not in current]
+        unchanged += len(members) - len(new)
+        added += [_change(MembershipAction.ADD, target, member, targets) for member in new]
+        gone = [member for member in current if member not in members]
+        removed += [_change(MembershipAction.REMOVE, target, member, targets) for member in gone]
+    notes = (
+        [f"{others} memberships of service accounts stay: an import neither adds nor removes those"] if others else []
+    )
+    return added + removed, unchanged, notes
+
+
+def _change(action: MembershipAction, group: Target, member: Member, targets: Targets) -> MembershipChange:
+    kind, key = member
+    inner = targets.by_key[key] if kind == "group" else None
+    return MembershipChange(
+        action=action,
+        group=group.label,
+        group_id=group.group_id,
+        member_type=kind,
+        member=inner.label if inner else key,
+        member_group_id=inner.group_id if inner else None,
+    )
+
+
+def _missing(entries: Entries, state: State) -> tuple[list[User], list[User]]:
+    """Return the active users whom the file leaves out: those to deactivate, and those who may be the caller."""
+    given: Mapping[str, UserEntry] = entries.users or {}
+    missing = [user for email, user in state.users.items() if user.active and email not in given]
+    kept = [user for user in missing if state.may_be_caller(user)]
+    return [user for user in missing if user not in kept], kept
+
+
+def _too_many(missing: int, state: State) -> str | None:
+    active = sum(user.active for user in state.users.values())
+    if missing <= MOST_DEACTIVATED * active:
+        return None
+    return (
+        f"{missing} of {active} active users are missing from the file and would be deactivated, which is more than "
+        f"{MOST_DEACTIVATED:.0%}; if that is meant, plan it with force"
+    )
+
+
+def _twin_notes(targets: Targets) -> list[str]:
+    return [
+        f"A group {printable(target.name)} without an external id stays as it is; {printable(target.label)} is another"
+        for target in targets.twins()
+    ]

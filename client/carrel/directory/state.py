@@ -1,0 +1,172 @@
+"""The organization as it is now, read as far as an import needs it.
+
+Users and groups are read a thousand at a time, members once for each group the files name that has any: the number of
+requests grows with pages and groups, never with people.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+from uuid import UUID
+
+from carrel._calls import Connection
+from carrel._flow import Flow
+from carrel._pages import Listing, fetch
+from carrel.directory.entries import Entries, normal_email
+from carrel.errors import PermissionDeniedError
+from carrel.wire.admin import (
+    AdminApiKeysListRequest,
+    AdminApiKeysListResponse,
+    AdminGroupsListMembersRequest,
+    AdminGroupsListMembersResponse,
+    AdminGroupsListRequest,
+    AdminGroupsListResponse,
+    AdminUsersListRequest,
+    AdminUsersListResponse,
+    CredentialStatus,
+    Group,
+    NamedPrincipal,
+    User,
+)
+from carrel.wire.common import PagedResponse, ResponseModel
+from carrel.wire.service_accounts import AdminServiceAccountsListRequest, AdminServiceAccountsListResponse
+
+Item = TypeVar("Item", bound=ResponseModel)
+Page = TypeVar("Page", bound=PagedResponse)
+
+PAGE = 1000
+HINT_LENGTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an import is: `done` of `total` (None: not known yet) in a stage such as `reading users`."""
+
+    stage: str
+    done: int
+    total: int | None
+
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+
+
+def unheard(progress: Progress) -> None:
+    """Tell nobody."""
+
+
+@dataclass(slots=True)
+class State:
+    """What there is: users by address, groups, the members of those that were asked for.
+
+    `callers` are the addresses the credential may be of; None when it can't be told. `service_accounts` are addresses.
+    """
+
+    users: Mapping[str, User] = field(default_factory=dict[str, User])
+    groups: Sequence[Group] = ()
+    members: Mapping[UUID, Sequence[NamedPrincipal]] = field(default_factory=dict[UUID, Sequence[NamedPrincipal]])
+    callers: frozenset[str] | None = None
+    service_accounts: frozenset[str] = frozenset()
+
+    def may_be_caller(self, user: User) -> bool:
+        """Whether the import may be running with this user's credential; who can't be told is some active admin."""
+        if self.callers is None:
+            return user.is_admin and user.active
+        return normal_email(user.email) in self.callers
+
+
+def read_users(connection: Connection, progress: OnProgress) -> Flow[dict[str, User]]:
+    """Read the users, by address."""
+    listing = Listing(
+        "admin/users/list", AdminUsersListRequest(page_size=PAGE), AdminUsersListResponse, lambda page: page.users
+    )
+    users = yield from _walk(listing, connection, lambda done: progress(Progress("reading users", done, None)))
+    return {normal_email(user.email): user for user in users}
+
+
+def read_groups(connection: Connection, progress: OnProgress) -> Flow[list[Group]]:
+    """Read the groups."""
+    listing = Listing(
+        "admin/groups/list", AdminGroupsListRequest(page_size=PAGE), AdminGroupsListResponse, lambda page: page.groups
+    )
+    return (yield from _walk(listing, connection, lambda done: progress(Progress("reading groups", done, None))))
+
+
+def read_members(
+    groups: Iterable[Group], connection: Connection, progress: OnProgress
+) -> Flow[dict[UUID, Sequence[NamedPrincipal]]]:
+    """Read the direct members of groups; those that are empty are not asked for."""
+    peopled = [group for group in groups if group.member_count]
+    total, done = sum(group.member_count for group in peopled), 0
+    members: dict[UUID, Sequence[NamedPrincipal]] = {}
+    for group in peopled:
+        listing = Listing(
+            "admin/groups/listMembers",
+            AdminGroupsListMembersRequest(group_id=group.id, page_size=PAGE),
+            AdminGroupsListMembersResponse,
+            lambda page: page.members,
+        )
+        members[group.id] = yield from _walk(listing, connection, _nothing)
+        done += len(members[group.id])
+        progress(Progress("reading members", done, max(total, done)))
+    return members
+
+
+def read_callers(connection: Connection) -> Flow[frozenset[str] | None]:
+    """Read whose credential this may be: the owners of the working API keys that end like it."""
+    listing = Listing(
+        "admin/apiKeys/list",
+        AdminApiKeysListRequest(page_size=PAGE),
+        AdminApiKeysListResponse,
+        lambda page: page.api_keys,
+    )
+    hint = connection.headers["Authorization"][-HINT_LENGTH:]
+    keys = yield from _walk(listing, connection, _nothing)
+    owners = {
+        normal_email(key.owner_email) for key in keys if key.hint == hint and key.status is CredentialStatus.ACTIVE
+    }
+    return frozenset(owners) or None
+
+
+def read_service_accounts(connection: Connection) -> Flow[frozenset[str]]:
+    """Read the addresses of service accounts; none where they aren't enabled."""
+    listing = Listing(
+        "admin/serviceAccounts/list",
+        AdminServiceAccountsListRequest(page_size=PAGE),
+        AdminServiceAccountsListResponse,
+        lambda page: page.service_accounts,
+    )
+    try:
+        accounts = yield from _walk(listing, connection, _nothing)
+    except PermissionDeniedError:
+        return frozenset()
+    return frozenset(normal_email(account.email) for account in accounts)
+
+
+def strangers(entries: Entries, users: Mapping[str, User]) -> bool:
+    """Whether the files have an address that is no user's yet, and so could be a service account's."""
+    named = [*(entries.users or ()), *(normal_email(entry.member) for entry in entries.memberships or ())]
+    return any("@" in name and name not in users for name in named)
+
+
+def endangered(entries: Entries, users: Mapping[str, User]) -> bool:
+    """Whether a row of the files takes something from an active admin, who may be the caller."""
+    for email, entry in (entries.users or {}).items():
+        user = users.get(email)
+        if user and user.is_admin and user.active and (entry.is_admin is False or entry.active is False):
+            return True
+    return False
+
+
+def _walk(listing: Listing[Item, Page], connection: Connection, heard: Callable[[int], None]) -> Flow[list[Item]]:
+    items: list[Item] = []
+    rest: Listing[Item, Page] | None = listing
+    while rest is not None:
+        page = yield from fetch(rest, connection)
+        items += listing.items(page)
+        heard(len(items))
+        rest = rest.after(page)
+    return items
+
+
+def _nothing(done: int) -> None:
+    """Tell nobody."""

@@ -1,0 +1,236 @@
+"""Tables of a directory as they come: CSV files of any spreadsheet or directory server, or rows of a program's own.
+
+What is wrong with a row is a Problem with its line, and the rows after it are read on. What is wrong with a file as a
+whole is a Problem that can't be skipped: nothing of such a file can be trusted, its absences least of all.
+"""
+
+import csv
+import io
+import os
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol, TypeAlias, cast
+
+from carrel.errors import InvalidArgumentError
+from carrel.wire.common import ResponseModel
+
+Table: TypeAlias = str | os.PathLike[str] | bytes | IO[bytes] | IO[str] | Iterable[Mapping[str, object]]
+"""A path, a file's bytes, an open file, or rows as mappings from column to value."""
+
+DELIMITERS = ",;\t"
+BLANK = DELIMITERS + " \r\n"
+UTF_8_MARK, UTF_16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+
+
+class Problem(ResponseModel):
+    """What is wrong with a line of a file; `line` counts from 1, the header included (rows of a program: from 1).
+
+    `skippable`: the row can be left out. Otherwise the file as a whole can't be used.
+    """
+
+    file: str
+    line: int
+    message: str
+    skippable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns a table has: those it must have, and those it may have."""
+
+    required: Sequence[str]
+    optional: Sequence[str] = ()
+
+    def known(self) -> Mapping[str, str]:
+        """Return the columns by how they compare: `is_admin`, `Is Admin` and `isAdmin` are one."""
+        return {_comparable(name): name for name in (*self.required, *self.optional)}
+
+
+@dataclass(slots=True)
+class Row:
+    """A row's cells by column, those without a value left out."""
+
+    line: int
+    cells: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Rows:
+    """A table that was read: its usable rows, what is wrong with others, and the columns that were left aside."""
+
+    name: str
+    rows: list[Row] = field(default_factory=list[Row])
+    problems: list[Problem] = field(default_factory=list[Problem])
+    ignored: list[str] = field(default_factory=list[str])
+
+    def refuse(self, line: int, message: str) -> None:
+        """Report a row."""
+        self.problems.append(Problem(file=self.name, line=line, message=message))
+
+    def refuse_file(self, line: int, message: str) -> None:
+        """Report the file as a whole; none of its rows are used."""
+        self.rows.clear()
+        self.problems.append(Problem(file=self.name, line=line, message=message, skippable=False))
+
+
+class _Reader(Protocol):
+    @property
+    def line_num(self) -> int: ...
+    def __iter__(self) -> Iterator[list[str]]: ...
+
+
+def read_table(table: Table, *, kind: str, columns: Columns) -> Rows:
+    """Return the rows of a table; `kind` names one that has no file name. Raises OSError for a path that can't be read.
+
+    A file is UTF-8, with or without a mark, and its cells are separated by commas, semicolons or tabs.
+    """
+    if isinstance(table, str | os.PathLike):
+        path = Path(table)
+        return _csv(Rows(str(path)), path.read_bytes(), columns=columns)
+    if isinstance(table, bytes):
+        return _csv(Rows(kind), table, columns=columns)
+    if hasattr(table, "read"):
+        return _csv(Rows(kind), cast("IO[bytes] | IO[str]", table).read(), columns=columns)
+    return _given(Rows(kind), cast("Iterable[Mapping[str, object]]", table), columns=columns)
+
+
+def _csv(found: Rows, contents: bytes | str, *, columns: Columns) -> Rows:
+    try:
+        text = contents.removeprefix("\ufeff") if isinstance(contents, str) else _text(contents)
+    except UnicodeDecodeError as exc:
+        found.refuse_file(exc.object.count(b"\n", 0, exc.start) + 1, _not_utf_8(exc.object))
+        return found
+    lines = io.StringIO(text, newline="")
+    first = next((line for line in io.StringIO(text, newline="") if line.strip(BLANK)), "")
+    reader = csv.reader(lines, delimiter=_delimiter(first, columns), strict=True)
+    try:
+        _read(found, reader, columns=columns)
+    except csv.Error as exc:
+        found.refuse_file(reader.line_num, f"is not well-formed CSV from here on ({exc}); is a quote missing?")
+    return found
+
+
+def _text(contents: bytes) -> str:
+    return contents.removeprefix(UTF_8_MARK).decode("utf-8")
+
+
+def _not_utf_8(contents: bytes) -> str:
+    what = "is UTF-16" if contents.startswith(UTF_16_MARKS) else "is not UTF-8"
+    return f"the file {what}; save it as “CSV UTF-8”"
+
+
+def _delimiter(header: str, columns: Columns) -> str:
+    """Return the delimiter by which the header has the most known columns; a comma when none has any."""
+    known = columns.known()
+
+    def recognized(delimiter: str) -> int:
+        cells = next(csv.reader([header], delimiter=delimiter), list[str]())
+        return sum(_comparable(cell) in known for cell in cells)
+
+    return max(DELIMITERS, key=recognized)
+
+
+def _read(found: Rows, reader: "_Reader", *, columns: Columns) -> None:
+    header: list[str] | None = None
+    names: list[str | None] | None = None
+    for line, cells in _numbered(reader):
+        if not any(cell.strip(BLANK) for cell in cells):
+            continue
+        if header is None or names is None:
+            header, names = cells, _recognized(found, cells, line=line, columns=columns)
+            if names is None:
+                return
+        elif len(cells) != len(header):
+            found.refuse(line, f"has {len(cells)} cells where the header has {len(header)}")
+        else:
+            _add(found, line, dict(zip(names, cells, strict=True)))
+    _refuse_nothing(found, columns=columns, has_header=header is not None)
+
+
+def _numbered(reader: "_Reader") -> Iterator[tuple[int, list[str]]]:
+    """Yield each row with the line it begins on, which a quoted line break sets apart from its number."""
+    line = 1
+    for cells in reader:
+        yield line, cells
+        line = reader.line_num + 1
+
+
+def _given(found: Rows, table: Iterable[Mapping[str, object]], *, columns: Columns) -> Rows:
+    known = columns.known()
+    rows: list[Mapping[str, object]] = list(table)
+    if not all(isinstance(row, Mapping) for row in rows):  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"{found.name} must be a path, a file, or mappings from column to value"
+        raise InvalidArgumentError(msg)
+    header = list(dict.fromkeys(str(name) for row in rows for name in row))
+    if rows and _recognized(found, header, line=1, columns=columns) is None:
+        return found
+    for line, row in enumerate(rows, start=1):
+        _add(found, line, {known.get(_comparable(str(name))): _cell(value) for name, value in row.items()})
+    _refuse_nothing(found, columns=columns, has_header=bool(rows))
+    return found
+
+
+def _cell(value: object) -> str:
+    """Return a program's value as a file would have it; None and NaN are no value."""
+    if value is None or value != value:  # noqa: PLR0124 - only NaN differs from itself
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _recognized(found: Rows, header: Sequence[str], *, line: int, columns: Columns) -> list[str | None] | None:
+    """Return the header's columns, None for those left aside; None when it can't be the header of this table."""
+    known = columns.known()
+    names = [known.get(_comparable(cell)) for cell in header]
+    missing = [name for name in columns.required if name not in names]
+    twice = sorted({name for name in names if name is not None and names.count(name) > 1})
+    if missing or twice:
+        wrong = f"has no column {_listed(missing)}" if missing else f"has the column {_listed(twice)} twice"
+        there = ", ".join(cell.strip() for cell in header[:20])
+        found.refuse_file(line, f"{wrong}; its first line must name the columns, and says: {printable(there)}")
+        return None
+    left = [cell.strip() for cell, name in zip(header, names, strict=True) if name is None]
+    found.ignored += [printable(cell) for cell in left if cell]
+    return names
+
+
+def _refuse_nothing(found: Rows, *, columns: Columns, has_header: bool) -> None:
+    if not has_header:
+        found.refuse_file(1, f"is empty; its first line must name the columns {_listed(columns.required)}")
+    elif not found.rows and not found.problems:
+        found.refuse_file(1, "has no rows; to leave what is there as it is, don't give this file")
+
+
+def _add(found: Rows, line: int, cells: Mapping[str | None, str]) -> None:
+    values = {name: cell.strip() for name, cell in cells.items() if name is not None}
+    if "name" in values:  # a line break inside a name comes from a spreadsheet's cell, and means a space
+        values["name"] = " ".join(values["name"].split())
+    for name, value in values.items():
+        wrong = _wrong(name, value)
+        if wrong:
+            found.refuse(line, f"{name}: {wrong}")
+            return
+    found.rows.append(Row(line, {name: value for name, value in values.items() if value}))
+
+
+def _wrong(name: str, value: str) -> str | None:
+    if any(unicodedata.category(char) == "Cc" for char in value):
+        return "has a control character" if "\0" not in value else "has a NUL character"
+    if value.startswith("=") or (name == "name" and value.startswith(("+", "-", "@"))):
+        return f"looks like a spreadsheet's formula ({printable(value[:40])}); write its value"
+    return None
+
+
+def _comparable(column: str) -> str:
+    return re.sub(r"[\s_-]", "", column).lower()
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"“{name}”" for name in names)
+
+
+def printable(text: str) -> str:
+    """Return text that does nothing to a terminal or a log."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)

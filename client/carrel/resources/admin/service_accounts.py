@@ -1,0 +1,140 @@
+"""admin/serviceAccounts, admin/serviceAccountTokens: identities that aren't people, and what they are called with.
+
+Service accounts are enabled by organization; where they aren't, these operations raise PermissionDeniedError
+`service_accounts_disabled`.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
+
+from carrel._calls import Call
+from carrel._operations import ListOperation, Operation, Raw, Resource
+from carrel._pages import Listing
+from carrel.resources._arguments import Id, listed, unchecked
+from carrel.wire.common import Scope
+from carrel.wire.service_accounts import (
+    AdminServiceAccountsCreateRequest,
+    AdminServiceAccountsCreateResponse,
+    AdminServiceAccountsDeleteRequest,
+    AdminServiceAccountsDeleteResponse,
+    AdminServiceAccountsListRequest,
+    AdminServiceAccountsListResponse,
+    AdminServiceAccountTokensListRequest,
+    AdminServiceAccountTokensListResponse,
+    AdminServiceAccountTokensMintRequest,
+    AdminServiceAccountTokensMintResponse,
+    AdminServiceAccountTokensPreviewReachRequest,
+    AdminServiceAccountTokensPreviewReachResponse,
+    AdminServiceAccountTokensRevokeRequest,
+    AdminServiceAccountTokensRevokeResponse,
+    ServiceAccount,
+    ServiceAccountToken,
+)
+
+M = TypeVar("M")
+
+
+class ServiceAccounts(Resource[M]):
+    """Identities that aren't people; they have the access they are granted and no other."""
+
+    @property
+    def with_raw_response(self) -> "ServiceAccounts[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return ServiceAccounts(self._session.as_raw())
+
+    @Operation
+    def create(self, display_name: str) -> Call[AdminServiceAccountsCreateResponse]:
+        """Create a service account, which may read nothing yet: grant it access, or put it into groups.
+
+        Its address is made from its name, on the organization's domain.
+        """
+        request = AdminServiceAccountsCreateRequest(display_name=display_name)
+        return Call("admin/serviceAccounts/create", request, AdminServiceAccountsCreateResponse, keyed=True)
+
+    @ListOperation
+    def list(
+        self, *, query: str | None = None, page_size: int = 100, page_token: str | None = None
+    ) -> Listing[ServiceAccount, AdminServiceAccountsListResponse]:
+        """Walk the service accounts; `query` is part of a name or an address."""
+        request = AdminServiceAccountsListRequest(query=query, page_size=page_size, page_token=page_token)
+        path = "admin/serviceAccounts/list"
+        return Listing(path, request, AdminServiceAccountsListResponse, lambda page: page.service_accounts)
+
+    @Operation
+    def delete(self, service_account_id: Id) -> Call[AdminServiceAccountsDeleteResponse]:
+        """Delete a service account: its tokens stop at once, it leaves its groups; documents it uploaded stay."""
+        request = AdminServiceAccountsDeleteRequest(service_account_id=unchecked(UUID, service_account_id))
+        return Call("admin/serviceAccounts/delete", request, AdminServiceAccountsDeleteResponse)
+
+
+class ServiceAccountTokens(Resource[M]):
+    """What service accounts call with; scopes narrow what the account may do and never widen it."""
+
+    @property
+    def with_raw_response(self) -> "ServiceAccountTokens[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return ServiceAccountTokens(self._session.as_raw())
+
+    @Operation
+    def mint(
+        self,
+        service_account_id: Id,
+        name: str,
+        *,
+        scopes: Iterable[Scope | str],
+        description: str | None = None,
+        expires_at: datetime | str | None = None,
+    ) -> Call[AdminServiceAccountTokensMintResponse]:
+        """Mint a token, for one year unless `expires_at` says otherwise; `token` is its value, shown this once.
+
+        When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and mint
+        another.
+        """
+        request = AdminServiceAccountTokensMintRequest(
+            service_account_id=unchecked(UUID, service_account_id),
+            name=name,
+            description=description,
+            scopes=listed(Scope, scopes),
+            expires_at=unchecked(datetime, expires_at),
+        )
+        return Call("admin/serviceAccountTokens/mint", request, AdminServiceAccountTokensMintResponse, keyed=True)
+
+    @ListOperation
+    def list(
+        self, service_account_id: Id | None = None, *, page_size: int = 100, page_token: str | None = None
+    ) -> Listing[ServiceAccountToken, AdminServiceAccountTokensListResponse]:
+        """Walk the tokens without their values, of every account unless one is named; those that stopped too."""
+        request = AdminServiceAccountTokensListRequest(
+            service_account_id=unchecked(UUID, service_account_id), page_size=page_size, page_token=page_token
+        )
+        path = "admin/serviceAccountTokens/list"
+        return Listing(path, request, AdminServiceAccountTokensListResponse, lambda page: page.tokens)
+
+    @Operation
+    def revoke(self, token_id: Id) -> Call[AdminServiceAccountTokensRevokeResponse]:
+        """Stop a token at once."""
+        request = AdminServiceAccountTokensRevokeRequest(token_id=unchecked(UUID, token_id))
+        return Call("admin/serviceAccountTokens/revoke", request, AdminServiceAccountTokensRevokeResponse)
+
+    @Operation
+    def preview_reach(
+        self,
+        service_account_id: Id | None = None,
+        scopes: Iterable[Scope | str] | None = None,
+        *,
+        token_id: Id | None = None,
+    ) -> Call[AdminServiceAccountTokensPreviewReachResponse]:
+        """Tell what a token could do as things are now.
+
+        Name an account and scopes before there is a token, or else the `token_id` of one that exists; anything between
+        raises InvalidArgumentError.
+        """
+        request = AdminServiceAccountTokensPreviewReachRequest(
+            service_account_id=unchecked(UUID, service_account_id),
+            scopes=listed(Scope, scopes),
+            token_id=unchecked(UUID, token_id),
+        )
+        path = "admin/serviceAccountTokens/previewReach"
+        return Call(path, request, AdminServiceAccountTokensPreviewReachResponse)

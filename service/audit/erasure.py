@@ -1,0 +1,96 @@
+"""Erasing what people wrote: queries and comments, after a while by setting, or one person's at once.
+
+The entries of the audit and search log stay, with their ids and times; only their words go.
+"""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit import queries
+from service.audit.service import Change, record_unattended
+from service.database import Database
+from service.errors import NotFound
+from service.identifiers import first_uuid7_at
+from service.identity.principals import normal_email
+from service.identity.queries import find_principals
+from service.ingestion.queries import organization_ids
+from service.logs import logger
+from service.runtime import Runtime
+
+EVERY_SECONDS = 3600
+# So many texts in one transaction: however much has gathered, no statement runs into its time limit.
+AT_ONCE = 10_000
+
+
+async def keep_erasing(runtime: Runtime) -> None:
+    """Erase old texts at once and then every hour, until cancelled; does nothing when texts are kept for ever.
+
+    A failure is logged, and the next hour tries again.
+    """
+    days = runtime.settings.text_retention_days
+    while days is not None:
+        try:
+            await erase_before(runtime.database, moment=datetime.now(UTC) - timedelta(days=days))
+        except Exception:  # noqa: BLE001 - the database may be restarting
+            logger.exception("erasing_failed")
+        await asyncio.sleep(EVERY_SECONDS)
+
+
+async def erase_before(database: Database, *, moment: datetime) -> int:
+    """Erase every text written before `moment`, in every organization; returns how many there were."""
+    erased = 0
+    for organization_id in await _organizations(database):
+        while count := await _erase_some(database, organization_id, moment):
+            erased += count
+    return erased
+
+
+async def erase_person(database: Database, *, email: str) -> int:
+    """Erase what the person of this address wrote, in every organization that knows it; returns how many texts.
+
+    What `python -m service texts erase --email …` does. Theirs are the queries and comments they sent themselves, and
+    those that a key sent for them. Each organization's erasure is an entry of its audit log.
+
+    Raises:
+        NotFound: no organization knows the address.
+    """
+    known = erased = 0
+    for organization_id in await _organizations(database):
+        async with database.transaction(organization_id) as connection:
+            count = await erase_person_in(connection, organization_id, email=email)
+        if count is not None:
+            known += 1
+            erased += count
+    if not known:
+        raise NotFound("Nobody here has this address. Check its spelling.", code="unknown_user")
+    return erased
+
+
+async def erase_person_in(connection: AsyncConnection, organization_id: UUID, *, email: str) -> int | None:
+    """Erase what the person of this address wrote in one organization: how many texts; None for an unknown address."""
+    people = await find_principals(connection, organization_id, emails=[normal_email(email)], ids=())
+    if not people:
+        return None
+    [person] = people
+    count = await queries.delete_texts_of(connection, organization_id, principal_id=person.principal_id)
+    if count:
+        change = Change(
+            action="texts.erase", target_type=person.kind, target_id=person.principal_id, details={"texts": count}
+        )
+        await record_unattended(connection, organization_id, change=change)
+    return count
+
+
+async def _erase_some(database: Database, organization_id: UUID, moment: datetime) -> int:
+    async with database.transaction(organization_id) as connection:
+        return await queries.delete_texts_before(
+            connection, organization_id, before=first_uuid7_at(moment), limit=AT_ONCE
+        )
+
+
+async def _organizations(database: Database) -> list[UUID]:
+    async with database.transaction(None, read_only=True) as connection:
+        return list(await organization_ids(connection))

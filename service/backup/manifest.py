@@ -1,0 +1,45 @@
+"""What an archive says of itself, last of all: when it is there, everything before it was written."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT = 1
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Contents(BaseModel):
+    """What the archive holds, as it was written; read again, it must come to the same.
+
+    A file's SHA-256 is its name; `files_sha256` is of all names, in their order. `secret_key_sha256` is None when the
+    key wasn't in the data folder.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    files: Count = 0
+    file_bytes: Count = 0
+    files_sha256: Sha256
+    database_bytes: Count = 0
+    database_sha256: Sha256
+    secret_key_sha256: Sha256 | None = None
+
+
+class Manifest(BaseModel):
+    """The archive's last member.
+
+    `rows` are the rows of each table; `key_fingerprint` (hexadecimal) is the database's, None for a deployment that
+    was never started.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = FORMAT
+    created_at: datetime
+    schema_revision: Annotated[str, Field(pattern=r"^[0-9]{4}$")]
+    postgresql: Count
+    key_fingerprint: Sha256 | None
+    rows: dict[str, Count]
+    contents: Contents

@@ -1,0 +1,23 @@
+"""What is wrong with a deployment's database or data folder; each message says what to do.
+
+DeploymentError
+├── WrongSecretKeyError      the secret key at hand isn't the one the database was set up with
+├── RotationError            the secret key can't be changed now, or not to that
+└── UnfinishedRestoreError   a restore into the data folder is going on, or was cut off
+"""
+
+
+class DeploymentError(Exception):
+    """The root."""
+
+
+class WrongSecretKeyError(DeploymentError):
+    """The secret key at hand isn't the one the database was set up with."""
+
+
+class RotationError(DeploymentError):
+    """The secret key can't be changed now, or not to that."""
+
+
+class UnfinishedRestoreError(DeploymentError):
+    """What is in the data folder is part of a backup at most."""

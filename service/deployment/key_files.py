@@ -1,0 +1,84 @@
+"""The secret key in the data folder, and its successor while the key is being rotated.
+
+A rotation writes the successor beside the key, changes the fingerprint in the database, and then lets the successor
+take the key's place. Killed anywhere, it leaves at least the file whose fingerprint the database has.
+"""
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import SecretStr
+
+KEY_FILE = "secret.key"
+SUCCESSOR_FILE = "secret.key.next"
+_RANDOM_BYTES = 32
+
+
+def new_key() -> SecretStr:
+    """Make a key of 256 random bits."""
+    return SecretStr(secrets.token_urlsafe(_RANDOM_BYTES))
+
+
+def read_key(data_dir: Path) -> SecretStr | None:
+    """Return the folder's key; None when it has none."""
+    return _read(data_dir / KEY_FILE)
+
+
+def read_successor(data_dir: Path) -> SecretStr | None:
+    """Return the key that a rotation, which was cut off, was about to change to; None when there is none."""
+    return _read(data_dir / SUCCESSOR_FILE)
+
+
+def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
+    """Keep `key` as the folder's, unless it has one by now; returns the folder's."""
+    partial = _written_aside(data_dir, key)
+    with suppress(FileExistsError):
+        (data_dir / KEY_FILE).hardlink_to(partial)
+    partial.unlink()
+    sync_folder(data_dir)
+    return read_key(data_dir) or key
+
+
+def write_successor(data_dir: Path, key: SecretStr) -> None:
+    """Keep the key to change to beside the folder's key; durable when this returns."""
+    _written_aside(data_dir, key).replace(data_dir / SUCCESSOR_FILE)
+    sync_folder(data_dir)
+
+
+def promote_successor(data_dir: Path) -> None:
+    """Make the successor the folder's key."""
+    (data_dir / SUCCESSOR_FILE).replace(data_dir / KEY_FILE)
+    sync_folder(data_dir)
+
+
+def drop_successor(data_dir: Path) -> None:
+    """Forget the successor, if there is one."""
+    (data_dir / SUCCESSOR_FILE).unlink(missing_ok=True)
+
+
+def _read(path: Path) -> SecretStr | None:
+    try:
+        return SecretStr(path.read_text().strip())
+    except FileNotFoundError:
+        return None
+
+
+def _written_aside(data_dir: Path, key: SecretStr) -> Path:
+    partial = data_dir / f"{KEY_FILE}.{secrets.token_hex(4)}"
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(key.get_secret_value())
+        file.flush()
+        os.fsync(descriptor)
+    return partial
+
+
+def sync_folder(folder: Path) -> None:
+    """Force the names in a folder to disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

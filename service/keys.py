@@ -1,0 +1,34 @@
+"""Keys for one purpose each, derived from the deployment's secret key, which itself signs and encrypts nothing.
+
+Each is HMAC-SHA256 under the secret key, of its purpose and what it is for (NIST SP 800-108, one block), so that
+knowing one tells nothing about another or about the secret key.
+"""
+
+import hashlib
+import hmac
+from uuid import UUID
+
+from pydantic import SecretStr
+
+
+class Keys:
+    """What is derived from one secret key; the same on every replica that was given the same."""
+
+    def __init__(self, secret_key: SecretStr) -> None:
+        self._secret_key = secret_key.get_secret_value().encode()
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Tells whether two secret keys are the same; the database keeps it."""
+        return self._derived(b"fingerprint")
+
+    def page_key(self, organization_id: UUID) -> bytes:
+        """Return the key that signs the page tokens of an organization's callers."""
+        return self._derived(b"page tokens", organization_id.bytes)
+
+    def form_token(self, *, browser: str, purpose: str) -> bytes:
+        """Return what a form of a page carries that was made for this browser and purpose."""
+        return self._derived(b"form token", f"{browser}\n{purpose}".encode())
+
+    def _derived(self, purpose: bytes, context: bytes = b"") -> bytes:
+        return hmac.digest(self._secret_key, purpose + b"\0" + context, hashlib.sha256)

@@ -1,0 +1,105 @@
+"""SQL of access classes: which there are, who holds which role in one."""
+
+from collections.abc import Collection, Mapping, Sequence
+from uuid import UUID
+
+from sqlalchemy import exists, select, tuple_
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import Role
+from service.identity.tables import principals
+from service.permissions.access import Access
+from service.permissions.tables import access_classes, class_readers
+from service.sql import AnyRow, among
+
+
+async def find_classes(
+    connection: AsyncConnection, organization_id: UUID, *, digests: Collection[bytes]
+) -> dict[bytes, int]:
+    """The access classes there are of these digests."""
+    statement = select(access_classes.c.digest, access_classes.c.access_class).where(
+        access_classes.c.organization_id == organization_id, among(access_classes.c.digest, digests)
+    )
+    return {row.digest: row.access_class for row in await connection.execute(statement)}
+
+
+async def insert_classes(
+    connection: AsyncConnection, organization_id: UUID, *, accesses: Mapping[bytes, Access]
+) -> dict[bytes, int]:
+    """Add access classes with their readers; those that another transaction added meanwhile are left out.
+
+    Waits for a transaction that is adding one of them; in one order, so that two calls never deadlock.
+    """
+    rows = [{"organization_id": organization_id, "digest": digest} for digest in sorted(accesses)]
+    statement = (
+        insert(access_classes)
+        .values(rows)
+        .on_conflict_do_nothing()
+        .returning(access_classes.c.digest, access_classes.c.access_class)
+    )
+    added: dict[bytes, int] = {row.digest: row.access_class for row in await connection.execute(statement)}
+    readers = [
+        {"organization_id": organization_id, "principal_id": holder, "access_class": access_class, "role": role}
+        for digest, access_class in added.items()
+        for holder, role in accesses[digest].grants()
+    ]
+    if readers:
+        await connection.execute(insert(class_readers), readers)
+    return added
+
+
+async def list_readers(
+    connection: AsyncConnection, organization_id: UUID, *, access_classes: Collection[int]
+) -> Sequence[AnyRow]:
+    """Who holds which role in which of these classes."""
+    statement = select(class_readers).where(
+        class_readers.c.organization_id == organization_id, among(class_readers.c.access_class, access_classes)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def is_held_by(
+    connection: AsyncConnection, organization_id: UUID, *, access_class: int, principal_id: UUID
+) -> bool:
+    """Whether a principal itself (not a group it is in) has a role in a class."""
+    held = select(class_readers.c.principal_id).where(
+        class_readers.c.organization_id == organization_id,
+        class_readers.c.access_class == access_class,
+        class_readers.c.principal_id == principal_id,
+    )
+    return (await connection.execute(select(exists(held)))).scalar_one()
+
+
+async def list_grants(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    access_class: int,
+    after: tuple[UUID, str] | None = None,
+    limit: int | None = None,
+) -> Sequence[AnyRow]:
+    """The roles granted in a class, each with its principal's kind, name and address, ordered by principal and role.
+
+    Neither the owner's nor everyone's are among them, nor those of deleted service accounts. `after` is a principal
+    and a role.
+    """
+    held = class_readers.c
+    statement = (
+        select(held.principal_id, held.role, principals.c.kind, principals.c.name, principals.c.email)
+        .join(principals, principals.c.principal_id == held.principal_id)
+        .where(
+            held.organization_id == organization_id,
+            held.access_class == access_class,
+            held.role != Role.OWNER,
+            principals.c.organization_id == organization_id,
+            principals.c.kind != "everyone",
+            principals.c.deleted_at.is_(None),
+        )
+        .order_by(held.principal_id, held.role)
+        .limit(limit)
+    )
+    if after is not None:
+        # The first condition is one that the index can begin at; the second knows the roles of one principal apart.
+        statement = statement.where(held.principal_id >= after[0], tuple_(held.principal_id, held.role) > after)
+    return (await connection.execute(statement)).all()

@@ -1,0 +1,389 @@
+"""The import of a directory, against the real service: planned, applied, stopped, and done again."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from carrel import (
+    AsyncCarrel,
+    AuthenticationError,
+    BadRequestError,
+    Carrel,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    PlanRefusedError,
+)
+from carrel.directory import DirectoryPlan, GroupAction, MembershipAction, Progress, UserAction
+from tests.client.conftest import Caller
+from tests.harness.services import ADMIN_EMAIL, RunningService
+
+USERS = (
+    "email,name,isAdmin,active\nada@example.test,Ada,true,\ngrace@example.test,Grace,,\nALAN@example.test,Alan,,false\n"
+)
+GROUPS = "externalId,name\neng,Engineering\nops,Operations\nall,Everybody\n"
+MEMBERSHIPS = (
+    "group,member\neng,Ada@example.test\nEngineering,grace@example.test\n"
+    "ops,alan@example.test\nall,eng\nall,ops\nall,eng\n"
+)
+FILES = {"users": USERS.encode(), "groups": GROUPS.encode(), "memberships": MEMBERSHIPS.encode()}
+
+
+@pytest_asyncio.fixture(params=["sync", "async"])
+async def connect(request: pytest.FixtureRequest, service: RunningService) -> Any:
+    """Make clients of the real service, the bootstrap admin's unless told otherwise."""
+    made: list[Caller] = []
+
+    def make(api_key: str = service.api_key, **options: Any) -> Caller:
+        kind = Carrel if request.param == "sync" else AsyncCarrel
+        made.append(Caller(kind(api_key, service.base_url, **options)))
+        return made[-1]
+
+    yield make
+    for caller in made:
+        await caller.close()
+
+
+Connect = Callable[..., Caller]
+Watched = Callable[[Callable[[str], None]], Caller]
+
+
+@pytest_asyncio.fixture
+async def watched(connect: Connect) -> AsyncIterator[Watched]:
+    """Make clients that tell the path of each request before it is sent."""
+    opened: list[httpx.Client | httpx.AsyncClient] = []
+
+    def make(tell: Callable[[str], None]) -> Caller:
+        def hook(request: httpx.Request) -> None:
+            tell(request.url.path.rpartition("/v0/")[2])
+
+        async def hook_async(request: httpx.Request) -> None:
+            hook(request)
+
+        if connect().is_async:
+            opened.append(httpx.AsyncClient(event_hooks={"request": [hook_async]}))
+        else:
+            opened.append(httpx.Client(event_hooks={"request": [hook]}))
+        return connect(http_client=opened[-1])
+
+    yield make
+    for http in opened:
+        if isinstance(http, httpx.AsyncClient):
+            await http.aclose()
+        else:
+            http.close()
+
+
+@pytest.fixture
+def real(connect: Connect) -> Caller:
+    """A client of the real service."""
+    return connect()
+
+
+async def _plan(real: Caller, **options: Any) -> DirectoryPlan:
+    tables = options.pop("files", FILES)
+    plan: DirectoryPlan = await real(lambda c: c.admin.directory.plan(**tables, **options))
+    return plan
+
+
+async def _import(real: Caller, **options: Any) -> DirectoryPlan:
+    plan = await _plan(real, **options)
+    await real(lambda c: c.admin.directory.apply(plan))
+    return plan
+
+
+def _members(service: RunningService, external_id: str) -> set[str]:
+    """Who is directly in a group, by address or by a group's name; from the database, not from what is tested."""
+    with service.owner_connection() as connection:
+        rows = connection.execute(
+            "SELECT coalesce(m.email, m.name) FROM group_members JOIN principals g ON g.principal_id = group_id "
+            "JOIN principals m ON m.principal_id = member_id WHERE g.external_id = %s",
+            [external_id],
+        )
+        return {name for (name,) in rows}
+
+
+def _users(service: RunningService) -> dict[str, tuple[str, bool, bool]]:
+    with service.owner_connection() as connection:
+        rows = connection.execute("SELECT email, name, is_admin, active FROM principals WHERE kind = 'user'")
+        return {email: (name, is_admin, active) for email, name, is_admin, active in rows}
+
+
+def _changes(service: RunningService) -> int:
+    with service.owner_connection() as connection:
+        row = connection.execute("SELECT count(*) FROM audit_entries").fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+async def test_an_empty_organization_becomes_what_the_files_say(real: Caller, service: RunningService) -> None:
+    """The plan tells all of it and changes nothing; applied, everybody is there and in their groups."""
+    before = _changes(service)
+    plan = await _plan(real)
+    assert not plan.problems
+    assert [plan.count(action) for action in (UserAction.CREATE, GroupAction.CREATE, MembershipAction.ADD)] == [3, 3, 5]
+    assert (plan.change_count, plan.is_empty, _changes(service)) == (11, False, before)
+    done = await real(lambda c: c.admin.directory.apply(plan))
+    assert done.model_dump(by_alias=False) == {
+        "users": 3,
+        "deactivated_users": 0,
+        "groups": 3,
+        "members_added": 5,
+        "members_removed": 0,
+    }
+    assert _users(service) == {
+        ADMIN_EMAIL: (_users(service)[ADMIN_EMAIL][0], True, True),
+        "ada@example.test": ("Ada", True, True),
+        "grace@example.test": ("Grace", False, True),
+        "alan@example.test": ("Alan", False, False),
+    }
+    assert _members(service, "eng") == {"ada@example.test", "grace@example.test"}
+    assert _members(service, "all") == {"Engineering", "Operations"}
+
+
+async def test_a_second_run_plans_nothing(real: Caller, service: RunningService) -> None:
+    """Run again, the import finds everything as it should be, sends no change, and writes nothing to the audit log."""
+    await _import(real)
+    before = _changes(service)
+    plan = await _import(real)
+    assert plan.is_empty
+    assert (plan.unchanged_users, plan.unchanged_groups, plan.unchanged_memberships) == (3, 3, 5)
+    assert _changes(service) == before
+
+
+async def test_only_what_differs_is_changed(real: Caller, service: RunningService) -> None:
+    """Another name, another role, a renamed group, who came and who left: the plan has these and no others."""
+    await _import(real)
+    files = {
+        "users": USERS.replace("Grace,,", "Grace Hopper,true,") + "new@example.test,New,,\n",
+        "groups": GROUPS.replace("Operations", "Ops"),
+        "memberships": "group,member\neng,new@example.test\neng,ada@example.test\nops,all\nall,eng\nall,ops\n",
+    }
+    plan = await _import(real, files={name: text.encode() for name, text in files.items()})
+    assert [(one.action, one.email, one.name, one.name_before, one.is_admin) for one in plan.users] == [
+        ("UPDATE", "grace@example.test", "Grace Hopper", "Grace", True),
+        ("CREATE", "new@example.test", "New", None, None),
+    ]
+    assert [(one.action, one.external_id, one.name_before, one.name) for one in plan.groups] == [
+        ("RENAME", "ops", "Operations", "Ops")
+    ]
+    assert [(one.action, one.group, one.member_type, one.member) for one in plan.memberships] == [
+        ("ADD", "eng", "user", "new@example.test"),
+        ("ADD", "ops", "group", "all"),
+        ("REMOVE", "eng", "user", "grace@example.test"),
+        ("REMOVE", "ops", "user", "alan@example.test"),
+    ]
+    assert _members(service, "eng") == {"ada@example.test", "new@example.test"}
+    assert _members(service, "ops") == {"Everybody"}
+    assert _users(service)["grace@example.test"] == ("Grace Hopper", True, True)
+
+
+async def test_what_the_files_do_not_name_stays(real: Caller, service: RunningService) -> None:
+    """Other users, other groups and their members, and what a file that isn't given is about, stay as they are."""
+    await _import(real)
+    mine = await real(lambda c: c.admin.groups.upsert([{"name": "Mine", "external_id": "mine"}]))
+    await real(lambda c: c.admin.groups.add_members(mine.groups[0].id, [{"type": "user", "email": "ada@example.test"}]))
+    plan = await _import(real, files={"groups": b"externalId,name\nops,Operations\n"})
+    assert plan.is_empty
+    memberships = b"group,member\nops,grace@example.test\n"
+    plan = await _import(real, files={"memberships": memberships})
+    assert [(one.action, one.group) for one in plan.memberships] == [("ADD", "ops"), ("REMOVE", "ops")]
+    assert _members(service, "mine") == {"ada@example.test"}
+    assert _members(service, "eng") == {"ada@example.test", "grace@example.test"}
+    assert all(active for name, (_, _, active) in _users(service).items() if name != "alan@example.test")
+
+
+async def test_service_accounts_stay_in_their_groups(real: Caller, service: RunningService) -> None:
+    """An import takes no service account out of a group, puts none in, and makes no user of one's address."""
+    await real(lambda c: c.admin.organization.update(service_accounts_enabled=True))
+    await _import(real)
+    account = await real(lambda c: c.admin.service_accounts.create("Loader"))
+    groups = await real.walk(real.client.admin.groups.list())
+    ops = next(group.id for group in groups if group.external_id == "ops")
+    member = {"type": "serviceAccount", "id": str(account.service_account_id)}
+    await real(lambda c: c.admin.groups.add_members(ops, [member]))
+    plan = await _import(real)
+    assert plan.is_empty
+    assert any("service accounts stay" in note for note in plan.notes)
+    assert _members(service, "ops") == {"alan@example.test", account.email}
+    row = f"{account.email},Loader,,\n"
+    plan = await _plan(real, files={**FILES, "users": (USERS + row).encode()})
+    assert [(one.line, "service account's address" in one.message) for one in plan.problems] == [(5, True)]
+    plan = await _plan(real, files={**FILES, "memberships": f"group,member\neng,{account.email}\n".encode()})
+    assert [(one.line, "is a service account" in one.message) for one in plan.problems] == [(2, True)]
+
+
+PROBLEMS = (
+    "group,member\neng,ada@example.test\neng,nobody@example.test\nnone,ada@example.test\nTwins,ada@example.test\n"
+    "eng,Twins\n"
+)
+
+
+async def test_problems_stop_everything_unless_skipped(real: Caller, service: RunningService) -> None:
+    """Nothing is changed while rows have problems; skipped, the others are done, and nothing is taken away."""
+    await _import(real)
+    before = _users(service), _members(service, "eng"), _changes(service)
+    groups = GROUPS + "t1,Twins\nt2,Twins\n"
+    files = {"groups": groups.encode(), "memberships": PROBLEMS.encode()}
+    plan = await _plan(real, files=files)
+    assert [(one.file, one.line, one.message) for one in plan.problems] == [
+        ("memberships", 3, "member: there is no user or group nobody@example.test; add it to the users or the groups"),
+        ("memberships", 4, "group: there is no group none; add it to the groups"),
+        ("memberships", 5, "group: several groups are called Twins; use the external id"),
+        ("memberships", 6, "member: there is no user or group Twins; add it to the users or the groups"),
+    ]
+    with pytest.raises(PlanRefusedError, match=r"memberships, line 3: .* \(and 3 more\)"):
+        await real(lambda c: c.admin.directory.apply(plan))
+    assert (_users(service), _members(service, "eng"), _changes(service)) == before
+    plan = await _import(real, files=files, skip_problems=True)
+    assert (plan.count(GroupAction.CREATE), plan.count(MembershipAction.REMOVE)) == (2, 0)
+    assert _members(service, "eng") == before[1]
+
+
+async def test_a_file_that_cannot_be_read_is_never_skipped(real: Caller, service: RunningService) -> None:
+    """A broken users file is no empty one: even told to skip and deactivate, the import changes nothing."""
+    await _import(real)
+    before = _users(service)
+    options = {"deactivate_missing": True, "skip_problems": True, "force": True}
+    plan = await _plan(real, files={**FILES, "users": b"email,name\nada@example.test,\xff\n"}, **options)
+    assert plan.is_empty
+    with pytest.raises(PlanRefusedError, match="not UTF-8"):
+        await real(lambda c: c.admin.directory.apply(plan))
+    assert _users(service) == before
+
+
+async def test_missing_users_are_deactivated_when_asked(real: Caller, service: RunningService) -> None:
+    """Who is missing stays, unless asked for; then the caller and who is inactive already are left alone."""
+    many = [{"email": f"u{number}@example.test"} for number in range(20)]
+    await real(lambda c: c.admin.users.upsert(many))
+    rows = "".join(f"u{number}@example.test,U,\n" for number in range(18))
+    files = {"users": f"email,name,active\n{rows}u18@example.test,U,false\n".encode()}
+    await _import(real, files=files)
+    assert _users(service)["u19@example.test"][2]
+    plan = await _import(real, files=files, deactivate_missing=True)
+    assert [(one.action, one.email) for one in plan.users] == [("DEACTIVATE", "u19@example.test")]
+    assert any(ADMIN_EMAIL in note for note in plan.notes)
+    assert {email for email, row in _users(service).items() if not row[2]} == {"u18@example.test", "u19@example.test"}
+    assert (await _plan(real, files=files, deactivate_missing=True)).is_empty
+
+
+async def test_too_many_missing_users_are_refused(real: Caller, service: RunningService) -> None:
+    """A file that would deactivate more than a fifth of the active users is taken for a mistake, unless forced."""
+    await _import(real)
+    files = {"users": b"email,name\nada@example.test,Ada\n"}
+    plan = await _plan(real, files=files, deactivate_missing=True)
+    assert plan.refusal is not None
+    assert "1 of 3 active users" in plan.refusal
+    with pytest.raises(PlanRefusedError, match="more than 20%"):
+        await real(lambda c: c.admin.directory.apply(plan))
+    assert _users(service)["grace@example.test"][2]
+    await _import(real, files=files, deactivate_missing=True, force=True)
+    assert not _users(service)["grace@example.test"][2]
+    assert _users(service)[ADMIN_EMAIL][1:] == (True, True)
+
+
+@pytest.mark.parametrize("cells", ["false,", ",false"])
+async def test_the_caller_is_never_locked_out(connect: Connect, service: RunningService, cells: str) -> None:
+    """A row that takes the caller's own admin or access is a problem; one about another admin is done."""
+    key = service.new_user("boss@example.test", is_admin=True)
+    caller = connect(key)
+    files = {"users": f"email,name,isAdmin,active\nBOSS@example.test,boss,{cells}\n".encode()}
+    plan = await _plan(caller, files=files)
+    assert [(one.line, "may be who imports" in one.message) for one in plan.problems] == [(2, True)]
+    plan = await _import(connect(), files=files)
+    assert not plan.problems
+    with pytest.raises((PermissionDeniedError, AuthenticationError)):
+        await _plan(caller, files=files)
+
+
+async def test_a_run_that_was_killed_is_completed_by_the_next(watched: Watched, service: RunningService) -> None:
+    """Stopped after any of its requests, the import leaves nothing half-done that a second run doesn't complete."""
+    left = 0
+
+    def break_off(path: str) -> None:
+        nonlocal left
+        if path.endswith(("upsert", "addMembers", "removeMembers")):
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+
+    real = watched(break_off)
+    stops = 0
+    for allowed in (0, 1, 1, 1, 1, 9):
+        plan = await _plan(real)
+        left = allowed
+        try:
+            await real(lambda c, plan=plan: c.admin.directory.apply(plan))
+        except KeyboardInterrupt:
+            stops += 1
+    assert stops == 5
+    assert (await _plan(real)).is_empty
+    assert _members(service, "eng") == {"ada@example.test", "grace@example.test"}
+    assert _members(service, "all") == {"Engineering", "Operations"}
+
+
+async def test_a_plan_can_be_kept_and_applied_later(real: Caller, tmp_path: Path) -> None:
+    """A plan written down as JSON and read again is the same plan, and reads as tables."""
+    kept = tmp_path / "plan.json"
+    plan = await _plan(real)
+    kept.write_text(plan.model_dump_json())
+    again = DirectoryPlan.model_validate_json(kept.read_text())
+    assert again == plan
+    assert again.to_frame("users")["email"].tolist() == ["ada@example.test", "grace@example.test", "alan@example.test"]
+    assert again.to_frame("memberships")["member"].tolist()[-1] == "ops"
+    assert list(again.to_frame("problems").columns) == ["file", "line", "message", "skippable"]
+    await real(lambda c: c.admin.directory.apply(again))
+    assert (await _plan(real)).is_empty
+
+
+async def test_only_an_admin_may_import(connect: Connect, service: RunningService) -> None:
+    """Somebody else is refused before anything is read."""
+    nobody = connect(service.new_user("nobody@example.test"))
+    with pytest.raises(PermissionDeniedError):
+        await _plan(nobody)
+
+
+async def test_arguments(real: Caller) -> None:
+    """Nothing to import, or nobody to miss, is said at once."""
+    with pytest.raises(InvalidArgumentError, match="at least one"):
+        await _plan(real, files={})
+    with pytest.raises(InvalidArgumentError, match="needs the users"):
+        await _plan(real, files={"groups": FILES["groups"]}, deactivate_missing=True)
+
+
+async def test_a_stale_plan_is_refused_by_the_service(real: Caller) -> None:
+    """A plan whose people are not there, made for another organization perhaps, fails with the service's words."""
+    await _import(real)
+    plan = await _plan(real, files={"memberships": b"group,member\nops,ada@example.test\n"})
+    elsewhere = plan.model_copy(
+        update={"memberships": [plan.memberships[0].model_copy(update={"member": "stranger@example.test"})]}
+    )
+    with pytest.raises(BadRequestError, match="stranger@example"):
+        await real(lambda c: c.admin.directory.apply(elsewhere))
+
+
+@pytest.mark.usefixtures("service")
+async def test_large_directories_go_in_few_requests(watched: Watched) -> None:
+    """2,500 people in 30 groups are planned and applied in requests by the thousand, and progress is told."""
+    paths: list[str] = []
+    real = watched(paths.append)
+    users = [{"email": f"p{number}@example.test", "name": f"P {number}"} for number in range(2500)]
+    groups = [{"externalId": f"g{number}", "name": f"G {number}"} for number in range(30)]
+    memberships = [{"group": f"g{number % 30}", "member": f"p{number}@example.test"} for number in range(2500)]
+    files = {"users": users, "groups": groups, "memberships": memberships}
+    heard: list[Progress] = []
+    plan = await _plan(real, files=files)
+    assert not any("listMembers" in path for path in paths)
+    paths.clear()
+    await real(lambda c: c.admin.directory.apply(plan, on_progress=heard.append))
+    assert paths == ["admin/users/upsert"] * 3 + ["admin/groups/upsert"] * 2
+    assert heard[-1] == Progress("memberships", 5030, 5030)
+    paths.clear()
+    heard.clear()
+    plan = await _plan(real, files=files, on_progress=heard.append)
+    assert plan.is_empty
+    assert len(paths) == 3 + 1 + 30
+    assert heard[-1] == Progress("reading members", 2500, 2500)

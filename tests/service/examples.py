@@ -1,0 +1,283 @@
+"""An example of every operation: a valid request about things that are there, and what strangers to them are told."""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from service.identifiers import uuid7
+from tests.harness.services import RunningService
+from tests.service.directory import done
+
+Body = dict[str, Any]
+FINGERPRINT = "f" * 64
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who owns a set of things: a credential that may make them, and the name by which all of them are marked."""
+
+    service: RunningService
+    credential: str
+    mark: str
+
+    def call(self, operation: str, body: Body | None = None) -> httpx.Response:
+        """Ask as the owner."""
+        return self.service.call(operation, body, api_key=self.credential)
+
+    def upload(self, external_id: str) -> str:
+        """Upload a document and return its id."""
+        parts = {"documentExternalId": external_id, "documentName": f"{self.mark} {external_id}"}
+        answer = self.service.http.post(
+            "/api/v0/catalog/uploadFile",
+            data=parts,
+            files={"file": ("notes.txt", f"What the {self.mark} saw.".encode())},
+            headers={"Authorization": f"Bearer {self.credential}"},
+        )
+        return str(done(answer)["documentId"])
+
+    def collection(self) -> str:
+        """Create a collection and return its id."""
+        name = f"{self.mark} {next(_numbers)}"
+        made = done(self.call("documentCollections/createDocumentCollection", {"collectionName": name}))
+        return str(made["documentCollectionId"])
+
+    def place(self, document_id: str, collection_id: str) -> None:
+        """Put a document into a collection."""
+        body = {"documentId": document_id, "documentCollectionId": collection_id, "customMetadata": {}}
+        done(self.call("documentCollections/addDocumentToCollection", body))
+
+
+@dataclass
+class Things:
+    """One of everything that operations are about. What an operation uses up is a spare one, and made anew by it."""
+
+    owner: Owner
+    email: str
+    group_id: str = ""
+    api_key_id: str = ""
+    account_id: str = ""
+    spare_account_id: str = ""
+    token_id: str = ""
+    document_id: str = field(init=False)
+    spare_document_id: str = field(init=False)
+    collection_id: str = field(init=False)
+    spare_collection_id: str = field(init=False)
+    chunked_collection_id: str = field(init=False)
+    search_id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.document_id = self.owner.upload(f"{self.owner.mark}-log")
+        self.collection_id, self.chunked_collection_id = self.owner.collection(), self.owner.collection()
+        self.owner.place(self.document_id, self.collection_id)
+        self.search_id = done(self.owner.call("search/searchDocumentCatalog", {"searchQuery": "what"}))["searchId"]
+        self.new_document()
+        self.new_collection()
+
+    @property
+    def resource(self) -> Body:
+        """The document, as grants and look-ups name it."""
+        return {"resourceId": self.document_id, "resourceType": "UPLOADED_DOCUMENT"}
+
+    @property
+    def place(self) -> Body:
+        """The document in the collection."""
+        return {"documentId": self.document_id, "documentCollectionId": self.collection_id}
+
+    @property
+    def user(self) -> Body:
+        """A user of the organization, as admin requests name one."""
+        return {"type": "user", "email": self.email}
+
+    def nowhere(self) -> "Things":
+        """Things like these that don't exist."""
+        unknown = copy(self)
+        for name in vars(self):
+            if name.endswith("_id"):
+                setattr(unknown, name, str(uuid7()))
+        unknown.email = f"{uuid4().hex[: self.email.index('@')]}{self.email[self.email.index('@') :]}"
+        return unknown
+
+    def ids(self) -> set[str]:
+        """Everything by which these things would be known."""
+        return {self.owner.mark, *(value for name, value in vars(self).items() if name.endswith("_id") and value)}
+
+    def new_document(self) -> None:
+        """Make the spare document anew."""
+        self.spare_document_id = self.owner.upload(f"{self.owner.mark}-{next(_numbers)}")
+
+    def new_collection(self) -> None:
+        """Make the spare collection anew."""
+        self.spare_collection_id = self.owner.collection()
+
+    def back_in_collection(self) -> None:
+        """Put the document back into its collection."""
+        self.owner.place(self.document_id, self.collection_id)
+
+    def new_account(self) -> None:
+        """Make the spare service account anew."""
+        made = done(self.owner.call("admin/serviceAccounts/create", {"displayName": "Spare"}))
+        self.spare_account_id = made["serviceAccountId"]
+
+
+@dataclass(frozen=True)
+class Example:
+    """A valid request of an operation.
+
+    `acting` is the member that names the user a key acts for; `file` the part that carries a file, of an operation that
+    takes a form; `elsewhere` what an admin of another organization is told (None: 200, about nothing); `anew` makes
+    again what a success has used up.
+    """
+
+    body: Callable[[Things], Body]
+    acting: str | None = None
+    file: str | None = None
+    elsewhere: tuple[int, str] | None = None
+    anew: Callable[[Things], None] | None = None
+
+    def send(self, http: httpx.Client, operation: str, body: Body, headers: dict[str, str]) -> httpx.Response:
+        """Send a body like that of the example."""
+        path = f"/api/v0/{operation}"
+        if self.file is None:
+            return http.post(path, json=body, headers=headers)
+        return http.post(path, data=body, files={self.file: ("notes.txt", b"What was seen.")}, headers=headers)
+
+
+NO_DOCUMENT = (404, "document_not_found")
+NO_COLLECTION = (404, "collection_not_found")
+NO_RESOURCE = (404, "resource_not_found")
+NO_PRINCIPAL = (400, "unknown_principal")
+NO_ACCOUNT = (404, "service_account_not_found")
+USER_EMAIL = "userEmail"
+
+
+def _new() -> str:
+    return f"Example {next(_numbers)}"
+
+
+EXAMPLES: dict[str, Example] = {
+    "catalog/uploadFile": Example(lambda _: {"documentExternalId": _new()}, acting="uploadAsUserEmail", file="file"),
+    "catalog/uploadDocumentFile": Example(lambda _: {}, file="document"),
+    "catalog/planUpload": Example(
+        lambda things: {
+            "documents": [{"documentExternalId": f"{things.owner.mark}-log", "fingerprint": FINGERPRINT}],
+        },
+        acting="uploadAsUserEmail",
+    ),
+    "catalog/deleteDocument": Example(
+        lambda things: {"documentId": things.spare_document_id},
+        acting=USER_EMAIL,
+        elsewhere=NO_DOCUMENT,
+        anew=Things.new_document,
+    ),
+    "catalog/getDocument": Example(
+        lambda things: {"documentId": things.document_id}, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
+    ),
+    "catalog/listDocuments": Example(lambda _: {"pageSize": 1000}, acting=USER_EMAIL),
+    "catalog/downloadDocument": Example(
+        lambda things: {"documentId": things.document_id}, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
+    ),
+    "documentCollections/createDocumentCollection": Example(lambda _: {"collectionName": _new()}, acting=USER_EMAIL),
+    "documentCollections/addDocumentToCollection": Example(
+        lambda things: {**things.place, "customMetadata": {}}, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
+    ),
+    "documentCollections/addDocumentChunksToCollection": Example(
+        lambda things: {
+            "documentId": things.document_id,
+            "documentCollectionId": things.chunked_collection_id,
+            "chunks": ["What was seen."],
+            "customMetadata": {},
+        },
+        acting=USER_EMAIL,
+        elsewhere=NO_DOCUMENT,
+    ),
+    "documentCollections/reindexDocumentInCollection": Example(
+        lambda things: things.place, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
+    ),
+    "documentCollections/removeDocumentFromCollection": Example(
+        lambda things: things.place, acting=USER_EMAIL, elsewhere=NO_DOCUMENT, anew=Things.back_in_collection
+    ),
+    "documentCollections/deleteDocumentCollection": Example(
+        lambda things: {"documentCollectionId": things.spare_collection_id},
+        acting=USER_EMAIL,
+        elsewhere=NO_COLLECTION,
+        anew=Things.new_collection,
+    ),
+    "documentCollections/listDocumentCollections": Example(lambda _: {"pageSize": 1000}, acting=USER_EMAIL),
+    "documentCollections/listDocumentsInCollection": Example(
+        lambda things: {"documentCollectionId": things.collection_id}, acting=USER_EMAIL, elsewhere=NO_COLLECTION
+    ),
+    "documentCollections/getDocumentChunks": Example(
+        lambda things: things.place, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
+    ),
+    "search/searchDocumentCatalog": Example(lambda _: {"searchQuery": "what was seen"}, acting=USER_EMAIL),
+    "search/searchDocumentCollection": Example(
+        lambda things: {"documentCollectionId": things.collection_id, "searchQuery": "what was seen"},
+        acting=USER_EMAIL,
+        elsewhere=NO_COLLECTION,
+    ),
+    "search/submitSearchFeedback": Example(
+        lambda things: {"searchId": things.search_id, "feedback": "THUMBS_UP"},
+        acting=USER_EMAIL,
+        elsewhere=(404, "search_not_found"),
+    ),
+    "permissions/listAuthorizedResources": Example(lambda _: {"action": "READ", "pageSize": 1000}, acting=USER_EMAIL),
+    "permissions/listAuthorizedPrincipalsForResource": Example(
+        lambda things: {"resource": things.resource, "action": "READ"}, elsewhere=NO_RESOURCE
+    ),
+    "permissions/explainAuthorization": Example(
+        lambda things: {"resource": things.resource, "principal": things.user, "action": "READ"},
+        elsewhere=NO_RESOURCE,
+    ),
+    "admin/organization/get": Example(lambda _: {}),
+    "admin/organization/update": Example(lambda _: {}),
+    "admin/users/upsert": Example(lambda _: {"users": [{"email": "new@example.test"}]}),
+    "admin/users/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/groups/upsert": Example(
+        lambda things: {"groups": [{"name": "Crew", "members": [things.user]}]}, elsewhere=NO_PRINCIPAL
+    ),
+    "admin/groups/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/groups/addMembers": Example(
+        lambda things: {"groupId": things.group_id, "members": [things.user]}, elsewhere=(404, "group_not_found")
+    ),
+    "admin/groups/removeMembers": Example(
+        lambda things: {"groupId": things.group_id, "members": [things.user]}, elsewhere=(404, "group_not_found")
+    ),
+    "admin/groups/listMembers": Example(
+        lambda things: {"groupId": things.group_id}, elsewhere=(404, "group_not_found")
+    ),
+    "admin/grants/set": Example(lambda things: {"resource": things.resource, "grants": []}, elsewhere=NO_RESOURCE),
+    "admin/grants/setMany": Example(
+        lambda things: {"resources": [{"resource": things.resource, "grants": []}]}, elsewhere=NO_RESOURCE
+    ),
+    "admin/grants/list": Example(lambda things: {"resource": things.resource}, elsewhere=NO_RESOURCE),
+    "admin/apiKeys/create": Example(
+        lambda things: {"name": "Deck", "ownerEmail": things.email}, elsewhere=(400, "unknown_user")
+    ),
+    "admin/apiKeys/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/apiKeys/revoke": Example(
+        lambda things: {"apiKeyId": things.api_key_id}, elsewhere=(404, "api_key_not_found")
+    ),
+    "admin/auditLog/query": Example(lambda _: {"pageSize": 1000}),
+    "admin/searchLog/query": Example(lambda _: {"pageSize": 1000}),
+    "admin/serviceAccounts/create": Example(lambda _: {"displayName": "Bosun"}),
+    "admin/serviceAccounts/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/serviceAccounts/delete": Example(
+        lambda things: {"serviceAccountId": things.spare_account_id}, elsewhere=NO_ACCOUNT, anew=Things.new_account
+    ),
+    "admin/serviceAccountTokens/mint": Example(
+        lambda things: {"serviceAccountId": things.account_id, "name": "Deck", "scopes": []}, elsewhere=NO_ACCOUNT
+    ),
+    "admin/serviceAccountTokens/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/serviceAccountTokens/revoke": Example(
+        lambda things: {"tokenId": things.token_id}, elsewhere=(404, "token_not_found")
+    ),
+    "admin/serviceAccountTokens/previewReach": Example(
+        lambda things: {"serviceAccountId": things.account_id, "scopes": []}, elsewhere=NO_ACCOUNT
+    ),
+}

@@ -1,0 +1,32 @@
+"""Short words for service accounts and their tokens in tests."""
+
+from typing import Any
+
+from tests.harness.services import RunningService
+from tests.service.directory import done
+
+
+def enable_service_accounts(service: RunningService, *, enabled: bool = True, **options: Any) -> None:
+    """Let the organization have service accounts, or no more."""
+    done(service.call("admin/organization/update", {"serviceAccountsEnabled": enabled}, **options))
+
+
+def an_account(service: RunningService, name: str = "Nightly load", **options: Any) -> dict[str, Any]:
+    """A new service account; the way others refer to it is `account(…)`."""
+    return done(service.call("admin/serviceAccounts/create", {"displayName": name}, **options))
+
+
+def account(one: dict[str, Any]) -> dict[str, str]:
+    """How a request names a service account."""
+    return {"type": "serviceAccount", "id": one["serviceAccountId"]}
+
+
+def a_token(service: RunningService, of: dict[str, Any], *scopes: str, **body: Any) -> dict[str, Any]:
+    """A new token of an account; `token` is its value."""
+    request = {"serviceAccountId": of["serviceAccountId"], "name": "a token", "scopes": list(scopes), **body}
+    return done(service.call("admin/serviceAccountTokens/mint", request))
+
+
+def delete_account(service: RunningService, one: dict[str, Any]) -> dict[str, Any]:
+    """Delete a service account; what the answer says."""
+    return done(service.call("admin/serviceAccounts/delete", {"serviceAccountId": one["serviceAccountId"]}))

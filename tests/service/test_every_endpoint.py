@@ -1,0 +1,439 @@
+"""Every operation with every kind of credential: who is refused is told exactly why, and learns and changes nothing.
+
+The rows are the operations of the one table, the columns the credentials below. An operation without an example in
+`tests.service.examples` fails here: add its row when you add the operation.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import httpx
+import pytest
+from psycopg import sql
+
+from carrel.wire.common import Scope
+from service.authorization import REQUIREMENTS, Requirement
+from service.identifiers import NIL
+from service.secrets import API_KEY, SERVICE_ACCOUNT_TOKEN, mint
+from tests.harness.services import RunningService, ServiceHarness
+from tests.service.directory import a_key, a_user, another_organization, done
+from tests.service.examples import EXAMPLES, USER_EMAIL, Example, Owner, Things
+from tests.service.service_accounts import a_token, an_account, delete_account, enable_service_accounts
+
+Outcome = tuple[int, str | None]
+SUCCESS: Outcome = (200, None)
+MEMBER, OTHER_MEMBER, GONE = "member@example.test", "other@example.test", "gone@example.test"
+ALL_SCOPES = tuple(scope.value for scope in Scope)
+
+
+@dataclass
+class World:
+    """One service: an organization in which an admin, a member and a service account each own one of everything."""
+
+    service: RunningService
+    http: httpx.Client
+    things: dict[str, Things] = field(default_factory=dict)
+    credentials: dict[str, str | None] = field(default_factory=dict)
+
+    def send(self, operation: str, credential: str, **members: Any) -> httpx.Response:
+        """Ask with the example of an operation, as the credential's owner would, and further members."""
+        example = EXAMPLES[operation]
+        body = {**example.body(self.things_for(credential)), **members}
+        return example.send(self.http, operation, body, self.headers(credential))
+
+    def things_for(self, credential: str) -> Things:
+        """Whose things the holder of a credential asks about: its own, or the admin's for who has none."""
+        return self.things.get(COLUMNS[credential].owner, self.things["admin"])
+
+    def headers(self, credential: str) -> dict[str, str]:
+        """The header that carries a credential."""
+        value = self.credentials[credential]
+        return {} if value is None else {"Authorization": value}
+
+
+def rule_of_401(code: str) -> Callable[[Requirement], Outcome]:
+    """Refused whatever the operation."""
+    return lambda _: (401, code)
+
+
+def rule_of_tokens(*scopes: str) -> Callable[[Requirement], Outcome]:
+    """What a token with these scopes may call."""
+
+    def outcome(requirement: Requirement) -> Outcome:
+        if requirement.scope is None:
+            return (403, "service_account_not_allowed")
+        return SUCCESS if requirement.scope in scopes else (403, "missing_scope")
+
+    return outcome
+
+
+def rule_of_members(requirement: Requirement) -> Outcome:
+    """What a user who is no admin may call."""
+    return (403, "admin_only") if requirement.admin else SUCCESS
+
+
+def rule_of_admins(_: Requirement) -> Outcome:
+    """What an admin may call."""
+    return SUCCESS
+
+
+@dataclass(frozen=True)
+class Column:
+    """A kind of credential: what it may call, and whose things it asks about."""
+
+    rule: Callable[[Requirement], Outcome]
+    owner: str = "admin"
+
+
+MISTYPED, NOWHERE, WRONG_VERSION = "invalid_credential", "invalid_credential", "wrong_version"
+COLUMNS: dict[str, Column] = {
+    "none": Column(rule_of_401("missing_credential")),
+    "empty": Column(rule_of_401("malformed_authorization")),
+    "not Bearer": Column(rule_of_401("malformed_authorization")),
+    "Bearer of nothing": Column(rule_of_401("malformed_authorization")),
+    "garbage": Column(rule_of_401("invalid_credential")),
+    "a prefix nobody knows": Column(rule_of_401("invalid_credential")),
+    "an access token": Column(rule_of_401(WRONG_VERSION)),
+    "a key with a typing error": Column(rule_of_401(MISTYPED)),
+    "a key that was never made": Column(rule_of_401(NOWHERE)),
+    "a revoked key": Column(rule_of_401("credential_revoked")),
+    "an expired key": Column(rule_of_401("credential_expired")),
+    "a key of an inactive user": Column(rule_of_401("owner_inactive")),
+    "a token with a typing error": Column(rule_of_401(MISTYPED)),
+    "a token that was never made": Column(rule_of_401(NOWHERE)),
+    "a revoked token": Column(rule_of_401("credential_revoked")),
+    "an expired token": Column(rule_of_401("credential_expired")),
+    "a token of a deleted account": Column(rule_of_401("credential_revoked")),
+    "a token where service accounts are disabled": Column(lambda _: (403, "service_accounts_disabled")),
+    "a token without scopes": Column(rule_of_tokens(), "account"),
+    **{f"a token with {scope}": Column(rule_of_tokens(scope), "account") for scope in ALL_SCOPES},
+    "a token with all scopes": Column(rule_of_tokens(*ALL_SCOPES), "account"),
+    "a member's key": Column(rule_of_members, "member"),
+    "a member's key that may act": Column(rule_of_members, "member"),
+    "an admin's key": Column(rule_of_admins),
+    "an admin's key that may act": Column(rule_of_admins),
+}
+REFUSED = [
+    (operation, column)
+    for operation, column in product(REQUIREMENTS, COLUMNS)
+    if COLUMNS[column].rule(REQUIREMENTS[operation]) != SUCCESS
+]
+ALLOWED = [one for one in product(REQUIREMENTS, COLUMNS) if one not in REFUSED]
+TOKENS = ["a token without scopes", *(f"a token with {scope}" for scope in ALL_SCOPES), "a token with all scopes"]
+TABLE = {operation: EXAMPLES[operation] for operation in REQUIREMENTS if operation in EXAMPLES}
+
+
+@pytest.fixture(scope="module")
+def world(service_harness: ServiceHarness) -> Iterator[World]:
+    """The organization, and a credential of every kind."""
+    service, stack = service_harness.start(sweep_seconds=3600)
+    try:
+        with httpx.Client(base_url=service.base_url, timeout=60) as http:
+            yield a_world(service, http)
+    finally:
+        service_harness.stop(service, stack)
+
+
+def a_world(service: RunningService, http: httpx.Client) -> World:
+    """Set everything up over HTTP, but for the past."""
+    enable_service_accounts(service)
+    for email in (MEMBER, OTHER_MEMBER, GONE):
+        a_user(service, email)
+    account, deleted = an_account(service, "Bosun"), an_account(service, "Drowned")
+    token = a_token(service, account, *ALL_SCOPES)
+    member_key = a_key(service, ownerEmail=MEMBER)
+    expired, revoked = a_key(service), a_key(service)
+    expired_token, revoked_token = a_token(service, account, *ALL_SCOPES), a_token(service, account, *ALL_SCOPES)
+    values = {
+        "a revoked key": revoked["apiKey"],
+        "an expired key": expired["apiKey"],
+        "a key of an inactive user": a_key(service, ownerEmail=GONE)["apiKey"],
+        "a revoked token": revoked_token["token"],
+        "an expired token": expired_token["token"],
+        "a token of a deleted account": a_token(service, deleted, *ALL_SCOPES)["token"],
+        "a token where service accounts are disabled": a_token_elsewhere(service),
+        "a token without scopes": a_token(service, account)["token"],
+        **{f"a token with {scope}": a_token(service, account, scope)["token"] for scope in ALL_SCOPES},
+        "a token with all scopes": token["token"],
+        "a member's key": member_key["apiKey"],
+        "a member's key that may act": a_key(service, ownerEmail=MEMBER, mayActForUsers=True)["apiKey"],
+        "an admin's key": a_key(service)["apiKey"],
+        "an admin's key that may act": service.api_key,
+        "a key with a typing error": service.api_key[:-1] + "x",
+        "a key that was never made": mint(API_KEY).value.get_secret_value(),
+        "a token with a typing error": token["token"][:-1] + ("x" if token["token"][-1] != "x" else "y"),
+        "a token that was never made": mint(SERVICE_ACCOUNT_TOKEN).value.get_secret_value(),
+        "an access token": mint("svc_at_").value.get_secret_value(),
+        "garbage": "open sesame",
+        "a prefix nobody knows": token["token"].replace("svc_sa_", "svc_xx_"),
+    }
+    headers: dict[str, str | None] = {name: f"Bearer {value}" for name, value in values.items()}
+    world = World(
+        service,
+        http,
+        credentials={
+            **headers,
+            "none": None,
+            "empty": "",
+            "Bearer of nothing": "Bearer",
+            "not Bearer": "Basic b3BlbjpzZXNhbWU=",
+        },
+    )
+    owners = {"admin": service.api_key, "member": member_key["apiKey"], "account": token["token"]}
+    for name, credential in owners.items():
+        world.things[name] = Things(Owner(service, credential, f"{name}-harbour"), OTHER_MEMBER)
+    name_admin_things(world.things["admin"])
+    done(service.call("admin/apiKeys/revoke", {"apiKeyId": revoked["apiKeyId"]}))
+    done(service.call("admin/serviceAccountTokens/revoke", {"tokenId": revoked_token["tokenId"]}))
+    delete_account(service, deleted)
+    a_user(service, GONE, active=False)
+    let_expire(service, expired["apiKeyId"], expired_token["tokenId"])
+    return world
+
+
+def a_token_elsewhere(service: RunningService) -> str:
+    """A token of another organization, which has disabled service accounts since."""
+    key = another_organization(service, admin_email="admin@disabled.test")
+    enable_service_accounts(service, api_key=key)
+    account = an_account(service, api_key=key)
+    body = {"serviceAccountId": account["serviceAccountId"], "name": "late", "scopes": list(ALL_SCOPES)}
+    token = done(service.call("admin/serviceAccountTokens/mint", body, api_key=key))["token"]
+    enable_service_accounts(service, enabled=False, api_key=key)
+    return str(token)
+
+
+def name_admin_things(things: Things) -> None:
+    """Make what only admins have."""
+    service = things.owner.service
+    things.group_id = done(service.call("admin/groups/upsert", {"groups": [{"name": "Watch"}]}))["groups"][0]["id"]
+    things.api_key_id = a_key(service)["apiKeyId"]
+    account = an_account(service, "Cook")
+    things.account_id, things.token_id = account["serviceAccountId"], a_token(service, account)["tokenId"]
+    things.new_account()
+
+
+def let_expire(service: RunningService, api_key_id: str, token_id: str) -> None:
+    """Move the expiry of a key and a token into the past."""
+    with service.owner_connection() as connection:
+        past = "SET expires_at = now() - interval '1 second'"
+        connection.execute(f"UPDATE api_keys {past} WHERE api_key_id = %s", [api_key_id])
+        connection.execute(f"UPDATE service_account_tokens {past} WHERE token_id = %s", [token_id])
+
+
+def outcome_of(response: httpx.Response) -> Outcome:
+    """The status of an answer and its error's code; an error has the one shape, and a 401 says how to authenticate."""
+    if response.status_code == 200:
+        return SUCCESS
+    error = response.json()["error"]
+    assert response.json().keys() == {"error"}
+    assert error.keys() - {"details"} == {"message", "code", "requestId"}
+    assert error["requestId"] == response.headers["X-Request-Id"]
+    assert error["message"]
+    assert response.headers.get("WWW-Authenticate") == ("Bearer" if response.status_code == 401 else None)
+    return response.status_code, error["code"]
+
+
+def test_every_operation_has_an_example() -> None:
+    """A new operation needs its row in `tests.service.examples`; an example of none is a mistake."""
+    assert EXAMPLES.keys() >= REQUIREMENTS.keys()
+
+
+def test_every_kind_of_credential_is_there(world: World) -> None:
+    """A column without its credential would be a test of nothing."""
+    assert world.credentials.keys() == COLUMNS.keys()
+
+
+def everything(service: RunningService, *, but: str | None = None) -> dict[str, str | None]:
+    """A digest of each table (but for one organization's rows), without the times at which credentials were used."""
+    with service.owner_connection() as connection:
+        names = connection.execute("SELECT tablename FROM pg_policies WHERE policyname = 'organization'").fetchall()
+        statement = sql.SQL(
+            "SELECT md5(string_agg(row, '' ORDER BY row)) FROM (SELECT (to_jsonb(t) - 'last_used_at')::text AS row"
+            " FROM {} t WHERE organization_id <> %s) rows"
+        )
+        without = but or str(NIL)
+        rows = {name: connection.execute(statement.format(sql.Identifier(name)), [without]) for (name,) in names}
+        return {name: row.fetchone()[0] for name, row in rows.items()}
+
+
+def broken(world: World, operation: str, credential: str) -> list[httpx.Response]:
+    """Ask with bodies that would be refused, each in its own way."""
+    headers = world.headers(credential)
+    bodies = ((b"{", "application/json"), (b'{"nonsense": 1}', "application/json"), (b"nonsense", "text/plain"))
+    return [
+        world.http.post(f"/api/v0/{operation}", content=body, headers={**headers, "Content-Type": kind})
+        for body, kind in bodies
+    ]
+
+
+@pytest.mark.parametrize("credential", dict.fromkeys(column for _, column in REFUSED))
+def test_a_refusal_says_why_whatever_the_body(world: World, credential: str) -> None:
+    """The exact status and code for every operation, with a valid body and with invalid ones; nothing is changed."""
+    operations = [operation for operation, column in REFUSED if column == credential]
+    before = everything(world.service)
+    found = {
+        operation: {
+            outcome_of(each) for each in [world.send(operation, credential), *broken(world, operation, credential)]
+        }
+        for operation in operations
+    }
+    assert found == {operation: {COLUMNS[credential].rule(REQUIREMENTS[operation])} for operation in operations}
+    assert everything(world.service) == before
+
+
+@pytest.mark.parametrize("credential", dict.fromkeys(column for _, column in ALLOWED))
+def test_who_may_call_is_served(world: World, credential: str) -> None:
+    """Whoever isn't refused gets a 200 for a valid request about its own things, and a 400 or 415 for no request."""
+    operations = [operation for operation, column in ALLOWED if column == credential]
+    found = {operation: served(world, operation, credential) for operation in operations}
+    assert found == dict.fromkeys(operations, SUCCESS)
+    invalid = {outcome_of(each)[0] for operation in operations for each in broken(world, operation, credential)}
+    assert invalid == {400, 415}
+
+
+def served(world: World, operation: str, credential: str, **members: Any) -> Outcome:
+    """Ask, and make anew what a success has used up."""
+    outcome = outcome_of(world.send(operation, credential, **members))
+    anew = EXAMPLES[operation].anew
+    if outcome == SUCCESS and anew is not None:
+        anew(world.things_for(credential))
+    return outcome
+
+
+@pytest.mark.parametrize("credential", ["a key with a typing error", "a token with a typing error"])
+def test_a_typing_error_is_told_from_an_unknown_credential(world: World, credential: str) -> None:
+    """By the checksum, without a look-up; a value that could have been made is only unknown."""
+    unknown = credential.replace("with a typing error", "that was never made")
+    messages = [world.send("catalog/listDocuments", one).json()["error"]["message"] for one in (credential, unknown)]
+    assert ["mistyped" in message for message in messages] == [True, False]
+
+
+def not_a_member(example: Example) -> str:
+    """The code of a request that names a user where there is no member for it."""
+    return "part_unknown" if example.file else "invalid_request"
+
+
+@pytest.mark.parametrize("credential", TOKENS)
+def test_a_token_never_acts_as_a_person(world: World, credential: str) -> None:
+    """400 for an address in any request it may send, whosever things it is about, and also where there is no member."""
+    expected, found = {}, {}
+    for operation, example in TABLE.items():
+        code = "service_account_acts_as_itself" if example.acting else not_a_member(example)
+        outcome = COLUMNS[credential].rule(REQUIREMENTS[operation])
+        expected[operation] = {(400, code) if outcome == SUCCESS else outcome}
+        member = {example.acting or USER_EMAIL: MEMBER}
+        bodies = [{**example.body(world.things[one]), **member} for one in ("account", "admin")]
+        headers = world.headers(credential)
+        found[operation] = {outcome_of(example.send(world.http, operation, one, headers)) for one in bodies}
+    assert found == expected
+
+
+def test_a_key_that_may_act_acts_as_the_user(world: World) -> None:
+    """With the address of a member, an admin's key is served as the member, about the member's things."""
+    credential = "an admin's key that may act"
+    headers, things = world.headers(credential), world.things["member"]
+    for operation, example in TABLE.items():
+        member = {example.acting or USER_EMAIL: MEMBER}
+        response = example.send(world.http, operation, {**example.body(things), **member}, headers)
+        assert (operation, outcome_of(response)) == (
+            operation,
+            SUCCESS if example.acting else (400, not_a_member(example)),
+        )
+        if example.acting and example.anew:
+            example.anew(things)
+
+
+def test_as_a_user_an_admins_key_has_no_more_than_the_user(world: World) -> None:
+    """What the admin alone may see or change isn't there for a member whom the key acts for."""
+    credential = "an admin's key that may act"
+    about_admins = {
+        operation: example
+        for operation, example in TABLE.items()
+        if example.acting and example.elsewhere and operation != "search/submitSearchFeedback"
+    }
+    assert len(about_admins) > 8
+    found = {one: outcome_of(world.send(one, credential, userEmail=MEMBER)) for one in about_admins}
+    assert found == {operation: example.elsewhere for operation, example in about_admins.items()}
+
+
+@pytest.mark.parametrize("credential", ["an admin's key", "a member's key"])
+def test_a_key_that_may_not_act_does_not(world: World, credential: str) -> None:
+    """403 for the address of anyone, its own owner's too."""
+    expected, found = {}, {}
+    for operation, example in TABLE.items():
+        outcome = COLUMNS[credential].rule(REQUIREMENTS[operation])
+        refused = (403, "key_may_not_act_for_users") if example.acting else (400, not_a_member(example))
+        expected[operation] = {refused if outcome == SUCCESS else outcome}
+        member = example.acting or USER_EMAIL
+        asked = [world.send(operation, credential, **{member: email}) for email in (MEMBER, OTHER_MEMBER)]
+        found[operation] = {outcome_of(one) for one in asked}
+    assert found == expected
+
+
+@pytest.fixture(scope="module")
+def stranger(world: World) -> dict[str, str]:
+    """The header of another organization's admin."""
+    key = another_organization(world.service)
+    enable_service_accounts(world.service, api_key=key)
+    return {"Authorization": f"Bearer {key}"}
+
+
+def test_for_another_organizations_admin_nothing_is_there(world: World, stranger: dict[str, str]) -> None:
+    """Everything is unknown or empty, no answer has an id or a name of it, and nothing of it is changed."""
+    things = world.things["admin"]
+    key = stranger["Authorization"].removeprefix("Bearer ")
+    own = done(world.service.call("admin/organization/get", api_key=key))["organizationId"]
+    before = everything(world.service, but=own)
+    for operation, example in TABLE.items():
+        body = example.body(things)
+        response = example.send(world.http, operation, body, stranger)
+        assert (operation, outcome_of(response)) == (operation, example.elsewhere or SUCCESS)
+        sent = json.dumps(body)
+        assert [one for one in things.ids() if one in response.text and one not in sent] == [], operation
+    assert everything(world.service, but=own) == before
+
+
+def told(response: httpx.Response, things: Things) -> tuple[int, dict[str, str], str]:
+    """All of an answer but what names the request and the things that were asked about."""
+    text = response.text.replace(response.headers["X-Request-Id"], "…")
+    for each in sorted(things.ids() | {things.email}):
+        text = text.replace(each, "…")
+    headers = {name: value for name, value in response.headers.items() if name not in {"x-request-id", "date"}}
+    return response.status_code, headers, text
+
+
+def asked_about(
+    world: World, headers: dict[str, str], things: Things, operations: dict[str, Example]
+) -> dict[str, Any]:
+    """What a stranger is told about these things, by operation."""
+    return {
+        operation: told(example.send(world.http, operation, example.body(things), headers), things)
+        for operation, example in operations.items()
+    }
+
+
+def test_what_is_not_yours_answers_like_what_there_is_not(world: World, stranger: dict[str, str]) -> None:
+    """Of another organization: documents, collections, searches, groups, users, accounts, tokens, keys. To the byte."""
+    theirs = world.things["admin"]
+    operations = {name: example for name, example in TABLE.items() if example.elsewhere}
+    assert len(operations) > 20
+    found = asked_about(world, stranger, theirs, operations)
+    assert found == asked_about(world, stranger, theirs.nowhere(), operations)
+
+
+def test_what_a_member_may_not_know_of_answers_like_what_there_is_not(world: World) -> None:
+    """Of the same organization: another's documents and collections. To the byte."""
+    theirs = world.things["admin"]
+    operations = {
+        name: example
+        for name, example in TABLE.items()
+        if example.elsewhere and not REQUIREMENTS[name].admin and name != "search/submitSearchFeedback"
+    }
+    assert len(operations) > 8
+    for credential in ("a member's key", "a token with all scopes"):
+        found = asked_about(world, world.headers(credential), theirs, operations)
+        assert found == asked_about(world, world.headers(credential), theirs.nowhere(), operations)
+        assert {status for status, *_ in found.values()} == {404}

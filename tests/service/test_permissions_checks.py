@@ -1,0 +1,180 @@
+"""Whether somebody may read a resource, asked about one and about many."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from tests.harness.services import RunningService
+from tests.service.directory import (
+    a_group,
+    a_key,
+    a_resource,
+    a_user,
+    another_organization,
+    code,
+    done,
+    group,
+    user,
+)
+from tests.service.service_accounts import a_token, account, an_account, delete_account, enable_service_accounts
+
+CHECK = "permissions/checkResourceAuthorizationForUser"
+BULK = "permissions/checkBulkResourcesAuthorizationForUser"
+NOWHERE = {"resourceId": "nowhere", "resourceType": "UPLOADED_DOCUMENT"}
+
+
+def grant(service: RunningService, resource: dict[str, str], *principals: dict[str, Any], **body: Any) -> None:
+    """Let these principals, and no others, read a resource."""
+    given = [{"principal": one, "role": "VIEWER"} for one in principals]
+    done(service.call("admin/grants/set", {"resource": resource, "grants": given, **body}))
+
+
+def may(service: RunningService, resource: dict[str, str], email: str | None = None, **options: Any) -> bool:
+    """Whether somebody (the caller unless an address is given) may read a resource."""
+    named = {"userEmail": email} if email else {}
+    return done(service.call(CHECK, {"resource": resource, "action": "READ", **named}, **options))["authorized"]
+
+
+def test_a_check_says_what_grants_groups_and_ownership_say(service: RunningService) -> None:
+    """Directly, through groups, organization-wide and as the owner; no for everybody else, an admin included."""
+    ada = a_user(service, "ada@example.test")
+    for name in ("ben", "cleo", "dan"):
+        a_user(service, f"{name}@example.test")
+    inner = a_group(service, "inner", user("cleo@example.test"))
+    memo, open_to_all = a_resource(service, "memo", owner=ada["id"]), a_resource(service, "open")
+    grant(service, memo, user("ben@example.test"), group(a_group(service, "outer", group(inner))))
+    grant(service, open_to_all, organizationWide=True)
+    answers = {name: may(service, memo, f"{name}@example.test") for name in ("ada", "ben", "cleo", "dan")}
+    assert answers == {"ada": True, "ben": True, "cleo": True, "dan": False}
+    assert not may(service, memo)
+    assert may(service, open_to_all)
+    assert may(service, open_to_all, "Dan@Example.test")
+
+
+def test_many_are_answered_in_the_order_asked(service: RunningService) -> None:
+    """One that is asked about twice is answered twice; an unknown one, or one of another type, is a no."""
+    memos = [a_resource(service, f"memo-{number}") for number in range(4)]
+    for memo in memos[::2]:
+        grant(service, memo, organizationWide=True)
+    other = {**memos[0], "resourceType": "BOX_FILE"}
+    asked = [memos[3], memos[2], NOWHERE, memos[0], memos[2], other, memos[1]]
+    results = done(service.call(BULK, {"resources": asked, "action": "READ"}))["results"]
+    assert [one["resource"] for one in results] == asked
+    assert [one["authorized"] for one in results] == [False, True, False, True, True, False, False]
+
+
+def test_a_thousand_are_one_query(service: RunningService) -> None:
+    """However many are asked about, the database is asked as often as for one; 1001 are refused."""
+    memo = a_resource(service, "memo")
+    statements: list[str] = []
+    engine = service.runtime.database._engine.sync_engine
+
+    def keep(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        statements.append(statement)
+
+    def asked(number: int) -> int:
+        statements.clear()
+        resources = [{**memo, "resourceId": f"memo-{each}"} for each in range(number)]
+        assert len(done(service.call(BULK, {"resources": resources, "action": "READ"}))["results"]) == number
+        return len(statements)
+
+    asked(1)
+    event.listen(engine, "before_cursor_execute", keep)
+    try:
+        assert asked(1000) == asked(1)
+    finally:
+        event.remove(engine, "before_cursor_execute", keep)
+    assert code(service.call(BULK, {"resources": [memo] * 1001, "action": "READ"})) == (400, "invalid_request")
+    assert code(service.call(BULK, {"resources": [], "action": "READ"})) == (400, "invalid_request")
+
+
+def test_who_may_be_asked_about(service: RunningService) -> None:
+    """Oneself by anyone; anybody by an admin; any active user by a key that may act for users; else 403."""
+    for name in ("ben", "cleo"):
+        a_user(service, f"{name}@example.test")
+    a_user(service, "gone@example.test", active=False)
+    memo = a_resource(service, "memo")
+    grant(service, memo, user("ben@example.test"), user("gone@example.test"))
+    plain = a_key(service, ownerEmail="ben@example.test")["apiKey"]
+    acting = a_key(service, ownerEmail="ben@example.test", mayActForUsers=True)["apiKey"]
+    admins = a_key(service, mayActForUsers=False)["apiKey"]
+
+    def refusal(key: str, email: str) -> tuple[int, str]:
+        body = {"resource": memo, "action": "READ", "userEmail": email}
+        several = {"resources": [memo], "action": "READ", "userEmail": email}
+        answers = {code(service.call(CHECK, body, api_key=key)), code(service.call(BULK, several, api_key=key))}
+        assert len(answers) == 1
+        return answers.pop()
+
+    assert may(service, memo, api_key=plain)
+    assert may(service, memo, "BEN@example.test", api_key=plain)
+    assert refusal(plain, "cleo@example.test") == (403, "key_may_not_act_for_users")
+    assert refusal(plain, "nobody@example.test") == (403, "key_may_not_act_for_users")
+    assert not may(service, memo, "cleo@example.test", api_key=acting)
+    assert refusal(acting, "nobody@example.test") == (400, "unknown_user")
+    assert refusal(acting, "gone@example.test") == (400, "unknown_user")
+    assert may(service, memo, "ben@example.test", api_key=admins)
+    assert refusal(admins, "nobody@example.test") == (400, "unknown_user")
+    assert not may(service, memo, "gone@example.test", api_key=admins)
+
+
+def test_service_accounts_are_asked_about_by_admins_and_ask_about_themselves(service: RunningService) -> None:
+    """By its address; with its own token about itself alone; organization-wide is not for it; deleted it is unknown."""
+    enable_service_accounts(service)
+    robot = an_account(service)
+    token = a_token(service, robot, "catalog:read")["token"]
+    memo, open_to_all = a_resource(service, "memo"), a_resource(service, "open")
+    grant(service, open_to_all, organizationWide=True)
+    assert not may(service, memo, robot["email"])
+    grant(service, memo, account(robot))
+    assert may(service, memo, robot["email"])
+    assert may(service, memo, api_key=token)
+    assert not may(service, open_to_all, robot["email"])
+    assert not may(service, open_to_all, api_key=token)
+    for named in (robot["email"], service.admin_email):
+        body = {"resource": memo, "action": "READ", "userEmail": named}
+        refused = service.call(CHECK, body, api_key=token)
+        assert code(refused) == (400, "service_account_acts_as_itself")
+    delete_account(service, robot)
+    asked = service.call(CHECK, {"resource": memo, "action": "READ", "userEmail": robot["email"]})
+    assert code(asked) == (400, "unknown_user")
+
+
+def test_another_organization_is_not_there(service: RunningService) -> None:
+    """Its resources are a no, its people unknown."""
+    other = another_organization(service)
+    memo = a_resource(service, "memo")
+    grant(service, memo, organizationWide=True)
+    assert not may(service, memo, api_key=other)
+    body = {"resource": memo, "action": "READ", "userEmail": service.admin_email}
+    assert code(service.call(CHECK, body, api_key=other)) == (400, "unknown_user")
+
+
+def test_a_grant_taken_away_is_a_no_at_once(service: RunningService) -> None:
+    """So is leaving the group, and being deactivated."""
+    a_user(service, "ben@example.test")
+    memo, team = a_resource(service, "memo"), a_group(service, "Team", user("ben@example.test"))
+    grant(service, memo, group(team))
+    assert may(service, memo, "ben@example.test")
+    a_user(service, "ben@example.test", active=False)
+    assert not may(service, memo, "ben@example.test")
+    a_user(service, "ben@example.test", active=True)
+    a_group(service, "Team")
+    assert not may(service, memo, "ben@example.test")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"action": "READ"},
+        {"action": "WRITE", "resource": NOWHERE},
+        {"action": "READ", "resource": {"resourceId": "", "resourceType": "AGENT"}},
+        {"action": "READ", "resource": {"resourceId": "x", "resourceType": "NONSENSE"}},
+        {"action": "READ", "resource": NOWHERE, "userEmail": "not an address"},
+        {"action": "READ", "resource": NOWHERE, "pageSize": 1},
+    ],
+)
+def test_a_malformed_check_is_a_400(service: RunningService, body: dict[str, Any]) -> None:
+    """Saying what is wrong, before anything is looked up."""
+    assert code(service.call(CHECK, body)) == (400, "invalid_request")

@@ -1,0 +1,86 @@
+"""A request's id is the same in its answer, its log lines, and what it left in the audit and the search log."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from tests.harness.processes import ServiceProcess
+from tests.harness.services import API_KEY, RunningService
+from tests.service.directory import a_user, done, walk
+
+Start = Callable[..., ServiceProcess]
+
+
+def lines(service: ServiceProcess) -> list[dict[str, Any]]:
+    """Everything logged, as the objects it is."""
+    return [json.loads(line) for line in service.log.read_text().splitlines()]
+
+
+def post(service: ServiceProcess, operation: str, body: object, **headers: str) -> tuple[int, str, dict[str, Any]]:
+    """The status, id and body of an answer."""
+    answer = service.http.post(f"/api/v0/{operation}", json=body, headers=headers)
+    return answer.status_code, answer.headers["X-Request-Id"], answer.json()
+
+
+def test_one_id_goes_through_answer_log_and_audit(service_process: Start) -> None:
+    """The caller's own or one that was made, of changes and refusals; what the service does of itself has none."""
+    service = service_process()
+    update = "admin/organization/update"
+    status, given, _ = post(service, update, {"name": "A"}, **{"X-Request-Id": "caller-1.2:3"})
+    assert (status, given) == (200, "caller-1.2:3")
+    status, made, _ = post(service, update, {"name": "B"})
+    assert status == 200
+    status, refused, body = post(service, update, {"nonsense": 1}, **{"X-Request-Id": "caller-2"})
+    assert (status, refused, body["error"]["requestId"]) == (400, "caller-2", "caller-2")
+    status, stranger, body = post(service, update, {}, Authorization="", **{"X-Request-Id": "caller-3"})
+    assert (status, stranger, body["error"]["requestId"]) == (401, "caller-3", "caller-3")
+    log = {line["request_id"]: line["status"] for line in lines(service) if line["event"] == "request"}
+    assert [log[one] for one in (given, made, refused, stranger)] == [200, 200, 400, 401]
+    _, _, page = post(service, "admin/auditLog/query", {"action": "organization.update"})
+    assert [entry["requestId"] for entry in page["entries"]] == [made, given]
+    assert service.stop() == 0
+    unasked = [line for line in lines(service) if line["event"] in {"listening", "stopped"}]
+    assert len(unasked) == 2
+    assert all("request_id" not in line for line in unasked)
+
+
+def test_a_credential_is_no_request_id(service: RunningService) -> None:
+    """It would be kept in the audit log for good, so another id is made."""
+    body = {"users": [{"email": "ada@example.test"}]}
+    answer = service.call("admin/users/upsert", body, headers={"X-Request-Id": API_KEY})
+    assert answer.headers["X-Request-Id"] != API_KEY
+    entry = walk(service, "admin/auditLog/query", {"action": "user.create"}, page_size=10)[0]
+    assert entry["requestId"] == answer.headers["X-Request-Id"]
+
+
+def test_what_is_done_beside_the_answer_keeps_its_requests_id(service: RunningService) -> None:
+    """A search's row and feedback's entry name the requests that they came with."""
+    a_user(service, "ada@example.test")
+    search = {"searchQuery": "ferry", "userEmail": "ada@example.test"}
+    found = done(service.call("search/searchDocumentCatalog", search, headers={"X-Request-Id": "searching"}))
+    body = {"searchId": found["searchId"], "feedback": "THUMBS_UP"}
+    done(service.call("search/submitSearchFeedback", body, headers={"X-Request-Id": "judging"}))
+    [entry] = walk(service, "admin/auditLog/query", {"targetId": found["searchId"]}, page_size=10)
+    assert entry["requestId"] == "judging"
+    with service.owner_connection() as connection:
+        assert connection.execute("SELECT request_id FROM searches").fetchall() == [("searching",)]
+
+
+async def test_requests_at_once_keep_their_own_ids(service: RunningService) -> None:
+    """An id is its request's alone, in the answer and in the audit log."""
+    headers = {"Authorization": f"Bearer {service.api_key}"}
+    async with httpx.AsyncClient(base_url=service.base_url, headers=headers, timeout=60) as client:
+
+        async def make(number: int) -> tuple[str, str]:
+            body = {"users": [{"email": f"user{number}@example.test"}]}
+            marked = {"X-Request-Id": f"request-{number}"}
+            answer = await client.post("/api/v0/admin/users/upsert", json=body, headers=marked)
+            assert answer.headers["X-Request-Id"] == f"request-{number}"
+            return done(answer)["users"][0]["id"], f"request-{number}"
+
+        made = dict(await asyncio.gather(*(make(number) for number in range(20))))
+    entries = walk(service, "admin/auditLog/query", {"action": "user.create"}, page_size=100)
+    assert {entry["target"]["id"]: entry["requestId"] for entry in entries} == made

@@ -1,0 +1,375 @@
+"""The second wall: a query without an organization, or with the wrong one, sees and changes nothing of another.
+
+Two organizations hold the same: users and groups of the same names and addresses, documents of the same external ids,
+collections of the same names. Only row-level security is left between them here.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, LiteralString
+from uuid import UUID
+
+import psycopg
+import pytest
+from fastapi import Request
+from psycopg import sql
+from sqlalchemy import Select
+from sqlalchemy.exc import NoResultFound
+from sqlalchemy.ext.asyncio import AsyncConnection
+from structlog.testing import capture_logs
+
+from carrel.wire.search import SearchMode
+from service.audit import queries as audit
+from service.authorization import REQUIREMENTS
+from service.callers import Caller
+from service.catalog import queries as catalog
+from service.collections import queries as collections
+from service.database import SERVICE_ROLE
+from service.dependencies import current_caller
+from service.identifiers import NIL, uuid7
+from service.identity import queries as identity
+from service.indexing import queries as indexing
+from service.indexing.service import find_catalog
+from service.ingestion.queries import keep_caller_chunks
+from service.permissions import queries as permissions
+from service.search import queries as search
+from service.search.question import Scope, ask
+from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
+from tests.service.directory import another_organization, done, group, organization_id, user
+from tests.service.examples import EXAMPLES, Owner, Things
+
+MARK = "harbour"
+ADA = "ada@example.test"
+# What a transaction without an organization must find, to learn its organization.
+CREDENTIALS = {"organizations", "api_keys", "service_account_tokens"}
+# The audit log can't be changed at all.
+ONLY_GROWS = {"audit_entries"}
+
+Work = Callable[[AsyncConnection], Awaitable[Any]]
+
+
+class Tenant:
+    """An organization with one row at least in every table."""
+
+    def __init__(self, service: RunningService, api_key: str) -> None:
+        self.service = service
+        self.owner = Owner(service, api_key, MARK)
+        self.organization_id = organization_id(service, api_key=api_key)
+        self.things = Things(self.owner, ADA)
+        self._fill()
+
+    def _fill(self) -> None:
+        call, things = self.owner.call, self.things
+        done(call("admin/users/upsert", {"users": [{"email": ADA, "name": "Ada"}]}))
+        crew = {"name": "Crew", "externalId": "crew", "members": [user(ADA)]}
+        things.group_id = done(call("admin/groups/upsert", {"groups": [crew]}))["groups"][0]["id"]
+        grants = [{"principal": group({"id": things.group_id}), "role": "VIEWER"}]
+        done(call("admin/grants/set", {"resource": things.resource, "grants": grants}))
+        done(call("documentCollections/addDocumentChunksToCollection", self._example("addDocumentChunksToCollection")))
+        feedback = {"searchId": things.search_id, "feedback": "THUMBS_DOWN", "comments": "not it"}
+        done(self.service.call("search/submitSearchFeedback", feedback, headers=self.headers))
+        done(call("admin/organization/update", {"serviceAccountsEnabled": True}))
+        made = done(call("admin/serviceAccounts/create", {"displayName": "Bosun"}))
+        things.account_id = made["serviceAccountId"]
+        token = {"serviceAccountId": things.account_id, "name": "Deck", "scopes": ["catalog:read"]}
+        things.new_account()
+        things.token_id = done(call("admin/serviceAccountTokens/mint", token))["tokenId"]
+        self.run(lambda connection: indexing.fold_deltas(connection, self.organization_id, limit=3))
+        self.run(self._keep_waiting_chunks)
+
+    async def _keep_waiting_chunks(self, connection: AsyncConnection) -> None:
+        space = await find_catalog(connection, self.organization_id)
+        assert space is not None
+        document_id = UUID(self.things.document_id)
+        where = {"document_id": document_id, "space_id": space.space_id, "batch_id": uuid7()}
+        await keep_caller_chunks(connection, self.organization_id, **where, chunks=b"")
+
+    def _example(self, name: str) -> dict[str, Any]:
+        return EXAMPLES[f"documentCollections/{name}"].body(self.things)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of a request that may be sent again."""
+        return {"Authorization": f"Bearer {self.owner.credential}", "Idempotency-Key": "the-same-in-both"}
+
+    def run(self, work: Work, *, entered: "Tenant | None" = None) -> Any:
+        """Do something in a transaction of this organization, or of the one that is `entered`."""
+
+        async def run() -> Any:
+            async with self.service.runtime.database.transaction((entered or self).organization_id) as connection:
+                return await work(connection)
+
+        return self.service.run(run())
+
+    def caller(self) -> Caller:
+        """The admin of this organization, as it is known to queries."""
+
+        async def find() -> Caller:
+            headers = [(b"authorization", self.headers["Authorization"].encode())]
+            request = Request({"type": "http", "client": ("127.0.0.1", 1), "headers": headers})
+            return await current_caller(request, self.service.runtime)
+
+        return self.service.run(find())
+
+
+Pair = tuple[Tenant, Tenant]
+
+
+@pytest.fixture(scope="module")
+def pair(service_harness: ServiceHarness) -> Iterator[Pair]:
+    """The two; nothing works on them in the background. One connection serves all, so that each is used by both."""
+    service, stack = service_harness.start(sweep_seconds=3600, database_pool_size=1)
+    try:
+        yield Tenant(service, service.api_key), Tenant(service, another_organization(service, admin_email=ADMIN_EMAIL))
+    finally:
+        service_harness.stop(service, stack)
+
+
+@pytest.fixture(scope="module")
+def protected(pair: Pair) -> list[str]:
+    """Every table that has organizations' rows."""
+    with pair[0].service.owner_connection() as connection:
+        names = connection.execute("SELECT tablename FROM pg_policies WHERE policyname = 'organization' ORDER BY 1")
+        return [name for (name,) in names]
+
+
+def owners_of(connection: psycopg.Connection[Any], table: str) -> dict[UUID, int]:
+    """How many rows of a table whom belong to."""
+    return dict(connection.execute(on("SELECT organization_id, count(*) FROM {} GROUP BY 1", table)).fetchall())
+
+
+def on(statement: LiteralString, table: str) -> sql.Composed:
+    """A statement on a table."""
+    return sql.SQL(statement).format(sql.Identifier(table))
+
+
+@pytest.fixture
+def entered(pair: Pair) -> Iterator[psycopg.Connection[Any]]:
+    """A connection with nothing but the service's rights, in a transaction of the first organization."""
+    with pair[0].service.owner_connection() as connection, connection.transaction(force_rollback=True):
+        connection.execute(f"SET LOCAL ROLE {SERVICE_ROLE}")
+        connection.execute(f"SELECT set_config('carrel.organization_id', '{pair[0].organization_id}', true)")
+        yield connection
+
+
+def test_both_have_rows_in_every_table(pair: Pair, protected: list[str]) -> None:
+    """Otherwise the tests below would show nothing; a new table needs its row in `Tenant`."""
+    both = {one.organization_id for one in pair}
+    with pair[0].service.owner_connection() as connection:
+        assert {table: owners_of(connection, table).keys() for table in protected} == dict.fromkeys(protected, both)
+
+
+def test_a_query_that_names_no_organization_reads_its_own(
+    pair: Pair, protected: list[str], entered: psycopg.Connection[Any]
+) -> None:
+    """Whatever the table: not when it asks for all, nor for the other's by name, nor to lock them."""
+    own, other = (one.organization_id for one in pair)
+    for table in protected:
+        assert owners_of(entered, table).keys() == {own}, table
+        named = entered.execute(on("SELECT FROM {} WHERE organization_id = %s", table), [other])
+        assert named.rowcount == 0, table
+        if table not in ONLY_GROWS:
+            locked = entered.execute(on("SELECT FROM {} WHERE organization_id = %s FOR UPDATE", table), [other])
+            assert locked.rowcount == 0, table
+
+
+def test_a_statement_that_names_no_organization_changes_its_own(
+    pair: Pair, protected: list[str], entered: psycopg.Connection[Any]
+) -> None:
+    """An UPDATE or DELETE without a condition leaves the other's rows as they were."""
+    own, other = (one.organization_id for one in pair)
+    for table in (name for name in protected if name not in ONLY_GROWS):
+        changed = entered.execute(
+            on("UPDATE {} SET organization_id = organization_id RETURNING organization_id", table)
+        )
+        assert {row for (row,) in changed} == {own}, table
+        deleted = entered.execute(on("DELETE FROM {} WHERE organization_id = %s", table), [other])
+        assert deleted.rowcount == 0, table
+
+
+def test_a_row_of_the_other_cannot_be_written(
+    pair: Pair, protected: list[str], entered: psycopg.Connection[Any]
+) -> None:
+    """Neither a new one nor by giving it one's own; not even a row like one it has."""
+    other = pair[1].organization_id
+    with pair[0].service.owner_connection() as owner:
+        rows = {
+            table: owner.execute(
+                on("SELECT to_jsonb(t) FROM {} t WHERE organization_id = %s LIMIT 1", table), [other]
+            ).fetchone()
+            for table in protected
+        }
+    for table, row in rows.items():
+        assert row is not None, table
+        new = "INSERT INTO {0} OVERRIDING SYSTEM VALUE SELECT (jsonb_populate_record(NULL::{0}, %s)).*"
+        refused(entered, on(new, table), [json.dumps(row[0])])
+        if table not in ONLY_GROWS:
+            refused(entered, on("UPDATE {} SET organization_id = %s", table), [other])
+
+
+def refused(connection: psycopg.Connection[Any], statement: sql.Composed, parameters: list[Any]) -> None:
+    """Row-level security refuses the statement."""
+    with (
+        pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"),
+        connection.transaction(),
+    ):
+        connection.execute(statement, parameters)
+
+
+def reads(tenant: Tenant) -> dict[str, Work]:
+    """The queries that show what an organization has, each told to show this one's."""
+    own, things, caller = tenant.organization_id, tenant.things, tenant.caller()
+    document, collection = UUID(things.document_id), UUID(things.collection_id)
+    crew, admin = UUID(things.group_id), caller.principal_id
+    page: dict[str, Any] = {"after": NIL, "limit": 1000}
+    space = tenant.run(lambda connection: find_catalog(connection, own))
+    embedder = tenant.service.runtime.embedders.get(None)
+    embedding = tenant.service.run(embedder.embed([MARK]))[0]
+    question = ask(MARK, mode=SearchMode.HYBRID, language="english", embedding=embedding, mean=embedder.model.mean)
+    question = question.weighed(dict.fromkeys(question.term_set, 1.0))
+    scope = Scope(caller=caller, space=space, by_chunk=False)
+    narrowed = catalog.DocumentFilter()
+    return {
+        "find a user": lambda c: identity.find_acting_user(c, own, email=ADA),
+        "get a principal": lambda c: identity.get_acting_principal(c, own, principal_id=admin),
+        "get the organization": lambda c: identity.get_organization(c, own),
+        "find principals": lambda c: identity.find_principals(c, own, emails=[ADA], ids=[crew]),
+        "find groups": lambda c: identity.find_groups(c, own, external_ids=["crew"], names=["Crew"]),
+        "is there an admin": lambda c: identity.has_active_admin(c, own),
+        "list users": lambda c: identity.list_users(c, own, query=None, **page),
+        "list groups": lambda c: identity.list_groups(c, own, query=None, **page),
+        "list members": lambda c: identity.list_members(c, own, group_id=crew, **page),
+        "count members": lambda c: identity.count_members(c, own, group_ids=[crew]),
+        "list keys": lambda c: identity.list_api_keys(c, own, **page),
+        "list entries": lambda c: audit.list_entries(c, own, wanted=audit.EntryFilter(), before=None, limit=9),
+        "find a resource": lambda c: permissions.find_resource(
+            c, own, resource_type="UPLOADED_DOCUMENT", resource_id=things.document_id
+        ),
+        "readable classes": lambda c: rows(c, permissions.readable_classes(caller)),
+        "read a document": lambda c: catalog.read_document(c, own, document_id=document),
+        "list documents": lambda c: catalog.list_documents(c, caller, narrowed=narrowed, after=None, limit=9),
+        "list versions": lambda c: catalog.versions_of(c, own, document_id=document),
+        "read a file": lambda c: catalog.read_file(c, own, document_id=document, version=1),
+        "look at uploads": lambda c: catalog.upload_states(c, caller, document_ids=[document]),
+        "read a collection": lambda c: collections.read_collection(c, caller, collection_id=collection),
+        "list collections": lambda c: collections.list_collections(c, caller, name_contains=None, **page),
+        "list places": lambda c: collections.list_places(c, caller, document_id=document),
+        "list chunks": lambda c: collections.list_chunks(
+            c, caller, document_id=document, space_id=space.space_id, dimensions=space.dimensions, after=-1, limit=9
+        ),
+        "find the catalog": lambda c: indexing.find_catalog_space(c, own),
+        "search by meaning": lambda c: search.dense_leg(c, scope, question, at_least=10),
+        "search by words": lambda c: search.lexical_leg(c, scope, question, at_least=10),
+        "list searches": lambda c: search.list_searches(c, own, wanted=search.SearchFilter(), before=None, limit=9),
+    }
+
+
+async def rows(connection: AsyncConnection, statement: Select[Any]) -> Sequence[Any]:
+    """What a statement finds."""
+    return (await connection.execute(statement)).all()
+
+
+def test_a_query_told_to_show_the_other_shows_nothing(pair: Pair) -> None:
+    """With the other's id and caller, in a transaction of the first: as if the first wall were not there."""
+    first, second = pair
+    for name, read in reads(second).items():
+        assert second.run(read), name
+        try:
+            found = second.run(read, entered=first)
+        except NoResultFound:
+            continue
+        assert not found, name
+
+
+def test_requests_served_in_the_wrong_organization_show_and_change_nothing(
+    pair: Pair, protected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every operation, asked by the second's admin about its own things, while all its transactions enter the first."""
+    first, second = pair
+    requests = {name: example.body(second.things) for name, example in EXAMPLES.items() if name in REQUIREMENTS}
+    before = rows_of(second, protected), rows_of(first, protected)
+    wrong = in_organization(second.service.runtime.database.transaction, first.organization_id)
+    monkeypatch.setattr(second.service.runtime.database, "transaction", wrong)
+    headers = {"Authorization": second.headers["Authorization"]}
+    for operation, body in requests.items():
+        # Rendering an exception for the console, with all its variables, takes 20 seconds.
+        with capture_logs():
+            answer = EXAMPLES[operation].send(second.service.http, operation, body, headers)
+        known = {each for each in second.things.ids() if each in json.dumps(body)}
+        assert not [each for each in second.things.ids() - known if each in answer.text], operation
+        assert answer.status_code == 200 or "error" in answer.json(), operation
+    monkeypatch.undo()
+    assert (rows_of(second, protected), rows_of(first, protected)) == before
+
+
+def rows_of(tenant: Tenant, tables: list[str]) -> dict[str, int]:
+    """How many rows an organization has in each table."""
+    with tenant.service.owner_connection() as connection:
+        return {table: owners_of(connection, table)[tenant.organization_id] for table in tables}
+
+
+def in_organization(transaction: Callable[..., Any], wrong_id: UUID) -> Callable[..., Any]:
+    """Transactions like these, but for one: whatever organization they are to enter, they enter the wrong one."""
+
+    @asynccontextmanager
+    async def wrong(organization_id: UUID | None, **options: Any) -> AsyncGenerator[AsyncConnection]:
+        async with transaction(organization_id and wrong_id, **options) as connection:
+            yield connection
+
+    return wrong
+
+
+def test_a_connection_keeps_no_organization(pair: Pair) -> None:
+    """The next transaction on it has none: after a commit, an error, or a transaction that was cancelled half-way."""
+    tenant = pair[0]
+    database = tenant.service.runtime.database
+
+    async def entered(organization: UUID | None) -> tuple[int, str]:
+        async with database.transaction(organization) as connection:
+            return await state(connection)
+
+    async def failing() -> None:
+        async with database.transaction(tenant.organization_id) as connection:
+            await connection.exec_driver_sql("SELECT 1 / 0")
+
+    async def cancelled() -> None:
+        async with asyncio.timeout(0.2), database.transaction(tenant.organization_id) as connection:
+            await connection.exec_driver_sql("SELECT 1")
+            await asyncio.sleep(60)
+
+    backend, found = tenant.service.run(entered(tenant.organization_id))
+    assert found == str(tenant.organization_id)
+    assert tenant.service.run(entered(None)) == (backend, "")
+    with pytest.raises(Exception, match="division by zero"):
+        tenant.service.run(failing())
+    assert tenant.service.run(entered(None)) == (backend, "")
+    with pytest.raises(TimeoutError):
+        tenant.service.run(cancelled())
+    assert tenant.service.run(entered(None)) == (backend, "")
+
+
+async def state(connection: AsyncConnection) -> tuple[int, str]:
+    """The server's process behind a connection, and the organization it has entered."""
+    row = await connection.exec_driver_sql("SELECT pg_backend_pid(), current_setting('carrel.organization_id', true)")
+    backend, organization = row.one()
+    return backend, organization or ""
+
+
+def test_without_an_organization_only_credentials_are_seen(pair: Pair, protected: list[str]) -> None:
+    """That is how a caller is recognised; it can be read, not changed, and nothing else is there."""
+
+    async def count(connection: AsyncConnection, table: str) -> int:
+        return len((await connection.exec_driver_sql(f"TABLE {table}")).all())
+
+    async def count_all() -> dict[str, int]:
+        async with pair[0].service.runtime.database.transaction(None) as connection:
+            return {table: await count(connection, table) for table in protected}
+
+    found = pair[0].service.run(count_all())
+    assert {table for table, rows in found.items() if rows} == CREDENTIALS
+    with pair[0].service.owner_connection() as connection:
+        connection.execute(f"SET ROLE {SERVICE_ROLE}")
+        for table in CREDENTIALS:
+            assert connection.execute(on("UPDATE {} SET created_at = now()", table)).rowcount == 0, table

@@ -1,0 +1,171 @@
+"""What people wrote can be erased: by age, or one person's; the entries it belonged to stay."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from service.audit import erasure
+from service.errors import NotFound
+from service.identifiers import first_uuid7_at
+from tests.harness.databases import TestDatabases
+from tests.harness.services import RunningService
+from tests.service.directory import a_key, a_user, another_organization, done, organization_id, walk
+
+ADA, BEN = "ada@example.test", "ben@example.test"
+
+
+def search(service: RunningService, query: str, **options: Any) -> str:
+    """Search the catalog, as somebody by `userEmail` or with a key of theirs; the search's id."""
+    key = options.pop("api_key", None)
+    body = {"searchQuery": query, **options}
+    return done(service.call("search/searchDocumentCatalog", body, api_key=key))["searchId"]
+
+
+def comment(service: RunningService, search_id: str, text: str, **body: Any) -> None:
+    """Comment on a search."""
+    request = {"searchId": search_id, "feedback": "THUMBS_DOWN", "comments": text, **body}
+    done(service.call("search/submitSearchFeedback", request))
+
+
+def erase(service: RunningService, email: str) -> int:
+    """Erase one person's texts, as the command line does."""
+    return service.run(erasure.erase_person(service.runtime.database, email=email))
+
+
+def entries(service: RunningService, **body: Any) -> list[dict[str, Any]]:
+    """The audit log, newest first."""
+    return walk(service, "admin/auditLog/query", body, page_size=1000)
+
+
+def searches(service: RunningService) -> list[dict[str, Any]]:
+    """The search log, newest first."""
+    return walk(service, "admin/searchLog/query", {}, page_size=1000)
+
+
+def where(service: RunningService, word: str) -> set[str]:
+    """The tables that hold a word in any column."""
+    with service.owner_connection() as connection:
+        tables = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+        return {
+            table
+            for table in tables
+            if connection.execute(f"SELECT FROM {table} WHERE {table}::text LIKE %s LIMIT 1", [f"%{word}%"]).rowcount
+        }
+
+
+@pytest.fixture
+def wordy(service: RunningService) -> RunningService:
+    """A service in which Ada and Ben have searched and commented, themselves and through a key that acts for them."""
+    for email in (ADA, BEN):
+        a_user(service, email)
+    own = a_key(service, ownerEmail=ADA)["apiKey"]
+    first = search(service, "xylophone", api_key=own)
+    search(service, "xylograph", userEmail=ADA)
+    comment(service, first, "xylitol", userEmail=ADA)
+    comment(service, search(service, "marimba", userEmail=BEN), "maracas", userEmail=BEN)
+    comment(service, first, "mandolin")
+    return service
+
+
+def test_one_persons_words_are_erased_and_nobody_elses(wordy: RunningService) -> None:
+    """Queries and comments, however they were sent; from the table and from every answer; the entries stay."""
+    logs = searches(wordy), entries(wordy)
+    assert where(wordy, "xylo") == where(wordy, "xylitol") == {"free_texts"}
+    assert erase(wordy, "Ada@example.test ") == 3
+    assert where(wordy, "xylo") == where(wordy, "xylitol") == set()
+    after = searches(wordy), entries(wordy)
+    assert "xyl" not in str(after)
+    assert after[0] == [{name: value for name, value in one.items() if "xylo" not in str(value)} for one in logs[0]]
+    assert after[1][1:] == [{name: value for name, value in one.items() if value != "xylitol"} for one in logs[1]]
+    assert [one.get("query") for one in after[0]] == ["marimba", None, None]
+    assert [one["text"] for one in after[1] if "text" in one] == ["mandolin", "maracas"]
+
+
+def test_the_erasure_is_on_the_audit_log(wordy: RunningService) -> None:
+    """Whose texts and how many, none of their words; erasing again finds nothing and leaves no entry."""
+    erase(wordy, ADA)
+    [entry] = entries(wordy, action="texts.erase")
+    assert entry["details"] == {"texts": 3}
+    ada = next(one for one in done(wordy.call("admin/users/list"))["users"] if one["email"] == ADA)
+    assert entry["target"] == {"type": "user", "id": ada["id"]}
+    assert erase(wordy, ADA) == 0
+    assert len(entries(wordy, action="texts.erase")) == 1
+
+
+def test_the_owner_of_a_key_that_acts_for_users_wrote_none_of_their_words(wordy: RunningService) -> None:
+    """Only the admin's own comment goes."""
+    assert erase(wordy, wordy.admin_email) == 1
+    assert where(wordy, "mandolin") == set()
+    assert where(wordy, "xylitol") == where(wordy, "maracas") == {"free_texts"}
+
+
+def test_an_address_nobody_has_is_told(wordy: RunningService) -> None:
+    """A misspelt address erases nothing and is no success."""
+    with pytest.raises(NotFound, match="Nobody here has this address"):
+        erase(wordy, "adda@example.test")
+    assert where(wordy, "xylo") == {"free_texts"}
+
+
+def test_a_person_is_erased_in_every_organization_that_knows_them(wordy: RunningService) -> None:
+    """Each organization's log says so for itself."""
+    other = another_organization(wordy)
+    done(wordy.call("admin/users/upsert", {"users": [{"email": ADA}]}, api_key=other))
+    key = done(wordy.call("admin/apiKeys/create", {"name": "hers", "ownerEmail": ADA}, api_key=other))["apiKey"]
+    search(wordy, "xylem", api_key=key)
+    assert erase(wordy, ADA) == 4
+    assert where(wordy, "xyl") == set()
+    theirs = done(wordy.call("admin/auditLog/query", {"action": "texts.erase"}, api_key=other))["entries"]
+    assert [one["details"] for one in theirs] == [{"texts": 1}]
+
+
+def age(connection: psycopg.Connection[Any], organization: UUID, moment: datetime, count: int = 1) -> None:
+    """Write searches and their words as if at a moment long ago."""
+    for number in range(count):
+        search_id = UUID(int=first_uuid7_at(moment).int + number)
+        values = [search_id, organization, moment, organization, "HYBRID", 0]
+        connection.execute(
+            "INSERT INTO searches (search_id, organization_id, at, principal_id, mode, result_count)"
+            " VALUES (%s, %s, %s, %s, %s, %s)",
+            values,
+        )
+        connection.execute("INSERT INTO free_texts VALUES (%s, %s, 'bygone')", [search_id, organization])
+
+
+def test_old_texts_are_erased_to_the_moment(wordy: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those from before it, a few at a time until none is left; those since stay, and so does every entry."""
+    monkeypatch.setattr(erasure, "AT_ONCE", 3)
+    organization = organization_id(wordy)
+    moment = datetime(2024, 5, 1, tzinfo=UTC)
+    with wordy.owner_connection() as connection:
+        age(connection, organization, moment - timedelta(milliseconds=1), count=10)
+        age(connection, organization, moment, count=2)
+    before = len(searches(wordy))
+    assert wordy.run(erasure.erase_before(wordy.runtime.database, moment=moment)) == 10
+    found = searches(wordy)
+    assert len(found) == before
+    assert [one.get("query") for one in found[-12:]] == ["bygone"] * 2 + [None] * 10
+    assert where(wordy, "xylo") == {"free_texts"}
+    assert wordy.run(erasure.erase_before(wordy.runtime.database, moment=moment)) == 0
+
+
+@pytest.mark.parametrize(("days", "left"), [(30, set[str]()), (60, {"free_texts"}), (None, {"free_texts"})])
+def test_the_service_erases_by_its_setting(
+    databases: TestDatabases, make_service: Callable[..., RunningService], days: int | None, left: set[str]
+) -> None:
+    """At its start already: what is older than so many days; nothing unless it is set."""
+    database = databases.clone()
+    with databases.connect(database) as connection:
+        [organization] = connection.execute("SELECT organization_id FROM organizations").fetchone()
+        age(connection, organization, datetime.now(UTC) - timedelta(days=45))
+    service = make_service(database=database, text_retention_days=days)
+    search(service, "xylophone")
+    deadline = time.monotonic() + (10 if days == 30 else 0.5)
+    while where(service, "bygone") != left or (time.monotonic() < deadline and left):
+        assert time.monotonic() < deadline, where(service, "bygone")
+        time.sleep(0.05)
+    assert where(service, "xylophone") == {"free_texts"}

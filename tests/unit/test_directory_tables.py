@@ -1,0 +1,160 @@
+"""What is read from the files of a directory, and what is said of those that can't be."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carrel import InvalidArgumentError
+from carrel.directory.entries import Entries, read_entries
+
+PEOPLE = "email,name,isAdmin,active\nada@example.com,Ada Lovelace,true,\nGRACE@example.com,Grace Hopper,,no\n"
+READ = [("ada@example.com", "Ada Lovelace", True, None), ("grace@example.com", "Grace Hopper", None, False)]
+
+
+def _users(table: Any) -> list[tuple[str, str | None, bool | None, bool | None]]:
+    entries = read_entries(users=table, groups=None, memberships=None)
+    assert not entries.problems
+    return [(one.email, one.name, one.is_admin, one.active) for one in (entries.users or {}).values()]
+
+
+def _entries(text: str | bytes, kind: str = "users") -> Entries:
+    tables = dict.fromkeys(("users", "groups", "memberships"))
+    contents = text.encode() if isinstance(text, str) else text
+    return read_entries(**(tables | {kind: contents}))  # type: ignore[arg-type]
+
+
+def _problems(text: str | bytes, kind: str = "users") -> list[tuple[int, str, bool]]:
+    return [(problem.line, problem.message, problem.skippable) for problem in _entries(text, kind).problems]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PEOPLE,
+        "\ufeff" + PEOPLE,
+        PEOPLE.replace("\n", "\r\n"),
+        PEOPLE.replace("\n", "\r"),
+        PEOPLE.replace(",", ";"),
+        PEOPLE.replace(",", "\t"),
+        "\n ; ; ; \n" + PEOPLE.replace(",", ";") + ";;;\n\n",
+        PEOPLE.replace("email,name,isAdmin", "E-Mail, NAME ,is_admin"),
+        PEOPLE.rstrip("\n"),
+        PEOPLE.replace("Ada Lovelace", ' "Ada\r\n Lovelace"'.strip()),
+        PEOPLE + "Ada@Example.com,Ada Lovelace,TRUE,\n",
+        PEOPLE.replace("true", "Yes").replace("no", "0"),
+    ],
+    ids=["plain", "mark", "CRLF", "CR", "semicolons", "tabs", "blank", "header", "end", "break", "repeat", "flags"],
+)
+def test_files_are_read_as_spreadsheets_write_them(text: str) -> None:
+    """Marks, line ends, delimiters, spelling of columns, blank lines, line breaks in cells and repeats don't matter."""
+    assert _users(text.encode()) == READ
+
+
+def test_every_kind_of_source_is_the_same(tmp_path: Path) -> None:
+    """A path, bytes, open files of either kind and rows of a program come to the same."""
+    path = tmp_path / "people.csv"
+    path.write_text(PEOPLE)
+
+    def rows() -> Iterator[dict[str, object]]:
+        yield {"email": "ada@example.com", "name": "Ada Lovelace", "is_admin": True, "active": None}
+        yield {"email": "GRACE@example.com", "name": "Grace Hopper", "is_admin": float("nan"), "active": False}
+
+    sources: list[Any] = [path, str(path), PEOPLE.encode(), io.BytesIO(PEOPLE.encode()), io.StringIO(PEOPLE)]
+    assert [_users(source) for source in [*sources, list(rows())]] == [READ] * 6
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "is empty"),
+        (" \n\r\n;;\n", 1, "is empty"),
+        ("email,name\n", 1, "has no rows"),
+        ("email\nada@example.com\n", 1, "no column “name”"),
+        ("address;full name\nx;y\n", 1, "no column “email”, “name”; .* says: address;full name"),
+        ("email,name,E-Mail\na@b.c,A,d@e.f\n", 1, "column “email” twice"),
+        ("email,name\nada@example.com,Ada\ngr\xe4te@example.com,x\n".encode("latin-1"), 3, "not UTF-8"),
+        ("email,name\nada@example.com,Ada\n".encode("utf-16"), 1, "UTF-16"),
+        ('email,name\nada@example.com,"Ada\ngrace@example.com,Grace\n', 3, "not well-formed CSV"),
+        ('email,name\nada@example.com,"Ada" L\n', 2, "not well-formed CSV"),
+    ],
+)
+def test_a_file_that_cannot_be_trusted_is_refused_whole(text: str | bytes, line: int, message: str) -> None:
+    """Such a file has one problem that says what to do, that can't be skipped, and none of its rows count."""
+    entries = _entries(text)
+    assert entries.users == {}
+    (problem,) = entries.problems
+    assert (problem.file, problem.line, problem.skippable) == ("users", line, False)
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(problem.message)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("ada,Ada,,", "email: must be one email address"),
+        (",Ada,,", "email: is empty"),
+        ("a b@example.com,Ada,,", "email: must be"),
+        ("ada@example.com,Ada,perhaps,", "isAdmin: must be true or false (here: perhaps)"),
+        ("ada@example.com,=HYPERLINK(1),,", "name: looks like a spreadsheet's formula (=HYPERLINK(1))"),
+        ("ada@example.com,@SUM(A1),,", "name: looks like"),
+        ("=1+1@example.com,Ada,,", "email: looks like"),
+        ("ada@example.com,A\0da,,", "name: has a NUL character"),
+        ("ada@example.com,A\x1b[31mda,,", "name: has a control character"),
+        (f"ada@example.com,{'A' * 201},,", "name: String should have at most 200 characters"),
+        ("ada@example.com,Ada", "has 2 cells where the header has 4"),
+        ("ada@example.com,Ada,,,", "has 5 cells where the header has 4"),
+    ],
+)
+def test_a_bad_row_costs_itself_alone(row: str, message: str) -> None:
+    """A row's problem names its line, counted as an editor counts them, and the rows around it are read."""
+    text = f'email,name,isAdmin,active\nalan@example.com,"Alan\nTuring",,\n{row}\ngrace@example.com,Grace,,\n'
+    entries = _entries(text)
+    assert list(entries.users or ()) == ["alan@example.com", "grace@example.com"]
+    (problem,) = entries.problems
+    assert (problem.line, problem.skippable) == (4, True)
+    assert message in problem.message
+    assert problem.message.isprintable()
+
+
+def test_rows_that_contradict_each_other_count_neither() -> None:
+    """Two rows for one person in other letter case that say different things are a problem, and neither is used."""
+    text = "email,name,isAdmin\nada@example.com,Ada,true\nADA@example.com,Ada,false\nada@example.com,Ada,true\n"
+    entries = _entries(text)
+    assert entries.users == {}
+    assert [(one.line, one.message) for one in entries.problems] == [
+        (3, "says otherwise than line 2 of ada@example.com; keep one of them")
+    ]
+    groups = _entries("externalId,name\nops,Ops\nops,Operations\nhr,HR\nhr,HR\n", "groups")
+    assert list(groups.groups or ()) == ["hr"]
+    assert [one.line for one in groups.problems] == [3]
+
+
+def test_addresses_are_compared_as_the_service_keeps_them() -> None:
+    """An address in composed and decomposed letters is one person's."""
+    entries = _entries("email,name\nJ\u00f6rg@example.com,J\njo\u0308rg@example.com,J\n")
+    assert list(entries.users or ()) == ["j\u00f6rg@example.com"]
+    assert not entries.problems
+
+
+def test_memberships_and_groups() -> None:
+    """Groups and memberships are read with their lines; unknown columns are left aside, and said."""
+    groups = _entries("externalId;name;costCentre\n 007 ; Ops  Team ;1\n", "groups")
+    assert [(one.external_id, one.name) for one in (groups.groups or {}).values()] == [("007", "Ops Team")]
+    assert groups.notes == ["groups: left aside the columns costCentre"]
+    memberships = _entries("group,member\n007,ada@example.com\n,x\nOps Team,hr\n", "memberships")
+    assert [(m.line, m.group, m.member) for m in memberships.memberships or ()] == [
+        (2, "007", "ada@example.com"),
+        (4, "Ops Team", "hr"),
+    ]
+    assert _problems("group,member\n,x\n", "memberships") == [(2, "group: is empty", True)]
+
+
+def test_what_is_no_table_is_an_argument_error(tmp_path: Path) -> None:
+    """A list of strings is no table, and a path that isn't there is the operating system's to say."""
+    with pytest.raises(InvalidArgumentError, match="mappings"):
+        _users(["ada@example.com"])
+    with pytest.raises(FileNotFoundError):
+        _users(tmp_path / "none.csv")
