@@ -22,6 +22,7 @@ from service.metrics import Metrics
 from service.oauth import admin_endpoints as oauth_clients
 from service.oauth import authorize, consents
 from service.oauth import endpoints as oauth
+from service.oauth.forgetting import keep_forgetting as keep_forgetting_oauth
 from service.openapi import DescribedApi
 from service.permissions import endpoints as permissions
 from service.routing import Router
@@ -60,5 +61,6 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
     async with open_runtime(settings, **shared) as runtime:
         runtime.background.spawn(keep_sweeping(runtime))
         runtime.background.spawn(keep_forgetting(runtime))
+        runtime.background.spawn(keep_forgetting_oauth(runtime))
         runtime.background.spawn(keep_erasing(runtime))
         yield create_app(runtime)

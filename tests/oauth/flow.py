@@ -6,8 +6,8 @@ import secrets
 from dataclasses import dataclass, field
 from datetime import timedelta
 from html.parser import HTMLParser
-from typing import Any
-from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import httpx
 
@@ -120,11 +120,14 @@ class Page(HTMLParser):
 class Person:
     """Somebody with a browser, which keeps cookies and goes nowhere by itself."""
 
+    opened: ClassVar[list[httpx.Client]] = []
+
     def __init__(self, service: RunningService, email: str = "", password: str = PASSWORD) -> None:
         self.service = service
         self.email = email or service.admin_email
         self.password = password if email else service.admin_password
         self.http = httpx.Client(base_url=service.base_url, timeout=60)
+        self.opened.append(self.http)
 
     def open(self, app: App, pkce: Pkce | None = None, **changes: str | None) -> httpx.Response:
         """Open the authorization endpoint as the client asks for it."""
@@ -215,13 +218,3 @@ def error(response: httpx.Response) -> tuple[int, str]:
     assert response.headers["Cache-Control"] == "no-store"
     assert response.headers["Content-Type"].startswith("application/json")
     return response.status_code, response.json()["error"]
-
-
-def query(**values: str) -> str:
-    """A query."""
-    return urlencode(values)
-
-
-def repeated(parameters: dict[str, str], name: str) -> list[tuple[str, str]]:
-    """Parameters with one of them twice."""
-    return [*parameters.items(), (name, parameters[name])]
