@@ -38,6 +38,11 @@ from service.oauth.store import Store
 # The characters of an error description (RFC 6749, section 5.2).
 NOT_DESCRIPTIVE = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+# What Authlib says nothing about.
+DESCRIPTIONS = {
+    "invalid_grant": "It is unknown, used, expired or revoked. Send the person to authorize again.",
+    "unsupported_grant_type": "The grant_type is authorization_code or refresh_token.",
+}
 CHALLENGE_BASIC = 'Basic realm="OAuth clients", charset="UTF-8"'
 
 
@@ -156,7 +161,7 @@ class AuthorizationServer(AuthlibServer):
 
     def handle_error_response(self, request: Request, error: OAuth2Error) -> Answer:
         """Say what is wrong (RFC 6749, sections 4.1.2.1 and 5.2), without repeating what was sent."""
-        description = NOT_DESCRIPTIVE.sub("", error.description or "")
+        description = NOT_DESCRIPTIVE.sub("", error.description or DESCRIPTIONS.get(str(error.error), ""))
         parameters = [("error", str(error.error)), *([("error_description", description)] if description else [])]
         if error.redirect_uri:
             return Answer(302, location=self.callback(error.redirect_uri, parameters, request))

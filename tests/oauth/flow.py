@@ -42,7 +42,7 @@ class App:
         }
         return {name: value for name, value in (values | changes).items() if value is not None}
 
-    def exchange(self, code: str, pkce: "Pkce", **changes: str | None) -> httpx.Response:
+    def exchange(self, code: str, pkce: "Pkce", /, **changes: str | None) -> httpx.Response:
         """Exchange a code at the token endpoint, as the seed has it."""
         values: dict[str, str | None] = {
             "grant_type": "authorization_code",
@@ -52,15 +52,15 @@ class App:
         }
         return self.post("token", **(values | changes))
 
-    def refresh(self, refresh_token: str, **changes: str | None) -> httpx.Response:
+    def refresh(self, refresh_token: str, /, **changes: str | None) -> httpx.Response:
         """Refresh at the token endpoint."""
         return self.post("token", **({"grant_type": "refresh_token", "refresh_token": refresh_token} | changes))
 
-    def revoke(self, token: str, **changes: str | None) -> httpx.Response:
+    def revoke(self, token: str, /, **changes: str | None) -> httpx.Response:
         """Revoke a token."""
         return self.post("revoke", **({"token": token} | changes))
 
-    def post(self, endpoint: str, **values: str | None) -> httpx.Response:
+    def post(self, endpoint: str, /, **values: str | None) -> httpx.Response:
         """Send a form with the client's id and secret; a value of None is left out."""
         own = {"client_id": self.client_id, "client_secret": self.client_secret}
         form = {name: value for name, value in (own | values).items() if value is not None}
