@@ -1,6 +1,7 @@
 """`python -m service`: serve on the settings of the environment; with arguments, run a command beside serving."""
 
 import asyncio
+import signal
 import sys
 
 from pydantic import ValidationError
@@ -22,6 +23,8 @@ def main() -> int:
         from service.commands import run  # noqa: PLC0415
 
         logs.configure("WARNING")
+        # As with Ctrl-C: what was begun is taken back, and a database that was started is stopped.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         return run(sys.argv[1:], settings)
     return _serve(settings)
 

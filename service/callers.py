@@ -142,7 +142,7 @@ async def acting_for(
         )
     user = await queries.find_acting_user(connection, caller.organization_id, email=normal_email(user_email))
     if user is None:
-        message = f"There is no active user with the address {user_email!r} in this organization."
+        message = "There is no active user with this address in this organization."
         raise BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
     return replace(_in_place_of(caller, user), acting_through=caller.principal_id)
 

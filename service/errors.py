@@ -12,8 +12,8 @@ ServiceError
 ├── TooMany 429
 └── Unavailable 503
 
-Every error body is `{"error": {"message", "code", "requestId", "details"?}}`. A message says what to do next and never
-repeats what the caller sent, because that may be a secret.
+Every error body is `{"error": {"message", "code", "requestId", "details"?}}`. A message says what to do next. Of what
+the caller sent it repeats names at most, of members, people and groups, and no credential even there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 
-from service.logs import logger, request_id
+from service.logs import logger, redact_credentials, request_id
 
 LONGEST_FIELD_NAME = 200
 RETRY_SECONDS = 1
@@ -148,9 +148,13 @@ class Unavailable(ServiceError):
 
 def error_response(error: ServiceError) -> JSONResponse:
     """Render an error in the one shape, with the request's id."""
-    body: dict[str, Any] = {"message": error.message, "code": error.code, "requestId": request_id()}
+    message = redact_credentials(error.message)
+    body: dict[str, Any] = {"message": message, "code": error.code, "requestId": request_id()}
     if error.details:
-        body["details"] = [{"field": detail.field, "message": detail.message} for detail in error.details]
+        body["details"] = [
+            {"field": redact_credentials(detail.field), "message": redact_credentials(detail.message)}
+            for detail in error.details
+        ]
     return JSONResponse({"error": body}, status_code=error.status, headers=error.headers)
 
 

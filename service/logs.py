@@ -12,9 +12,8 @@ import structlog
 
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 # What a credential of ours, a bearer header or a password in a URL looks like.
-SECRET_SHAPES = re.compile(
-    r"svc_(?:key|sa|at|rt|ac|cs|ss)_[A-Za-z0-9._~+/=-]+|(?i:bearer\s+)[^\s\"',]+|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"
-)
+CREDENTIALS = re.compile(r"svc_(?:key|sa|at|rt|ac|cs|ss)_[A-Za-z0-9._~+/=-]+")
+SECRET_SHAPES = re.compile(rf"{CREDENTIALS.pattern}|(?i:bearer\s+)[^\s\"',]+|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)")
 REDACTED = "[redacted]"
 
 _request_id: ContextVar[str] = ContextVar("carrel_request_id", default="")
@@ -41,6 +40,11 @@ def begin_request(offered: str | None) -> str:
 def redact(text: str) -> str:
     """Replace everything in `text` that has the shape of a credential."""
     return SECRET_SHAPES.sub(REDACTED, text)
+
+
+def redact_credentials(text: str) -> str:
+    """Replace the credentials alone, in what is told to a caller, who may have put one where it doesn't belong."""
+    return CREDENTIALS.sub(REDACTED, text)
 
 
 def configure(level: str = "INFO") -> None:

@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import IO
 
 import psycopg.pq
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine import URL
 
 from service.backup.archive import PIECE
@@ -108,8 +109,10 @@ def _start(
 
 def _connection(url: URL) -> tuple[dict[str, str], str]:
     """Return the environment that names the database, and a conninfo of the little that has no variable."""
-    address = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    wanted = {name: str(value) for name, value in conninfo_to_dict(address).items() if value is not None}
+    # As the service's own connections understand it.
+    dialect = PGDialect_psycopg()
+    _, parameters = dialect.create_connect_args(url)  # pyright: ignore[reportUnknownMemberType] - it leaves url untyped
+    wanted = {name: str(value) for name, value in parameters.items()}
     wanted["options"] = f"{wanted.get('options', '')} -c {BACKUP_SETTING}=on".strip()
     variables = {
         option.keyword.decode(): option.envvar.decode()

@@ -36,8 +36,6 @@ app.command("rotate-key")(keys.rotate_key)
 
 def run(arguments: Sequence[str], settings: Settings) -> int:
     """Run a command; returns the process's exit status."""
-    # As with Ctrl-C: what was begun is taken back, and a database that was started is stopped.
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         app(list(arguments), obj=settings)
     except SystemExit as end:
@@ -51,10 +49,6 @@ def run(arguments: Sequence[str], settings: Settings) -> int:
     except OSError as error:
         return _fail(str(error))
     return 0
-
-
-def _interrupt(_signal: int, _frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _fail(reason: str) -> int:

@@ -63,7 +63,9 @@ async def current_attempt(
     value = idempotency_key(request)
     if value is None:
         return Attempt(request, response, connection, None)
-    key = Key(organization_id=caller.organization_id, principal_id=caller.principal_id, value=value)
+    # A client may take anything for a key, a secret too, so it is kept as secrets are.
+    digest = hashlib.sha256(value.encode()).hexdigest()
+    key = Key(organization_id=caller.organization_id, principal_id=caller.principal_id, digest=digest)
     return Attempt(request, response, connection, key)
 
 

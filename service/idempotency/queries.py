@@ -15,11 +15,11 @@ KEPT_FOR = timedelta(hours=24)
 
 @dataclass(frozen=True)
 class Key:
-    """What one kept response is found by."""
+    """What one kept response is found by; `digest` is the SHA-256 of what the client sent as its key."""
 
     organization_id: UUID
     principal_id: UUID
-    value: str
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ async def claim(connection: AsyncConnection, key: Key, *, request_digest: bytes)
     values = insert(kept_responses).values(
         organization_id=key.organization_id,
         principal_id=key.principal_id,
-        idempotency_key=key.value,
+        idempotency_key=key.digest,
         request_digest=request_digest,
     )
     renewed = values.on_conflict_do_update(
@@ -72,5 +72,5 @@ def _is(key: Key) -> ColumnElement[bool]:
     return (
         (columns.organization_id == key.organization_id)
         & (columns.principal_id == key.principal_id)
-        & (columns.idempotency_key == key.value)
+        & (columns.idempotency_key == key.digest)
     )

@@ -5,7 +5,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from service.database import metadata
 
-# `body` is NULL for a response that showed a secret: that one is told once.
+# `idempotency_key` is the SHA-256 of what the client sent, in hexadecimal digits; `body` is NULL for a response that
+# showed a secret: that one is told once.
 kept_responses = Table(
     "kept_responses",
     metadata,

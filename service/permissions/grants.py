@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -12,17 +11,13 @@ from carrel.wire.admin import (
     AdminGrantsListResponse,
     AdminGrantsSetRequest,
     GrantInfo,
-    NamedGroup,
-    NamedPrincipal,
-    NamedServiceAccount,
-    NamedUser,
     ResourceGrants,
 )
 from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceReference, Role
 from service.audit.service import Change, record_all
 from service.callers import Caller
 from service.errors import BadRequest, FieldError
-from service.identity.principals import MOST_DETAILS, resolve
+from service.identity.principals import MOST_DETAILS, named_principal, resolve
 from service.pagination import Cursor
 from service.permissions import queries
 from service.permissions.access import Access
@@ -195,13 +190,4 @@ async def _organization_wide(connection: AsyncConnection, caller: Caller, resour
 
 
 def _grant(row: AnyRow) -> GrantInfo:
-    return GrantInfo(principal=_principal(row), role=GrantRole(row.role))
-
-
-def _principal(row: AnyRow) -> NamedPrincipal:
-    shared: dict[str, Any] = {"id": row.principal_id, "name": row.name}
-    if row.kind == "group":
-        return NamedGroup(**shared)
-    if row.kind == "serviceAccount":
-        return NamedServiceAccount(email=row.email, **shared)
-    return NamedUser(email=row.email, **shared)
+    return GrantInfo(principal=named_principal(row), role=GrantRole(row.role))

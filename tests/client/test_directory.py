@@ -1,5 +1,7 @@
 """The import of a directory, against the real service: planned, applied, stopped, and done again."""
 
+import io
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -387,3 +389,17 @@ async def test_large_directories_go_in_few_requests(watched: Watched) -> None:
     assert plan.is_empty
     assert len(paths) == 3 + 1 + 30
     assert heard[-1] == Progress("reading members", 2500, 2500)
+
+
+async def test_files_are_read_beside_the_event_loop(real: Caller) -> None:
+    """An asynchronous client reads and compares files in a thread, so that the loop goes on meanwhile."""
+    threads: list[int] = []
+
+    class Watching(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            threads.append(threading.get_ident())
+            return super().read(size)
+
+    plan = await _plan(real, files={"groups": Watching(GROUPS.encode())})
+    assert plan.count(GroupAction.CREATE) == 3
+    assert [thread == threading.get_ident() for thread in threads] == [not real.is_async]

@@ -43,6 +43,16 @@ def test_the_page_about_access_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run_code_of(ROOT / "docs" / "access.md") == 5
 
 
+def test_the_directory_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every Python block of docs/directory.md works, in an empty folder, on the files the page shows."""
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "directory.md"
+    assert run_code_of(page) == 2
+    shown = re.findall(r"^`(\w+\.csv)`\n\n```csv\n(.*?)```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    assert [name for name, _ in shown] == ["users.csv", "groups.csv", "memberships.csv"]
+    assert {name: (tmp_path / name).read_text() for name, _ in shown[:2]} == dict(shown[:2])
+
+
 def test_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The README's ten lines find, in the project's folder, what they have just uploaded."""
     monkeypatch.chdir(ROOT)

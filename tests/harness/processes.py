@@ -17,6 +17,20 @@ from service.embedded import EmbeddedPostgres
 from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY
 
 READY_SECONDS = 60
+COMMAND_SECONDS = 120
+# Runs the command that its further arguments are, and kills itself where it would call the function named first.
+KILLED_AT = """
+import os, signal, sys
+from functools import reduce
+from importlib import import_module
+module, _, path = sys.argv.pop(1).partition(":")
+*owners, name = path.split(".")
+owner = reduce(getattr, owners, import_module(module))
+getattr(owner, name)
+setattr(owner, name, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+from service.__main__ import main
+sys.exit(main())
+"""
 
 
 class ServiceProcess:
@@ -31,6 +45,17 @@ class ServiceProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self.log = self.data_dir / "test.log"
         self.http = httpx.Client(base_url=self.base_url, headers={"Authorization": f"Bearer {API_KEY}"}, timeout=60)
+
+    def call(self, operation: str, body: object = None, *, api_key: str = API_KEY) -> httpx.Response:
+        """POST a v0 operation with a JSON body, as the admin or with another credential."""
+        headers = {"Authorization": f"Bearer {api_key}"}
+        return self.http.post(f"/api/v0/{operation}", json=body if body is not None else {}, headers=headers)
+
+    def command(
+        self, *arguments: str, typed: str = "", killed_at: str | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run a command on the folder, with `typed` as its standard input; see `run_command`."""
+        return run_command(self._variables(), *arguments, typed=typed, killed_at=killed_at)
 
     def start(self, *, wait: bool = True) -> float:
         """Start the process; returns after how many seconds it could serve."""
@@ -87,7 +112,7 @@ class ServiceProcess:
         shutil.rmtree(self.data_dir)
 
     def _variables(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
+        kept = environment_without_settings()
         own: dict[str, Any] = {
             "CARREL_DATA_DIR": str(self.data_dir),
             "CARREL_PORT": str(self.port),
@@ -97,6 +122,32 @@ class ServiceProcess:
             "CARREL_EXTRACTION_WORKERS": "1",
         }
         return kept | own | self._environment
+
+
+def environment_without_settings() -> dict[str, str]:
+    """Return the environment without any setting of ours."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
+
+
+def run_command(
+    environment: dict[str, str], *arguments: str, typed: str = "", killed_at: str | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run `python -m service ARGUMENTS` to its end.
+
+    With `killed_at` ("module:name") it kills itself (kill -9) where it would call that function; it must get there.
+    """
+    start = ["-m", "service"] if killed_at is None else ["-c", KILLED_AT, killed_at]
+    ended = subprocess.run(
+        [sys.executable, *start, *arguments],
+        env=environment,
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+    assert (ended.returncode == -signal.SIGKILL) == (killed_at is not None), ended
+    return ended
 
 
 def free_port() -> int:

@@ -6,6 +6,11 @@ from typing import Any
 
 EVERYONE = "everyone"
 OWNER, EDITOR, VIEWER = "OWNER", "EDITOR", "VIEWER"
+READING, WRITING, MESSAGING = "catalog:read", "catalog:write", "agent:message"
+ADMINISTERING = "what no scope allows"
+
+Chain = tuple[str, ...]
+"""Names from a principal through groups (or EVERYONE) to whoever holds the role that is the last of them."""
 
 
 class RefusedError(Exception):
@@ -40,6 +45,22 @@ class User:
 
 
 @dataclass
+class Credential:
+    """An API key of a user's, or a service account's token, which alone has scopes."""
+
+    owner: str
+    scopes: frozenset[str] | None = None
+    acts_for_users: bool = False
+    revoked: bool = False
+    expired: bool = False
+
+    @property
+    def status(self) -> str:
+        """Whether it works, as lists say it."""
+        return "revoked" if self.revoked else "expired" if self.expired else "active"
+
+
+@dataclass
 class Resource:
     """Something with direct grants on it; EVERYONE may be among the viewers."""
 
@@ -51,6 +72,12 @@ class Resource:
     def holders(self) -> set[str]:
         """Whoever has a role directly."""
         return {self.owner} | self.viewers | self.editors
+
+    @property
+    def roles(self) -> set[tuple[str, str]]:
+        """Every holder with the role they hold."""
+        granted = ((OWNER, {self.owner}), (EDITOR, self.editors), (VIEWER, self.viewers))
+        return {(holder, role) for role, holders in granted for holder in holders}
 
 
 @dataclass(kw_only=True)
@@ -69,25 +96,92 @@ class Collection(Resource):
 
 @dataclass
 class Model:
-    """One organization. Groups are sets of names of users and groups; names are unique over all kinds."""
+    """One organization. Groups are sets of names of principals; names are unique over all kinds.
+
+    Whoever makes a request is named by a user (whom the admin's key acts for) or by a credential.
+    """
 
     users: dict[str, User] = field(default_factory=dict)
+    accounts: set[str] = field(default_factory=set)
     groups: dict[str, set[str]] = field(default_factory=dict)
+    credentials: dict[str, Credential] = field(default_factory=dict)
     documents: dict[str, Document] = field(default_factory=dict)
     collections: dict[str, Collection] = field(default_factory=dict)
+    accounts_enabled: bool = True
 
-    # What is seen.
+    # Who is who.
 
-    def principals(self, user: str) -> set[str]:
-        """All that a user acts with: themselves, everyone, and every group around those."""
-        held = {user, EVERYONE}
+    @property
+    def resources(self) -> dict[str, Resource]:
+        """Whatever grants can be set on."""
+        return {**self.documents, **self.collections}
+
+    @property
+    def principals(self) -> set[str]:
+        """Whoever can be named in grants and groups."""
+        return self.users.keys() | self.groups.keys() | self.accounts
+
+    @property
+    def actors(self) -> set[str]:
+        """Active users, and service accounts."""
+        return {name for name, user in self.users.items() if user.active} | self.accounts
+
+    def is_admin(self, actor: str) -> bool:
+        """Whether somebody is one; a service account never is."""
+        return actor in self.users and self.users[actor].is_admin
+
+    def held(self, principal: str) -> set[str]:
+        """All that a principal acts with: itself, for a user everyone, and every group around those."""
+        held = {principal, EVERYONE} if principal in self.users else {principal}
         while around := {group for group, members in self.groups.items() if members & held} - held:
             held |= around
         return held
 
-    def role(self, user: str, resource: Resource) -> str | None:
-        """The best role an active user has."""
-        held = self.principals(user)
+    def enter(self, by: str, needed: str) -> str:
+        """Who acts in a request, if its credential may be used for what it needs."""
+        if by in self.users:
+            if not self.users[by].active:
+                raise RefusedError(400, "unknown_user")
+            return by
+        credential = self.credentials[by]
+        if credential.status != "active":
+            raise RefusedError(401, f"credential_{credential.status}")
+        if credential.owner not in self.actors:
+            raise RefusedError(401, "owner_inactive")
+        if credential.scopes is None:
+            if needed == ADMINISTERING and not self.users[credential.owner].is_admin:
+                raise RefusedError(403, "admin_only")
+        elif not self.accounts_enabled:
+            raise RefusedError(403, "service_accounts_disabled")
+        elif needed not in credential.scopes:
+            raise RefusedError(403, "service_account_not_allowed" if needed == ADMINISTERING else "missing_scope")
+        return credential.owner
+
+    def enter_for(self, by: str, user: str) -> str:
+        """Who acts when a credential's request to read names a user."""
+        actor = self.enter(by, READING)
+        if actor in self.accounts:
+            raise RefusedError(400, "service_account_acts_as_itself")
+        if not self.credentials[by].acts_for_users:
+            raise RefusedError(403, "key_may_not_act_for_users")
+        if user not in self.users:
+            raise RefusedError(400, "unknown_user")
+        return self.enter(user, READING)
+
+    def enter_about(self, by: str, subject: str) -> str:
+        """Whom a credential's check is about, when it names somebody."""
+        actor = self.enter(by, READING)
+        if self.is_admin(actor):
+            if subject not in self.users.keys() | self.accounts:
+                raise RefusedError(400, "unknown_user")
+            return subject
+        return actor if actor == subject and actor in self.users else self.enter_for(by, subject)
+
+    # What is seen.
+
+    def role(self, actor: str, resource: Resource) -> str | None:
+        """The best role a principal has, if it is active."""
+        held = self.held(actor)
         if resource.owner in held:
             return OWNER
         if resource.editors & held:
@@ -95,45 +189,140 @@ class Model:
         return VIEWER if resource.viewers & held else None
 
     def readers(self, resource: Resource) -> set[str]:
-        """Every active user with a role, and every group that has one or lies inside one that has."""
+        """Every actor with a role, and every group that has one or lies inside one that has."""
         groups = resource.holders & self.groups.keys()
         while inside := {member for group in groups for member in self.groups[group]} & self.groups.keys() - groups:
             groups |= inside
-        return groups | {name for name, user in self.users.items() if user.active and self.role(name, resource)}
+        return groups | {name for name in self.actors if self.role(name, resource)}
 
-    def readable(self, user: str) -> dict[str, Text]:
-        """What a user may read in the catalog."""
-        return {name: each.text for name, each in self.documents.items() if self.role(user, each)}
+    def chains(self, principal: str, resource: Resource) -> set[Chain]:
+        """For every role that reaches a principal, each shortest chain to whoever holds it."""
+        if principal not in self.actors | self.groups.keys():
+            return set()
+        ways: dict[str, set[Chain]] = {}
+        found: set[Chain] = {(principal,)}
+        while found:
+            for chain in found:
+                ways.setdefault(chain[-1], set()).add(chain)
+            further = {(*chain, above) for chain in found for above in self._directly_around(chain[-1])}
+            found = {chain for chain in further if chain[-1] not in ways}
+        return {(*way, role) for holder, role in resource.roles for way in ways.get(holder, ())}
 
-    def readable_in(self, user: str, collection: str) -> dict[str, Text]:
-        """What a user may read of a collection's documents, as it is indexed there, under the newest title."""
-        places, readable = self.collections[collection].places, self.readable(user)
+    def _directly_around(self, principal: str) -> set[str]:
+        groups = {group for group, members in self.groups.items() if principal in members}
+        return groups | {EVERYONE} if principal in self.users else groups
+
+    def readable(self, actor: str) -> dict[str, Text]:
+        """What somebody may read in the catalog."""
+        return {name: each.text for name, each in self.documents.items() if self.role(actor, each)}
+
+    def readable_in(self, actor: str, collection: str) -> dict[str, Text]:
+        """What somebody may read of a collection's documents, as it is indexed there, under the newest title."""
+        places, readable = self.collections[collection].places, self.readable(actor)
         return {
             name: Text(readable[name].title, place.marker, place.parts)
             for name, place in places.items()
             if name in readable
         }
 
-    def searchable(self, user: str) -> set[str]:
-        """The collections a user may search."""
-        return {name for name, each in self.collections.items() if self.role(user, each)}
+    def searchable(self, actor: str) -> set[str]:
+        """The collections somebody may search."""
+        return {name for name, each in self.collections.items() if self.role(actor, each)}
 
-    def known(self, user: str) -> dict[str, Text]:
-        """The documents a user may know of: an admin of all of them."""
-        if self.users[user].is_admin:
+    def editable(self, actor: str) -> set[str]:
+        """The documents somebody may update."""
+        return {name for name, each in self.documents.items() if self.role(actor, each) in {OWNER, EDITOR}}
+
+    def known(self, actor: str) -> dict[str, Text]:
+        """The documents somebody may know of: an admin of all of them."""
+        if self.is_admin(actor):
             return {name: each.text for name, each in self.documents.items()}
-        return self.readable(user)
+        return self.readable(actor)
 
-    # What is done.
+    # What is done with principals, by an admin.
 
-    def act(self, user: str) -> None:
-        """Whoever acts has to be active."""
-        if not self.users[user].active:
-            raise RefusedError(400, "unknown_user")
+    def create_account(self, name: str) -> None:
+        """Make a service account."""
+        self._accounts_enabled()
+        self.accounts.add(name)
+
+    def delete_account(self, name: str) -> None:
+        """Delete a service account: whatever it was in or had is gone; what it uploaded stays."""
+        self._account(name)
+        self.accounts.remove(name)
+        for members in self.groups.values():
+            members.discard(name)
+        for resource in self.resources.values():
+            resource.viewers.discard(name)
+            resource.editors.discard(name)
+        for credential in self.credentials.values():
+            credential.revoked |= credential.owner == name
+
+    def mint(self, name: str, account: str, scopes: frozenset[str]) -> None:
+        """Make a token."""
+        self._accounts_enabled()
+        self._account(account)
+        self.credentials[name] = Credential(account, scopes)
+
+    def create_key(self, name: str, user: str, *, acts_for_users: bool) -> None:
+        """Make an API key."""
+        self.enter(user, READING)
+        self.credentials[name] = Credential(user, acts_for_users=acts_for_users)
+
+    def revoke(self, credential: str) -> None:
+        """Stop a credential."""
+        self.credentials[credential].revoked = True
+
+    def change_user(self, name: str, *, active: bool, is_admin: bool) -> None:
+        """Change a person."""
+        self.users[name] = User(active, is_admin)
+
+    def enable_accounts(self, *, enabled: bool) -> None:
+        """Let service accounts be used, or not."""
+        self.accounts_enabled = enabled
+
+    def put_members(self, group: str, members: Iterable[str]) -> None:
+        """Give a group, a new one too, these members and no others."""
+        self._name(members)
+        self.groups[group] = set(members)
+
+    def add_members(self, group: str, members: Iterable[str]) -> None:
+        """Add members to a group."""
+        self._name(members)
+        self.groups[group] |= set(members)
+
+    def remove_members(self, group: str, members: Iterable[str]) -> None:
+        """Remove members from a group."""
+        self._name(members)
+        self.groups[group] -= set(members)
+
+    def grant(self, grants: dict[str, list[tuple[str, str]]]) -> None:
+        """Replace the grants on resources, all or none; their owners stay."""
+        resources = self.resources
+        if not grants.keys() <= resources.keys():
+            raise RefusedError(404, "resource_not_found")
+        self._name(holder for given in grants.values() for holder, _ in given)
+        for name, given in grants.items():
+            resources[name].viewers = {holder for holder, role in given if role == VIEWER}
+            resources[name].editors = {holder for holder, role in given if role == EDITOR}
+
+    def _accounts_enabled(self) -> None:
+        if not self.accounts_enabled:
+            raise RefusedError(403, "service_accounts_disabled")
+
+    def _account(self, name: str) -> None:
+        if name not in self.accounts:
+            raise RefusedError(404, "service_account_not_found")
+
+    def _name(self, names: Iterable[str]) -> None:
+        if not set(names) - {EVERYONE} <= self.principals:
+            raise RefusedError(400, "unknown_principal")
+
+    # What is done with documents and collections, by anybody.
 
     def upload(
         self,
-        actor: str,
+        by: str,
         name: str,
         text: Text,
         *,
@@ -142,7 +331,7 @@ class Model:
         reindex: bool = True,
     ) -> None:
         """Create or update a document; without `readers` who may read it stays as it was."""
-        self.act(actor)
+        actor = self.enter(by, WRITING)
         document = self.documents.get(name)
         after = self._after_upload(actor, document, text, readers)
         if collection is not None:
@@ -156,70 +345,61 @@ class Model:
             self.collections[collection].places[name] = text
 
     def _after_upload(self, actor: str, before: Document | None, text: Text, readers: Iterable[str] | None) -> Document:
+        role = None if before is None else self.role(actor, before)
+        if before is not None and role not in {OWNER, EDITOR}:
+            raise RefusedError(403, "external_id_taken")
+        self._name(readers or ())
         if before is None:
             return Document(actor, set(readers or ()) - {actor}, text=text)
-        role = self.role(actor, before)
-        if role not in {OWNER, EDITOR}:
-            raise RefusedError(403, "external_id_taken")
         if readers is None:
             return Document(before.owner, before.viewers, before.editors, text=text)
         after = Document(before.owner, set(readers) - {before.owner}, text=text)
         same = (after.viewers, after.editors) == (before.viewers, before.editors)
-        if not same and role is not OWNER and not self.users[actor].is_admin:
+        if not same and role is not OWNER and not self.is_admin(actor):
             raise RefusedError(403, "owner_required")
         return after
 
-    def delete_document(self, actor: str, name: str) -> None:
+    def delete_document(self, by: str, name: str) -> None:
         """Delete a document everywhere."""
-        self.act(actor)
-        if name not in self.documents or name not in self.known(actor):
+        actor = self.enter(by, WRITING)
+        if name not in self.known(actor):
             raise RefusedError(404, "document_not_found")
-        if self.role(actor, self.documents[name]) is not OWNER and not self.users[actor].is_admin:
+        if self.role(actor, self.documents[name]) is not OWNER and not self.is_admin(actor):
             raise RefusedError(403, "owner_required")
         del self.documents[name]
         for each in self.collections.values():
             each.places.pop(name, None)
 
-    def grant(self, grants: dict[str, list[tuple[str, str]]]) -> None:
-        """Replace the grants on resources, all or none; their owners stay."""
-        resources = {**self.documents, **self.collections}
-        if not grants.keys() <= resources.keys():
-            raise RefusedError(404, "resource_not_found")
-        for name, given in grants.items():
-            resources[name].viewers = {holder for holder, role in given if role == VIEWER}
-            resources[name].editors = {holder for holder, role in given if role == EDITOR}
-
-    def create_collection(self, actor: str, name: str) -> None:
+    def create_collection(self, by: str, name: str) -> None:
         """Make a collection that is its creator's."""
-        self.act(actor)
-        self.collections[name] = Collection(actor)
+        self.collections[name] = Collection(self.enter(by, WRITING))
 
-    def index_in_collection(self, actor: str, document: str, collection: str, *, again: bool) -> None:
+    def index_in_collection(self, by: str, document: str, collection: str, *, again: bool) -> None:
         """Put a document into a collection, or index it there again."""
-        self._may_place(actor, document, collection)
+        self._may_place(by, document, collection)
         places = self.collections[collection].places
         if again and document not in places:
             raise RefusedError(404, "document_not_in_collection")
         places[document] = self.documents[document].text
 
-    def remove_from_collection(self, actor: str, document: str, collection: str) -> None:
+    def remove_from_collection(self, by: str, document: str, collection: str) -> None:
         """Take a document out of a collection."""
-        self._may_place(actor, document, collection)
+        self._may_place(by, document, collection)
         if self.collections[collection].places.pop(document, None) is None:
             raise RefusedError(404, "document_not_in_collection")
 
-    def delete_collection(self, actor: str, name: str) -> None:
+    def delete_collection(self, by: str, name: str) -> None:
         """Delete a collection; its documents stay."""
-        self.act(actor)
+        actor = self.enter(by, WRITING)
         role = self.role(actor, self.collections[name]) if name in self.collections else None
-        if name not in self.collections or (role is None and not self.users[actor].is_admin):
+        if name not in self.collections or (role is None and not self.is_admin(actor)):
             raise RefusedError(404, "collection_not_found")
-        if role is not OWNER and not self.users[actor].is_admin:
+        if role is not OWNER and not self.is_admin(actor):
             raise RefusedError(403, "collection_owner_required")
         del self.collections[name]
 
-    def _may_place(self, actor: str, document: str, collection: str) -> None:
-        self.act(actor)
+    def _may_place(self, by: str, document: str, collection: str) -> None:
+        actor = self.enter(by, WRITING)
         if document not in self.readable(actor):
             raise RefusedError(404, "document_not_found")
         self._may_fill(actor, collection)

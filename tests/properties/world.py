@@ -36,14 +36,21 @@ def words_in(shown: Any, words: Iterable[str]) -> set[str]:
 
 
 class World:
-    """A new organization beside all those that there are; requests are its admin's, in the name of a user."""
+    """A new organization beside all those that there are.
+
+    Requests are made `by` a credential that was made here, or by its admin's key: in the name of a user, or of nobody.
+    """
 
     def __init__(self, service: RunningService) -> None:
         self._service = service
         self._organization_id = uuid7()
         self._key = mint(API_KEY)
+        self._secrets: dict[str, str] = {}
         self.group_ids: dict[str, str] = {}
+        self.account_ids: dict[str, str] = {}
+        self.addresses: dict[str, str] = {}
         self.collection_ids: dict[str, str] = {}
+        self.credential_ids: dict[str, str] = {}
         service.run(self._create())
 
     async def _create(self) -> None:
@@ -65,70 +72,180 @@ class World:
         return {"resourceId": self.document_id(name), "resourceType": "UPLOADED_DOCUMENT"}
 
     def principal(self, name: str) -> dict[str, str]:
-        """How a request names a user or a group."""
+        """How a request names a user, a group or a service account."""
         if name in self.group_ids:
             return {"type": "group", "id": self.group_ids[name]}
+        if name in self.account_ids:
+            return {"type": "serviceAccount", "id": self.account_ids[name]}
         return {"type": "user", "email": name}
+
+    def address(self, name: str) -> str:
+        """The address of a user or a service account."""
+        return self.addresses.get(name, name)
+
+    def names(self, principals: Iterable[Mapping[str, str]]) -> list[str]:
+        """The model's names of principals that an answer lists, of whichever types."""
+        groups = {group_id: name for name, group_id in self.group_ids.items()}
+        people = {address: name for name, address in self.addresses.items()}
+        return [
+            groups[one["id"]] if one["type"] == "group" else people.get(one["email"], one["email"])
+            for one in principals
+        ]
+
+    def resource_names(self, resources: Iterable[Mapping[str, str]], names: Iterable[str]) -> list[str]:
+        """The model's names of resources that a look-up lists."""
+        known = {tuple(self.resource(name).values()): name for name in names}
+        return [known[one["resourceId"], one["resourceType"]] for one in resources]
+
+    @property
+    def organization_id(self) -> UUID:
+        """The organization's id."""
+        return self._organization_id
 
     # Requests.
 
-    def call(self, operation: str, user: str | None = None, **members: Any) -> httpx.Response:
-        """POST an operation, in the name of a user if it is given."""
-        body = members if user is None else {**members, "userEmail": user}
-        return self._service.call(operation, body, api_key=self._key.value.get_secret_value())
+    def call(self, operation: str, by: str | None = None, **members: Any) -> httpx.Response:
+        """POST an operation."""
+        named = {"userEmail": by} if by is not None and by not in self._secrets else {}
+        return self._service.call(operation, {**members, **named}, api_key=self._secret(by))
 
-    def ask(self, operation: str, user: str | None = None, **members: Any) -> dict[str, Any]:
+    def ask(self, operation: str, by: str | None = None, **members: Any) -> dict[str, Any]:
         """The same, for the body of an answer that must be a success."""
-        response = self.call(operation, user, **members)
+        response = self.call(operation, by, **members)
         assert response.status_code == 200, response.text
         return response.json()
 
-    def walk(self, operation: str, user: str | None = None, *, page_size: int, **members: Any) -> list[dict[str, Any]]:
+    def walk(self, operation: str, by: str | None = None, *, page_size: int, **members: Any) -> list[dict[str, Any]]:
         """Every item of a paged list, in pages of this size; none of them empty but the only one."""
-        page = self.ask(operation, user, pageSize=page_size, **members)
+        page = self.ask(operation, by, pageSize=page_size, **members)
         items = _items(page)
         while token := page.get("nextPageToken"):
-            page = self.ask(operation, user, pageSize=page_size, pageToken=token, **members)
+            page = self.ask(operation, by, pageSize=page_size, pageToken=token, **members)
             assert 0 < len(_items(page)) <= page_size
             items += _items(page)
         return items
 
-    def put_user(self, name: str, **body: Any) -> None:
+    def _secret(self, by: str | None) -> str:
+        return self._secrets[by] if by is not None and by in self._secrets else self._key.value.get_secret_value()
+
+    # Principals and their credentials.
+
+    def put_user(self, name: str, **body: Any) -> httpx.Response:
         """Create or change a user."""
-        self.ask("admin/users/upsert", users=[{"email": name, **body}])
+        return self.call("admin/users/upsert", users=[{"email": name, **body}])
 
-    def put_group(self, name: str, members: Iterable[str]) -> None:
-        """Create a group, or replace its members."""
-        group = {"name": name, "members": [self.principal(member) for member in members]}
-        self.group_ids[name] = self.ask("admin/groups/upsert", groups=[group])["groups"][0]["id"]
+    def change_user(self, name: str, *, active: bool, is_admin: bool) -> httpx.Response:
+        """Change a user."""
+        return self.put_user(name, active=active, isAdmin=is_admin)
 
-    def change_members(self, operation: str, group: str, members: Iterable[str]) -> None:
-        """Add or remove members."""
+    def put_members(self, group: str, members: Iterable[str]) -> httpx.Response:
+        """Give a group, a new one too, these members and no others."""
+        named = {"name": group, "members": [self.principal(member) for member in members]}
+        response = self.call("admin/groups/upsert", groups=[named])
+        if response.status_code == 200:
+            self.group_ids[group] = response.json()["groups"][0]["id"]
+        return response
+
+    def add_members(self, group: str, members: Iterable[str]) -> httpx.Response:
+        """Add members to a group."""
+        return self._change_members("addMembers", group, members)
+
+    def remove_members(self, group: str, members: Iterable[str]) -> httpx.Response:
+        """Remove members from a group."""
+        return self._change_members("removeMembers", group, members)
+
+    def _change_members(self, operation: str, group: str, members: Iterable[str]) -> httpx.Response:
         named = [self.principal(member) for member in members]
-        self.ask(f"admin/groups/{operation}", groupId=self.group_ids[group], members=named)
+        return self.call(f"admin/groups/{operation}", groupId=self.group_ids[group], members=named)
+
+    def enable_accounts(self, *, enabled: bool) -> httpx.Response:
+        """Let service accounts be used, or not."""
+        return self.call("admin/organization/update", serviceAccountsEnabled=enabled)
+
+    def create_account(self, name: str) -> httpx.Response:
+        """Create a service account."""
+        response = self.call("admin/serviceAccounts/create", displayName=name)
+        if response.status_code == 200:
+            made = response.json()
+            self.account_ids[name] = made["serviceAccountId"]
+            self.addresses[name] = made["email"]
+        return response
+
+    def delete_account(self, name: str) -> httpx.Response:
+        """Delete one."""
+        return self.call("admin/serviceAccounts/delete", serviceAccountId=self.account_ids[name])
+
+    def mint(self, name: str, account: str, scopes: Iterable[str]) -> httpx.Response:
+        """Mint a token."""
+        named = {"serviceAccountId": self.account_ids[account], "scopes": sorted(scopes), "name": name}
+        response = self.call("admin/serviceAccountTokens/mint", **named)
+        if response.status_code == 200:
+            made = response.json()
+            self.credential_ids[name], self._secrets[name] = made["tokenId"], made["token"]
+        return response
+
+    def create_key(self, name: str, user: str, *, acts_for_users: bool) -> httpx.Response:
+        """Create an API key."""
+        response = self.call("admin/apiKeys/create", name=name, ownerEmail=user, mayActForUsers=acts_for_users)
+        if response.status_code == 200:
+            made = response.json()
+            self.credential_ids[name], self._secrets[name] = made["apiKeyId"], made["apiKey"]
+        return response
+
+    def revoke(self, credential: str) -> httpx.Response:
+        """Stop a token or a key."""
+        named = self.credential_ids[credential]
+        if self.is_token(credential):
+            return self.call("admin/serviceAccountTokens/revoke", tokenId=named)
+        return self.call("admin/apiKeys/revoke", apiKeyId=named)
+
+    def let_expire(self, credential: str) -> None:
+        """Let its time run out; the one thing that no request can do."""
+        table, key = ("service_account_tokens", "token_id") if self.is_token(credential) else ("api_keys", "api_key_id")
+        statement = f"UPDATE {table} SET expires_at = now() - interval '1 second' WHERE {key} = %s"  # noqa: S608
+        with self._service.owner_connection() as connection:
+            assert connection.execute(statement, [self.credential_ids[credential]]).rowcount == 1
+
+    def is_token(self, credential: str) -> bool:
+        """Whether a credential is a service account's."""
+        return self._secrets[credential].startswith("svc_sa_")
+
+    # Documents, grants and collections.
 
     def upload(
-        self, actor: str, name: str, text: Text, *, readers: Iterable[str] | None, collection: str | None, reindex: bool
+        self,
+        by: str,
+        name: str,
+        text: Text,
+        *,
+        readers: Iterable[str] | None = None,
+        collection: str | None = None,
+        reindex: bool = True,
     ) -> httpx.Response:
         """Upload a document, and wait until it is searchable."""
         parts = {
             "documentExternalId": name,
             "documentName": text.title,
-            "uploadAsUserEmail": actor,
             "awaitVectorStoreSync": "true",
             "reindexCollections": json.dumps(reindex),
         }
+        if by not in self._secrets:
+            parts["uploadAsUserEmail"] = by
         if readers is not None:
-            people = [one for one in readers if one != EVERYONE and one not in self.group_ids]
+            people = [self.address(one) for one in readers if one != EVERYONE and one not in self.group_ids]
             parts["allowedUsersEmailAddresses"] = json.dumps(people)
             parts["allowedGroupIds"] = json.dumps([self.group_ids[one] for one in readers if one in self.group_ids])
             parts["internalPublic"] = json.dumps(EVERYONE in readers)
         if collection is not None:
             parts["collectionId"] = self.collection_ids[collection]
-        headers = {"Authorization": f"Bearer {self._key.value.get_secret_value()}"}
+        headers = {"Authorization": f"Bearer {self._secret(by)}"}
         return self._service.http.post(
             "/api/v0/catalog/uploadFile", data=parts, files={"file": ("log.md", contents(text))}, headers=headers
         )
+
+    def delete_document(self, by: str, name: str) -> httpx.Response:
+        """Delete a document."""
+        return self.call("catalog/deleteDocument", by, documentId=self.document_id(name))
 
     def grant(self, grants: Mapping[str, list[tuple[str, str]]]) -> httpx.Response:
         """Replace the grants on one resource, or on several at once."""
@@ -144,49 +261,55 @@ class World:
             return self.call("admin/grants/set", **requests[0])
         return self.call("admin/grants/setMany", resources=requests)
 
-    def create_collection(self, actor: str, name: str) -> httpx.Response:
+    def granted(self, name: str) -> set[tuple[str, str]]:
+        """The grants on a resource, as they are listed."""
+        listed = self.walk("admin/grants/list", page_size=1000, resource=self.resource(name))
+        everyone = self.ask("admin/grants/list", resource=self.resource(name))["organizationWide"]
+        held = zip(self.names([one["principal"] for one in listed]), (one["role"] for one in listed), strict=True)
+        return {*held, *([(EVERYONE, "VIEWER")] if everyone else [])}
+
+    def create_collection(self, by: str, name: str) -> httpx.Response:
         """Create a collection."""
-        response = self.call("documentCollections/createDocumentCollection", actor, collectionName=name)
+        response = self.call("documentCollections/createDocumentCollection", by, collectionName=name)
         if response.status_code == 200:
             self.collection_ids[name] = response.json()["documentCollectionId"]
         return response
 
-    def in_collection(self, operation: str, actor: str, document: str, collection: str, **body: Any) -> httpx.Response:
-        """Add, index again or remove a document in a collection."""
+    def delete_collection(self, by: str, name: str) -> httpx.Response:
+        """Delete one."""
+        members = {"documentCollectionId": self.collection_ids[name]}
+        return self.call("documentCollections/deleteDocumentCollection", by, **members)
+
+    def index_in_collection(self, by: str, document: str, collection: str, *, again: bool) -> httpx.Response:
+        """Add a document to a collection, or index it there again."""
+        if again:
+            return self._in_collection("reindexDocumentInCollection", by, document, collection)
+        return self._in_collection("addDocumentToCollection", by, document, collection, customMetadata={})
+
+    def remove_from_collection(self, by: str, document: str, collection: str) -> httpx.Response:
+        """Remove a document from a collection."""
+        return self._in_collection("removeDocumentFromCollection", by, document, collection)
+
+    def _in_collection(self, operation: str, by: str, document: str, collection: str, **body: Any) -> httpx.Response:
         ids = {"documentId": self.document_id(document), "documentCollectionId": self.collection_ids[collection]}
-        return self.call(f"documentCollections/{operation}", actor, **ids, **body)
+        return self.call(f"documentCollections/{operation}", by, **ids, **body)
 
     # What a search shows.
 
-    def search_catalog(self, user: str, query: str, mode: str) -> list[dict[str, Any]]:
+    def search_catalog(self, by: str, query: str, mode: str) -> list[dict[str, Any]]:
         """The results of a search of the catalog, as many as there may be."""
         options = {"maxResults": 100, "mode": mode}
-        return self.ask("search/searchDocumentCatalog", user, searchQuery=query, searchOptions=options)["results"]
+        return self.ask("search/searchDocumentCatalog", by, searchQuery=query, searchOptions=options)["results"]
 
-    def search_collection(self, user: str, collection: str, query: str, mode: str) -> httpx.Response:
+    def search_collection(self, by: str, collection: str, query: str, mode: str) -> httpx.Response:
         """The answer to a search of a collection, with as many chunks as there may be."""
         return self.call(
             "search/searchDocumentCollection",
-            user,
+            by,
             documentCollectionId=self.collection_ids[collection],
             searchQuery=query,
             searchOptions={"maxChunks": 100, "mode": mode},
         )
-
-    def resource_names(self, resources: Iterable[Mapping[str, str]], names: Iterable[str]) -> list[str]:
-        """The model's names of resources that a look-up lists."""
-        known = {tuple(self.resource(name).values()): name for name in names}
-        return [known[one["resourceId"], one["resourceType"]] for one in resources]
-
-    def principal_names(self, principals: Iterable[Mapping[str, str]]) -> list[str]:
-        """The model's names of principals that a look-up lists."""
-        groups = {group_id: name for name, group_id in self.group_ids.items()}
-        return [groups[one["id"]] if one["type"] == "group" else one["email"] for one in principals]
-
-    @property
-    def organization_id(self) -> UUID:
-        """The organization's id."""
-        return self._organization_id
 
 
 def _items(page: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -129,13 +129,15 @@ class Things:
 class Example:
     """A valid request of an operation.
 
-    `acting` is the member that names the user a key acts for; `file` the part that carries a file, of an operation that
-    takes a form; `elsewhere` what an admin of another organization is told (None: 200, about nothing); `anew` makes
-    again what a success has used up.
+    `acting` is the member that names the user a key acts for (`about_anyone`: or whom an admin asks about with any key,
+    and everybody about themselves); `file` the part that carries a file, of an operation that takes a form; `elsewhere`
+    what an admin of another organization is told (None: 200, about nothing); `anew` makes again what a success has used
+    up.
     """
 
     body: Callable[[Things], Body]
     acting: str | None = None
+    about_anyone: bool = False
     file: str | None = None
     elsewhere: tuple[int, str] | None = None
     anew: Callable[[Things], None] | None = None
@@ -233,6 +235,12 @@ EXAMPLES: dict[str, Example] = {
     "permissions/explainAuthorization": Example(
         lambda things: {"resource": things.resource, "principal": things.user, "action": "READ"},
         elsewhere=NO_RESOURCE,
+    ),
+    "permissions/checkResourceAuthorizationForUser": Example(
+        lambda things: {"resource": things.resource, "action": "READ"}, acting=USER_EMAIL, about_anyone=True
+    ),
+    "permissions/checkBulkResourcesAuthorizationForUser": Example(
+        lambda things: {"resources": [things.resource], "action": "READ"}, acting=USER_EMAIL, about_anyone=True
     ),
     "admin/organization/get": Example(lambda _: {}),
     "admin/organization/update": Example(lambda _: {}),

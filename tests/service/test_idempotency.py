@@ -1,5 +1,6 @@
 """`Idempotency-Key`: what is sent again is done once."""
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -120,7 +121,16 @@ def test_old_responses_are_removed(service: RunningService) -> None:
         connection.execute("UPDATE kept_responses SET created_at = now() - interval '25 hours'")
         send(service, "Support", "young")
         service.run(forget(service.runtime))
-        assert connection.execute("SELECT idempotency_key FROM kept_responses").fetchall() == [("young",)]
+        kept = connection.execute("SELECT idempotency_key FROM kept_responses").fetchall()
+    assert kept == [(hashlib.sha256(b"young").hexdigest(),)]
+
+
+def test_a_key_is_not_kept_as_it_was_sent(service: RunningService) -> None:
+    """Whatever a client takes for a key, it can't be read in the database."""
+    send(service, "Sales", "hunter2-is-my-password")
+    with service.owner_connection() as connection:
+        kept = connection.execute("SELECT idempotency_key FROM kept_responses").fetchall()
+    assert kept == [(hashlib.sha256(b"hunter2-is-my-password").hexdigest(),)]
 
 
 def test_headers_of_the_first_answer_come_with_its_replay(service: RunningService) -> None:

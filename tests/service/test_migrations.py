@@ -2,16 +2,20 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from uuid import uuid4
 
 import psycopg
 import pytest
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine
+from psycopg.types.json import Jsonb
+from sqlalchemy import URL, create_engine
 
 from service import migrations
 from service.database import SERVICE_ROLE, driver_url
+from service.embedded import DATABASE
 from service.migrations.tables import metadata
 from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService
@@ -69,6 +73,69 @@ def test_migrating_again_changes_nothing(databases: TestDatabases, migrated: str
     migrations.upgrade(databases.owner_url(migrated))
     with databases.connect(migrated) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(migrations.HEAD,)]
+
+
+@pytest.fixture
+def outside(databases: TestDatabases) -> Iterator[URL]:
+    """An empty database whose owner is no superuser, as on an outside PostgreSQL; the address works as the owner."""
+    name = databases.empty()
+    with databases.connect(name) as connection:
+        connection.execute("CREATE ROLE outside_owner")
+        connection.execute(f"GRANT {SERVICE_ROLE} TO outside_owner")
+        connection.execute(f"ALTER DATABASE {name} OWNER TO outside_owner")
+        connection.execute("CREATE EXTENSION vector")
+    yield databases.owner_url(name).update_query_dict({"options": "-c role=outside_owner"})
+    databases.drop(name)
+    with databases.connect(DATABASE) as connection:
+        connection.execute("DROP ROLE outside_owner")
+
+
+def migrate(url: URL, revision: str) -> None:
+    """Bring a database to a revision."""
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        config = alembic_config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+    engine.dispose()
+
+
+def test_feedback_from_before_the_search_log_is_in_it(databases: TestDatabases, outside: URL) -> None:
+    """The newest of each search, whoever owns the database; row-level security is in force again afterwards."""
+    migrate(outside, "0003")
+    given = [("one", 1, "THUMBS_UP"), ("one", 3, "THUMBS_DOWN"), ("one", 2, "THUMBS_UP"), ("other", 1, "THUMBS_UP")]
+    ids = {name: uuid4() for name in ("organization", "one", "other", "silent")}
+    with databases.connect(outside.database) as connection:
+        organization = ids["organization"]
+        connection.execute(
+            "INSERT INTO organizations (organization_id, name, domain) VALUES (%s, 'x', 'x')", [organization]
+        )
+        for name in ("one", "other", "silent"):
+            connection.execute(
+                "INSERT INTO searches (search_id, organization_id, principal_id, mode, result_count)"
+                " VALUES (%s, %s, %s, 'HYBRID', 1)",
+                [ids[name], organization, organization],
+            )
+        for name, minute, feedback in given:
+            connection.execute(
+                "INSERT INTO audit_entries (audit_log_id, organization_id, at, action, target_type, target_id, details)"
+                " VALUES (%s, %s, %s, 'search.feedback', 'search', %s, %s)",
+                [
+                    uuid4(),
+                    organization,
+                    datetime(2026, 1, 1, 0, minute, tzinfo=UTC),
+                    str(ids[name]),
+                    Jsonb({"feedback": feedback}),
+                ],
+            )
+        migrate(outside, "head")
+        rows = connection.execute("SELECT search_id, feedback FROM searches").fetchall()
+        forced = connection.execute(
+            "SELECT count(*) FROM pg_class WHERE relforcerowsecurity AND relname = ANY(%s)",
+            [["searches", "audit_entries"]],
+        )
+        assert forced.fetchone() == (2,)
+    assert dict(rows) == {ids["one"]: "THUMBS_DOWN", ids["other"]: "THUMBS_UP", ids["silent"]: None}
 
 
 def test_every_table_is_under_row_level_security(databases: TestDatabases, migrated: str) -> None:

@@ -8,9 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
+from psycopg import sql
 
 from tests.harness.documents import add_group, add_to_collection, add_users, create_collection, ok, upload, uploaded
 from tests.harness.services import RunningService
+from tests.service.directory import a_key
+from tests.service.service_accounts import a_token, an_account, enable_service_accounts
+from tests.service.service_accounts import account as account_of
 
 READER = "reader@example.test"
 # Nobody asks for this word, so that an answer which has it shows the document.
@@ -38,6 +42,11 @@ class Scene:
         resource = {"resourceId": self.document_id, "resourceType": "UPLOADED_DOCUMENT"}
         grants = [{"principal": one, "role": "VIEWER"} for one in principals]
         ok(self.service.call("admin/grants/set", {"resource": resource, "grants": grants}))
+
+    @property
+    def collection(self) -> dict[str, str]:
+        """The collection, as grants name it."""
+        return {"resourceId": self.collection_id, "resourceType": "DOCUMENT_COLLECTION"}
 
     def member(self, operation: str) -> None:
         """Add the reader to the inner group, or remove them."""
@@ -75,10 +84,15 @@ class Scene:
 
 @dataclass
 class Watch:
-    """Threads that ask for the document again and again, and one that keeps changing its contents."""
+    """Threads that ask for the document again and again, and one that keeps changing its contents.
+
+    They ask for the reader, or with a credential of its own. What they see: when they asked, for what, whether the
+    answer showed the document, and its status.
+    """
 
     scene: Scene
-    seen: list[tuple[float, str, bool]] = field(default_factory=list)
+    credential: str | None = None
+    seen: list[tuple[float, str, bool, int]] = field(default_factory=list)
     revoked: threading.Event = field(default_factory=threading.Event)
     failures: list[Exception] = field(default_factory=list)
 
@@ -86,6 +100,10 @@ class Watch:
         self._warm = threading.Barrier(THREADS + 1)
         work = [self._write, *[self._ask] * THREADS]
         self._threads = [threading.Thread(target=self._run, args=(each,)) for each in work]
+        headers = dict(self.scene.service.http.headers)
+        own = {} if self.credential is None else {"Authorization": f"Bearer {self.credential}"}
+        self._asking = {"headers": headers | {name.lower(): value for name, value in own.items()}}
+        self._members = {"userEmail": READER} if self.credential is None else {}
 
     def begin(self) -> None:
         """Return when every thread has asked everything once."""
@@ -121,11 +139,11 @@ class Watch:
     def _ask_all(self, http: httpx.Client) -> None:
         for number, (operation, members) in enumerate(self.scene.looks()):
             began = monotonic()
-            answer = http.post(f"/api/v0/{operation}", json={**members, "userEmail": READER})
+            answer = http.post(f"/api/v0/{operation}", json={**members, **self._members}, **self._asking)
             assert answer.status_code < 500, answer.text
             signs = (*SIGNS, self.scene.document_id)
             shown = answer.status_code == 200 and any(sign in answer.text for sign in signs)
-            self.seen.append((began, f"{number} {operation}", shown))
+            self.seen.append((began, f"{number} {operation}", shown, answer.status_code))
 
     def _write(self, http: httpx.Client) -> None:
         version = 0
@@ -186,10 +204,107 @@ def test_nothing_asked_after_a_right_was_taken_away_shows_the_document(scene: Sc
         take(scene)
         answered = monotonic()
         watch.end()
-        for number, (operation, _) in enumerate(scene.looks()):
-            name = f"{number} {operation}"
-            before = [shown for began, each, shown in watch.seen if each == name and began < asked]
-            after = [shown for began, each, shown in watch.seen if each == name and began > answered]
-            assert any(before), name
-            assert len(after) >= THREADS
-            assert not any(after), name
+        judge(watch, asked=asked, answered=answered)
+
+
+def judge(watch: Watch, *, asked: float, answered: float) -> None:
+    """Everything showed the document before the change was asked for, and nothing did after it was answered."""
+    for number, (operation, _) in enumerate(watch.scene.looks()):
+        name = f"{number} {operation}"
+        before = [shown for began, each, shown, _ in watch.seen if each == name and began < asked]
+        after = [shown for began, each, shown, _ in watch.seen if each == name and began > answered]
+        assert any(before), name
+        assert len(after) >= THREADS
+        assert not any(after), name
+
+
+@dataclass(frozen=True)
+class Held:
+    """A credential that shows the document to whoever has it, through a group inside a group."""
+
+    scene: Scene
+    value: str
+    credential_id: str
+    holder: dict[str, str]
+
+    def call(self, operation: str, body: dict[str, Any]) -> None:
+        """Change something, as the admin."""
+        ok(self.scene.service.call(operation, body))
+
+    def expire(self, table: str, key: str) -> None:
+        """Let it expire in a moment, and wait for that."""
+        with self.scene.service.owner_connection() as connection:
+            statement = "UPDATE {} SET expires_at = now() + interval '0.3 seconds' WHERE {} = %s"
+            named = sql.SQL(statement).format(sql.Identifier(table), sql.Identifier(key))
+            connection.execute(named, [self.credential_id])
+            connection.execute("SELECT pg_sleep(0.4)")
+
+    def leave(self) -> None:
+        """Take its holder out of the group."""
+        self.call("admin/groups/removeMembers", {"groupId": self.scene.inner, "members": [self.holder]})
+
+
+def hold_token(scene: Scene) -> Held:
+    """A service account's token."""
+    service = scene.service
+    enable_service_accounts(service)
+    account = an_account(service)
+    token = a_token(service, account, "catalog:read")
+    return Held(scene, token["token"], token["tokenId"], account_of(account))
+
+
+def hold_key(scene: Scene) -> Held:
+    """The reader's API key."""
+    key = a_key(scene.service, ownerEmail=READER)
+    return Held(scene, key["apiKey"], key["apiKeyId"], {"type": "user", "email": READER})
+
+
+def disable_service_accounts(held: Held) -> None:
+    """Let the organization have no service accounts."""
+    held.call("admin/organization/update", {"serviceAccountsEnabled": False})
+
+
+# Who holds what, how it is taken away, and what each request is answered from then on (None: it depends on what is
+# asked; nothing shows the document).
+STOPS: dict[str, tuple[Callable[[Scene], Held], Callable[[Held], None], int | None]] = {
+    "a token is revoked": (
+        hold_token,
+        lambda held: held.call("admin/serviceAccountTokens/revoke", {"tokenId": held.credential_id}),
+        401,
+    ),
+    "a token expires": (hold_token, lambda held: held.expire("service_account_tokens", "token_id"), 401),
+    "a service account is deleted": (
+        hold_token,
+        lambda held: held.call("admin/serviceAccounts/delete", {"serviceAccountId": held.holder["id"]}),
+        401,
+    ),
+    "service accounts are disabled": (hold_token, disable_service_accounts, 403),
+    "a service account leaves its group": (hold_token, Held.leave, None),
+    "a key is revoked": (
+        hold_key,
+        lambda held: held.call("admin/apiKeys/revoke", {"apiKeyId": held.credential_id}),
+        401,
+    ),
+    "a key expires": (hold_key, lambda held: held.expire("api_keys", "api_key_id"), 401),
+}
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_no_request_that_begins_after_a_credential_stopped_succeeds(scene: Scene, stop: str) -> None:
+    """Revoked, expired, its holder gone or out of its group: from the answer on, and for every request alike."""
+    hold, take, status = STOPS[stop]
+    held = hold(scene)
+    group = {"type": "group", "id": scene.outer}
+    scene.grant(group)
+    grants = {"resource": scene.collection, "grants": [{"principal": group, "role": "VIEWER"}]}
+    held.call("admin/grants/set", grants)
+    held.call("admin/groups/addMembers", {"groupId": scene.inner, "members": [held.holder]})
+    watch = Watch(scene, held.value)
+    watch.begin()
+    asked = monotonic()
+    take(held)
+    answered = monotonic()
+    watch.end()
+    judge(watch, asked=asked, answered=answered)
+    if status is not None:
+        assert {each for began, _, _, each in watch.seen if began > answered} == {status}

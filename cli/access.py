@@ -1,0 +1,124 @@
+"""`carrel access`: who may read what, and why."""
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.text import Text
+from rich.tree import Tree
+
+from carrel import Carrel, InvalidArgumentError
+from carrel.wire.common import (
+    GroupReference,
+    PrincipalReference,
+    ResourceReference,
+    ResourceType,
+    ServiceAccountReference,
+    UserReference,
+)
+from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
+from cli.outcome import ExitCode, client_of
+from cli.screen import Screen, printable
+
+GROUP = "group:"
+
+app = typer.Typer(name="access", help="Who may read what, and why.", no_args_is_help=True)
+
+
+@app.callback()
+def access() -> None:
+    """Who may read what, and why."""
+
+
+@app.command()
+def explain(
+    resource: Annotated[
+        str, typer.Option(metavar="[TYPE:]ID", help="A document's id, or a type and an id: CONFLUENCE_PAGE:12345.")
+    ],
+    who: Annotated[
+        str, typer.Option(metavar="WHO", help="An address, or group: and a group's name, external id or id.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
+) -> None:
+    """Say by which groups and grants somebody may read something, or what they lack.
+
+    Exit code 0: they may; 1: they may not.
+    """
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        reference, principal = resource_of(resource), principal_of(who, client)
+        answer = client.permissions.explain_authorization(reference, principal)
+    code = ExitCode.DONE if answer.authorized else ExitCode.PROBLEMS
+    if as_json:
+        screen.json({"outcome": "explained", "exitCode": code, **answer.model_dump(mode="json")})
+    else:
+        screen.show(picture(answer, who=who, resource=resource))
+    raise typer.Exit(code)
+
+
+def resource_of(text: str) -> ResourceReference:
+    """Return the resource a person means; raises InvalidArgumentError when it can't be told."""
+    kind, colon, name = text.partition(":")
+    if colon and kind.upper() in ResourceType.__members__ and name:
+        return ResourceReference(resource_id=name, resource_type=ResourceType[kind.upper()])
+    try:
+        return ResourceReference(resource_id=str(UUID(text)), resource_type=ResourceType.UPLOADED_DOCUMENT)
+    except ValueError as exc:
+        kinds = ", ".join(ResourceType.__members__)
+        msg = f"--resource is a document's id, or TYPE:ID with a TYPE of {kinds}"
+        raise InvalidArgumentError(msg) from exc
+
+
+def principal_of(text: str, client: Carrel) -> PrincipalReference:
+    """Return the principal a person means; raises InvalidArgumentError for a group or address that isn't one's."""
+    if text.startswith(GROUP):
+        return GroupReference(id=_group_id(text.removeprefix(GROUP), client))
+    if "@" not in text:
+        msg = "--who is an address, or group: and a group's name, external id or id"
+        raise InvalidArgumentError(msg)
+    for account in client.admin.service_accounts.list(query=text, page_size=1000):
+        if account.email == text.strip().lower():
+            return ServiceAccountReference(id=account.service_account_id)
+    return UserReference(email=text.strip())
+
+
+def _group_id(name: str, client: Carrel) -> UUID:
+    groups = client.admin.groups.list(page_size=1000)
+    found = [group.id for group in groups if name in {str(group.id), group.external_id, group.name}]
+    if len(found) != 1:
+        msg = f"There {'are several groups' if found else 'is no group'} {name}; give its external id or its id"
+        raise InvalidArgumentError(msg)
+    return found[0]
+
+
+def picture(answer: ExplainAuthorizationResponse, *, who: str, resource: str) -> Tree:
+    """Return the paths as a tree that begins with the principal; what paths share is drawn once."""
+    verdict = "may read" if answer.authorized else "may not read"
+    style = "bold green" if answer.authorized else "bold red"
+    root = Tree(Text(printable(f"{who} {verdict} {resource}"), style=style), guide_style="dim")
+    branches: dict[tuple[str, ...], Tree] = {(): root}
+    for path in answer.paths:
+        trail: tuple[str, ...] = ()
+        for step in path:
+            branch, trail = branches[trail], (*trail, words_of(step))
+            if trail not in branches:
+                branches[trail] = branch.add(Text(trail[-1]))
+    if answer.missing:
+        root.add(Text(printable(answer.missing)))
+    if not answer.complete:
+        root.add(Text("… and more ways than are shown", style="dim"))
+    return root
+
+
+def words_of(step: AuthorizationStep) -> str:
+    """Return a step as people say it."""
+    name = step.name or step.id or ""
+    words = {
+        StepType.USER: f"{name} <{step.email}>",
+        StepType.SERVICE_ACCOUNT: f"service account {name} <{step.email}>",
+        StepType.GROUP: f"in the group {name}",
+        StepType.ORGANIZATION: "everybody in the organization",
+        StepType.GRANT: f"has the role {step.role}",
+        StepType.RESOURCE: f"on {name}",
+    }
+    return printable(words[step.type])

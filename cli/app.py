@@ -1,0 +1,63 @@
+"""The commands, and what happens around each of them."""
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+import carrel
+from cli import access, directory
+
+EPILOG = (
+    "The service's address and the key come from CARREL_BASE_URL and CARREL_API_KEY. Exit codes: 0 done, or nothing to "
+    "do; 1 the files have problems, or the answer is no; 2 wrong usage; 3 the service refused or can't be reached; 130 "
+    "interrupted."
+)
+
+# Completion would write into shell profiles; tracebacks could show a key.
+app = typer.Typer(
+    name="carrel",
+    help="Work with a Carrel service from the command line.",
+    epilog=EPILOG,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(directory.app)
+app.add_typer(access.app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"carrel {carrel.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    """Work with a Carrel service from the command line."""
+    del version
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to fail
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="carrel")
+        sys.stdout.flush()
+    except SystemExit as exc:
+        return exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+    except BrokenPipeError:  # whoever was reading has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return 0

@@ -1,0 +1,185 @@
+"""`carrel directory`: people and groups, from the files of another directory."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from carrel.directory import DirectoryChanges, DirectoryPlan, GroupAction, MembershipAction, UserAction, UserChange
+from cli.outcome import ExitCode, client_of, usage
+from cli.screen import Screen
+
+SHOWN = 20
+
+app = typer.Typer(
+    name="directory", help="Bring people and groups to what another directory says.", no_args_is_help=True
+)
+
+csv_file = partial(typer.Option, exists=True, dir_okay=False, metavar="FILE")
+
+
+@app.callback()
+def directory() -> None:
+    """Bring people and groups to what another directory says."""
+
+
+@app.command("import")
+def import_directory(
+    *,
+    users: Annotated[Path | None, csv_file(help="CSV: email, name, isAdmin?, active?")] = None,
+    groups: Annotated[Path | None, csv_file(help="CSV: externalId, name")] = None,
+    memberships: Annotated[
+        Path | None, csv_file(help="CSV: group (id or name), member (address or group's id)")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Apply without asking.")] = False,
+    deactivate_missing: Annotated[
+        bool, typer.Option("--deactivate-missing", help="Deactivate users whom the users file leaves out.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even when that is more than a fifth of the active users.")
+    ] = False,
+    skip_problems: Annotated[
+        bool, typer.Option("--skip-problems", help="Leave rows with problems out; then nothing is taken away.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
+) -> None:
+    """Create and change users, groups and memberships to what CSV files say.
+
+    Shows the plan first, and asks before applying it; without a terminal, say --dry-run or --yes. Groups that the files
+    name get exactly the members of the memberships file. Run it again after any interruption, or every night.
+    """
+    screen = Screen(as_json=as_json)
+    if users is None and groups is None and memberships is None:
+        raise usage(screen, "Give at least one of --users, --groups and --memberships.")
+    if deactivate_missing and users is None:
+        raise usage(screen, "--deactivate-missing needs --users: who isn't in that file is deactivated.")
+    if dry_run and yes:
+        raise usage(screen, "Say either --dry-run or --yes.")
+    if not (dry_run or yes or screen.can_ask):
+        raise usage(screen, "There is no terminal to ask on: say --dry-run to see the plan, or --yes to apply it.")
+    with client_of(screen) as client:
+        with screen.progress() as tell:
+            plan = client.admin.directory.plan(
+                users=users,
+                groups=groups,
+                memberships=memberships,
+                deactivate_missing=deactivate_missing,
+                skip_problems=skip_problems,
+                force=force,
+                on_progress=tell,
+            )
+        show_plan(plan, screen=screen)
+        outcome = _before_applying(plan, dry_run=dry_run)
+        if outcome is None and not yes and not screen.confirm("Apply this?"):
+            outcome = "declined"
+        done = None
+        if outcome is None:
+            with screen.progress() as tell:
+                done = client.admin.directory.apply(plan, on_progress=tell)
+    raise _end(plan, outcome or "applied", done, screen=screen)
+
+
+def _before_applying(plan: DirectoryPlan, *, dry_run: bool) -> str | None:
+    """Return the outcome when nothing is to be applied."""
+    if plan.problems and not (plan.skips_problems and all(problem.skippable for problem in plan.problems)):
+        return "problems"
+    if plan.refusal:
+        return "refused"
+    if plan.is_empty:
+        return "unchanged"
+    return "planned" if dry_run else None
+
+
+def _end(plan: DirectoryPlan, outcome: str, done: DirectoryChanges | None, *, screen: Screen) -> typer.Exit:
+    code = ExitCode.PROBLEMS if plan.problems or plan.refusal else ExitCode.DONE
+    if screen.as_json:
+        members = {"outcome": outcome, "exitCode": code, "plan": plan.model_dump(mode="json")}
+        screen.json({**members, "applied": done.model_dump(mode="json") if done else None})
+    else:
+        screen.say(_last_words(plan, outcome))
+    return typer.Exit(code)
+
+
+def _last_words(plan: DirectoryPlan, outcome: str) -> str:
+    left_out = f" Left out: {len(plan.problems)} rows with problems." if plan.problems else ""
+    skipping = ", or leave it out with --skip-problems" if all(one.skippable for one in plan.problems) else ""
+    return {
+        "problems": f"Nothing was changed. Correct what is wrong{skipping}, and run it again.",
+        "refused": f"Nothing was changed: {plan.refusal} (--force).",
+        "unchanged": f"There is nothing to change.{left_out}",
+        "planned": f"Nothing was changed: this was a dry run.{left_out}",
+        "declined": "Nothing was changed.",
+        "applied": f"Done: {plan.change_count:,} changes.{left_out}",
+    }[outcome]
+
+
+def show_plan(plan: DirectoryPlan, *, screen: Screen) -> None:
+    """Print what would change: the numbers, the first of each kind, and what is wrong."""
+    if screen.as_json:
+        return
+    table = Table("", "new", "changed", "removed", "unchanged", box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    created, deactivated = plan.count(UserAction.CREATE), plan.count(UserAction.DEACTIVATE)
+    new, renamed = plan.count(GroupAction.CREATE), plan.count(GroupAction.RENAME)
+    added, removed = plan.count(MembershipAction.ADD), plan.count(MembershipAction.REMOVE)
+    _row(table, "users", created, plan.count(UserAction.UPDATE), deactivated, plan.unchanged_users)
+    _row(table, "groups", new, renamed, 0, plan.unchanged_groups)
+    _row(table, "memberships", added, 0, removed, plan.unchanged_memberships)
+    screen.show(table)
+    users = sorted(plan.users, key=_weight)
+    _lines([_user_line(change) for change in users], "users", screen=screen)
+    _lines(
+        [
+            f"+ group {one.external_id}  {one.name}"
+            if one.action is GroupAction.CREATE
+            else f"~ group {one.external_id}  {one.name_before} → {one.name}"
+            for one in plan.groups
+        ],
+        "groups",
+        screen=screen,
+    )
+    memberships = sorted(plan.memberships, key=lambda one: one.action is MembershipAction.ADD)
+    _lines(
+        [f"{'+' if one.action is MembershipAction.ADD else '-'} {one.group}: {one.member}" for one in memberships],
+        "memberships",
+        screen=screen,
+    )
+    for note in plan.notes:
+        screen.line(f"note: {note}", style="dim")
+    problems = [f"! {one.file}, line {one.line}: {one.message}" for one in plan.problems]
+    _lines(problems, "problems", screen=screen)
+
+
+def _row(table: Table, name: str, *numbers: int) -> None:
+    table.add_row(name, *(f"{number:,}" for number in numbers))
+
+
+def _weight(change: UserChange) -> int:
+    """Order what matters most first: who loses access, who becomes an admin, then the rest."""
+    if change.action is UserAction.DEACTIVATE or change.active is False:
+        return 0
+    return 1 if change.is_admin is not None else 2
+
+
+def _user_line(change: UserChange) -> str:
+    words = [f"{change.name_before} → {change.name}" if change.name_before else change.name or ""]
+    if change.is_admin is not None:
+        words.append("admin" if change.is_admin else "no admin")
+    if change.active is not None:
+        words.append("active" if change.active else "inactive")
+    sign = {UserAction.CREATE: "+", UserAction.UPDATE: "~", UserAction.DEACTIVATE: "-"}[change.action]
+    return f"{sign} {change.email}  {', '.join(word for word in words if word)}"
+
+
+STYLES = {"+": "green", "~": "yellow", "-": "red", "!": "bold red"}
+
+
+def _lines(lines: list[str], what: str, *, screen: Screen) -> None:
+    for line in lines[:SHOWN]:
+        screen.line(line, style=STYLES[line[0]])
+    if len(lines) > SHOWN:
+        screen.line(f"  … and {len(lines) - SHOWN:,} more {what} (--json has all of them)", style="dim")

@@ -1,0 +1,104 @@
+"""The command line as a process of its own, with nothing of this one's environment, against the real service."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.harness.services import RunningService
+
+COMMAND = str(Path(sys.executable).with_name("carrel"))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what it printed; on a terminal both streams are `out`."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+def environment_for(service: RunningService | None, **changes: str | None) -> dict[str, str]:
+    """Return a bare environment with the service's address and key, and these changes (None: without it)."""
+    values = (
+        {"PATH": os.defpath, "CARREL_BASE_URL": service.base_url, "CARREL_API_KEY": service.api_key} if service else {}
+    )
+    return {name: value for name, value in {**values, **changes}.items() if value is not None}
+
+
+@pytest.fixture
+def run(service: RunningService, tmp_path: Path) -> Run:
+    """Run `carrel` without a terminal, in the test's folder; keywords change the environment."""
+
+    def run(*arguments: str, **changes: str | None) -> Ended:
+        done = subprocess.run(
+            [COMMAND, *arguments],
+            cwd=tmp_path,
+            env=environment_for(service, **changes),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def run_on_terminal(service: RunningService, tmp_path: Path) -> Run:
+    """Run `carrel` on a terminal, and type `answer` when it asks; None interrupts it there."""
+
+    def run(*arguments: str, answer: str | None) -> Ended:
+        ours, theirs = pty.openpty()
+        environment = environment_for(service, TERM="xterm-256color", COLUMNS="100")
+        with subprocess.Popen(
+            [COMMAND, *arguments], cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        ) as process:
+            os.close(theirs)
+            try:
+                seen = _converse(ours, process, answer=answer)
+                code = process.wait(10)
+            finally:
+                process.kill()
+        os.close(ours)
+        return Ended(code, seen, "")
+
+    return run
+
+
+def _converse(terminal: int, process: "subprocess.Popen[bytes]", *, answer: str | None) -> str:
+    """Read what a terminal shows until its program ends, answering its question."""
+    seen, asked = b"", False
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if not select.select([terminal], [], [], 0.2)[0]:
+            continue
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:  # the program ended, and the terminal with it
+            break
+        if not chunk:
+            break
+        seen += chunk
+        if not asked and b"(n)" in seen:
+            asked = True
+            time.sleep(0.3)  # until it reads, what is typed may be meant for whatever ran before
+            if answer is None:
+                process.send_signal(signal.SIGINT)
+            else:
+                os.write(terminal, answer.encode())
+    return seen.decode()

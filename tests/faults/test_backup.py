@@ -1,0 +1,390 @@
+"""Backing up and restoring with the real process, while it works, and killed in the middle of either."""
+
+import gzip
+import hashlib
+import io
+import json
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.backup.errors import ArchiveError
+from service.backup.restoring import verify
+from service.commands import run
+from service.settings import Settings
+from tests.harness.processes import ServiceProcess
+from tests.service.directory import code, done
+from tests.service.service_accounts import a_token, an_account, enable_service_accounts
+
+PASSWORD = "4-quinqueremes-of-nineveh"
+DOCUMENTS = 12
+
+# What a database lets whom do: policies, row-level security, and the rights of the service's role.
+RULES = """
+    SELECT 'policy', tablename, policyname, roles::text, cmd, qual, with_check FROM pg_policies
+    UNION ALL SELECT 'table', relname, relrowsecurity::text, relforcerowsecurity::text,
+        (SELECT string_agg(has_table_privilege('carrel_service', c.oid, right_)::text, ' ' ORDER BY right_)
+         FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES']) right_),
+        pg_get_userbyid(relowner), reloptions::text
+    FROM pg_class c WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+    UNION ALL SELECT 'index', indexname, indexdef, '', '', '', '' FROM pg_indexes WHERE schemaname = 'public'
+    UNION ALL SELECT 'constraint', conname, pg_get_constraintdef(oid), '', '', '', '' FROM pg_constraint
+    WHERE connamespace = 'public'::regnamespace
+    ORDER BY 1, 2, 3
+"""
+
+
+@dataclass
+class Deployment:
+    """A service with something of everything in it, and what it answers about it."""
+
+    process: ServiceProcess
+    archive: Path
+    acknowledged: list[str] = field(default_factory=list)
+    secrets: dict[str, str] = field(default_factory=dict)
+    before: dict[str, Any] = field(default_factory=dict)
+
+
+def content(name: str) -> bytes:
+    """What a document says; unlike every other."""
+    word = hashlib.sha256(name.encode()).hexdigest()[:12]
+    return f"# {name}\n\nThe lighthouse keeper of {word} counts the ships.\n".encode() * 3
+
+
+def upload(process: ServiceProcess, name: str, **parts: str) -> None:
+    """Upload a document that only its uploader may read unless `parts` say otherwise."""
+    files = {"file": (f"{name}.md", content(name))}
+    process.http.post(
+        "/api/v0/catalog/uploadFile", files=files, data={"documentExternalId": name, **parts}
+    ).raise_for_status()
+
+
+def documents(process: ServiceProcess) -> dict[str, str]:
+    """Every document's id by its external id."""
+    found: dict[str, str] = {}
+    token: str | None = None
+    while True:
+        page = done(process.call("catalog/listDocuments", {"pageSize": 100, **({"pageToken": token} if token else {})}))
+        found |= {one["documentExternalId"]: one["documentId"] for one in page["documents"]}
+        token = page.get("nextPageToken")
+        if token is None:
+            return found
+
+
+def answers(process: ServiceProcess, secrets: dict[str, str]) -> dict[str, Any]:
+    """What the service says of everything but documents, to compare with what another one says."""
+    everything = {"pageSize": 1000}
+    return {
+        "users": done(process.call("admin/users/list", everything))["users"],
+        "groups": done(process.call("admin/groups/list", everything))["groups"],
+        "keys": [one | {"lastUsedAt": None} for one in done(process.call("admin/apiKeys/list", everything))["apiKeys"]],
+        "accounts": done(process.call("admin/serviceAccounts/list", everything))["serviceAccounts"],
+        "organization": done(process.call("admin/organization/get")),
+        "ada reads": done(
+            process.call(
+                "permissions/listAuthorizedResources", {"action": "READ", "pageSize": 20}, api_key=secrets["ada"]
+            )
+        )["resources"],
+    }
+
+
+def fill(process: ServiceProcess) -> dict[str, str]:
+    """Bring in people, a group, keys, a token and documents; returns the secrets."""
+    users = [{"email": "ada@example.test", "name": "Ada", "password": PASSWORD}, {"email": "bo@example.test"}]
+    done(process.call("admin/users/upsert", {"users": users}))
+    members = [{"type": "user", "email": "ada@example.test"}]
+    group = done(process.call("admin/groups/upsert", {"groups": [{"name": "Keepers", "members": members}]}))
+    key = done(process.call("admin/apiKeys/create", {"name": "Ada's", "ownerEmail": "ada@example.test"}))
+    enable_service_accounts(process)
+    token = a_token(process, an_account(process), "catalog:read")
+    allowed = json.dumps([group["groups"][0]["id"]])
+    upload(process, "granted", allowedGroupIds=allowed)
+    for number in range(DOCUMENTS):
+        upload(process, f"first-{number}", internalPublic="true")
+    return {"ada": key["apiKey"], "token": token["token"]}
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """A filled service, backed up while uploads go on; it still runs."""
+    process = ServiceProcess()
+    try:
+        process.start()
+        made = Deployment(process, tmp_path_factory.mktemp("backups") / "carrel.tar.gz")
+        made.secrets = fill(process)
+        made.before = answers(process, made.secrets)
+        back_up_while_uploading(made)
+        yield made
+    finally:
+        process.close()
+
+
+def back_up_while_uploading(made: Deployment) -> None:
+    """Take the backup with uploads before, during and after it; what was acknowledged before it must be in it."""
+    is_over = threading.Event()
+    uploaded: list[str] = []
+
+    def keep_uploading() -> None:
+        while not is_over.is_set():
+            name = f"meanwhile-{len(uploaded)}"
+            upload(made.process, name)
+            uploaded.append(name)
+
+    uploading = threading.Thread(target=keep_uploading)
+    uploading.start()
+    try:
+        while len(uploaded) < 3:
+            time.sleep(0.05)
+        made.acknowledged = list(uploaded)
+        ended = made.process.command("backup", str(made.archive))
+        assert ended.returncode == 0, ended.stderr
+    finally:
+        is_over.set()
+        uploading.join()
+    assert len(uploaded) > len(made.acknowledged)
+
+
+@pytest.fixture(scope="module")
+def restored(deployment: Deployment) -> Iterator[ServiceProcess]:
+    """A folder on which a restore was killed and then run again, with its service."""
+    process = ServiceProcess()
+    try:
+        process.command("restore", str(deployment.archive), killed_at="service.backup.postgres_tools:load")
+        ended = process.command("restore", str(deployment.archive))
+        assert ended.returncode == 0, ended.stderr
+        process.start()
+        yield process
+    finally:
+        process.close()
+
+
+def test_a_backup_is_its_owners_alone_and_never_overwritten(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its mode is 0600, because it holds the secret key; the same name again is refused, and nothing is left beside."""
+    assert deployment.archive.stat().st_mode & 0o777 == 0o600
+    digest = hashlib.sha256(deployment.archive.read_bytes()).digest()
+    assert "not overwritten" in refused(capsys, deployment.process.data_dir, "backup", str(deployment.archive))
+    assert hashlib.sha256(deployment.archive.read_bytes()).digest() == digest
+    assert list(deployment.archive.parent.iterdir()) == [deployment.archive]
+
+
+def test_everything_the_backups_moment_knew_is_back(deployment: Deployment, restored: ServiceProcess) -> None:
+    """People, groups, memberships, keys, service accounts and what grants let people read; and the audit log."""
+    assert answers(restored, deployment.secrets) == deployment.before
+    log = {"pageSize": 1000}
+    then = done(deployment.process.call("admin/auditLog/query", log))["entries"]
+    now = done(restored.call("admin/auditLog/query", log))["entries"]
+    assert now == then[len(then) - len(now) :]
+    assert {"user.create", "apiKey.create", "group.create", "organization.create"} <= {one["action"] for one in now}
+
+
+def test_credentials_work_as_before(deployment: Deployment, restored: ServiceProcess) -> None:
+    """A key acts as its owner, a token as its account, and a token that could not do something still can't."""
+    assert restored.call("catalog/listDocuments", api_key=deployment.secrets["ada"]).status_code == 200
+    scope = code(restored.call("admin/users/list", api_key=deployment.secrets["token"]))
+    assert scope == code(deployment.process.call("admin/users/list", api_key=deployment.secrets["token"]))
+    assert scope[0] == 403
+
+
+def test_every_document_is_found_and_downloads_as_it_was_sent(deployment: Deployment, restored: ServiceProcess) -> None:
+    """Whatever was acknowledged before the backup began is there, and whatever is there is whole."""
+    found = documents(restored)
+    assert {"granted", *(f"first-{number}" for number in range(DOCUMENTS)), *deployment.acknowledged} <= found.keys()
+    assert found.items() <= documents(deployment.process).items()
+    for name, document_id in found.items():
+        file = restored.http.post("/api/v0/catalog/downloadDocument", json={"documentId": document_id})
+        assert file.content == content(name), name
+    for name in ("granted", "first-3", deployment.acknowledged[-1]):
+        word = hashlib.sha256(name.encode()).hexdigest()[:12]
+        hits = done(restored.call("search/searchDocumentCatalog", {"searchQuery": f"lighthouse {word}"}))["results"]
+        assert hits[0]["documentId"] == found[name], name
+
+
+def test_the_restored_service_goes_on(restored: ServiceProcess) -> None:
+    """It takes new documents and finds them."""
+    upload(restored, "afterwards")
+    word = hashlib.sha256(b"afterwards").hexdigest()[:12]
+    hits = done(restored.call("search/searchDocumentCatalog", {"searchQuery": word}))["results"]
+    assert hits[0]["documentId"] == documents(restored)["afterwards"]
+
+
+def test_row_level_security_and_rights_are_as_before(deployment: Deployment, restored: ServiceProcess) -> None:
+    """Policies, forced row-level security, the service role's rights, indexes, constraints and owners are the same."""
+    with (
+        deployment.process.database_server().connect("carrel") as then,
+        restored.database_server().connect("carrel") as now,
+    ):
+        rules = then.execute(RULES).fetchall()
+        assert now.execute(RULES).fetchall() == rules
+        assert len(rules) > 100
+        now.execute("SET ROLE carrel_service")
+        now.execute("SELECT set_config('carrel.organization_id', gen_random_uuid()::text, false)")
+        assert now.execute("SELECT count(*) FROM documents").fetchone() == (0,)
+
+
+def refused(capsys: pytest.CaptureFixture[str], data_dir: Path, *arguments: str) -> str:
+    """Run a command that does nothing and says why; what it says."""
+    capsys.readouterr()
+    assert run(arguments, Settings(data_dir=data_dir)) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    return said.err
+
+
+def test_a_restore_wants_an_empty_folder(
+    deployment: Deployment, restored: ServiceProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder that has anything of a deployment is refused by name, and left alone."""
+    said = refused(capsys, restored.data_dir, "restore", str(deployment.archive))
+    assert str(restored.data_dir / "postgres") in said
+    assert "empty folder" in said
+    assert restored.call("catalog/listDocuments").status_code == 200
+
+
+def test_a_killed_backup_leaves_no_archive_and_harms_nothing(deployment: Deployment, tmp_path: Path) -> None:
+    """Only the partial file is left, which the next backup to that name takes over; the service goes on."""
+    path = tmp_path / "backup.tar.gz"
+    deployment.process.command("backup", str(path), killed_at="service.backup.archive:ArchiveWriter.close")
+    assert [one.name for one in tmp_path.iterdir()] == ["backup.tar.gz.partial"]
+    (tmp_path / "backup.tar.gz.partial").chmod(0o644)
+    ended = deployment.process.command("backup", str(path))
+    assert ended.returncode == 0, ended.stderr
+    assert [(one.name, one.stat().st_mode & 0o777) for one in tmp_path.iterdir()] == [("backup.tar.gz", 0o600)]
+    with path.open("rb") as file:
+        verify(file)
+
+
+def test_a_restore_killed_at_its_end_is_no_deployment(
+    deployment: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Until the very last step the folder is marked: a start and a command say so, and what to do."""
+    process = ServiceProcess()
+    try:
+        process.command("restore", str(deployment.archive), killed_at="service.deployment.restore_mark:remove_mark")
+        start = process.command()
+        assert start.returncode == 1
+        assert "cut off: wait for it, or run it again" in start.stderr
+        assert "cut off" in refused(capsys, process.data_dir, "backup", str(tmp_path / "backup.tar.gz"))
+    finally:
+        process.close()
+
+
+def test_commands_reach_the_database_of_a_running_service(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They use the PostgreSQL that the service has started, and leave it to it; but no key is changed under it."""
+    server = deployment.process.database_server().process()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("another password"))
+    arguments = ("user", "set-password", "--email", "bo@example.test")
+    statuses: list[int] = []
+    settings = Settings(data_dir=deployment.process.data_dir)
+    # A thread, because an event loop of the tests' is in this one.
+    thread = threading.Thread(target=lambda: statuses.append(run(arguments, settings)))
+    thread.start()
+    thread.join(60)
+    assert statuses == [0], capsys.readouterr().err
+    [entry, *_] = done(deployment.process.call("admin/auditLog/query"))["entries"]
+    assert entry["details"]["passwordChanged"] is True
+    assert "Another Carrel service" in refused(capsys, deployment.process.data_dir, "rotate-key")
+    assert deployment.process.database_server().process() == server
+
+
+def rewritten(archive: Path, change: Callable[[tarfile.TarInfo, bytes], tuple[str, bytes] | None]) -> bytes:
+    """The archive with members renamed, with another content, or left out."""
+    target = io.BytesIO()
+    with tarfile.open(archive) as source, tarfile.open(fileobj=target, mode="w:gz") as copy:
+        for member in source:
+            changed = change(member, source.extractfile(member).read())  # type: ignore[union-attr]
+            if changed is not None:
+                member.name, content = changed
+                member.size = len(content)
+                copy.addfile(member, io.BytesIO(content))
+    return target.getvalue()
+
+
+def flipped(content: bytes) -> bytes:
+    """The same but for one bit in the middle."""
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+def edited(content: bytes, **members: object) -> bytes:
+    """A manifest with other members."""
+    return json.dumps(json.loads(content) | members).encode()
+
+
+def only(kind: str, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> Any:
+    """Change the members whose names begin like this."""
+    return lambda one, content: change(one.name, content) if one.name.startswith(kind) else (one.name, content)
+
+
+TAMPERED = {
+    "a file": only("files/", lambda name, content: (name, flipped(content))),
+    "a file's name": only("files/", lambda name, content: (name[:-1] + ("0" if name[-1] != "0" else "1"), content)),
+    "no files": only("files/", lambda _name, _content: None),
+    "the dump": only("database/", lambda name, content: (name, flipped(content))),
+    "no dump": only("database/", lambda _name, _content: None),
+    "no key": only("secret.key", lambda _name, _content: None),
+    "another key": only("secret.key", lambda name, content: (name, flipped(content))),
+    "no manifest": only("manifest", lambda _name, _content: None),
+    "the manifest": only("manifest", lambda name, content: (name, edited(content, contents={}))),
+    "a newer format": only("manifest", lambda name, content: (name, edited(content, format=2))),
+    "a newer schema": only("manifest", lambda name, content: (name, edited(content, schema_revision="9999"))),
+    "a path above": only("secret.key", lambda _name, content: ("../../secret.key", content)),
+    "an absolute path": only("secret.key", lambda _name, content: ("/tmp/secret.key", content)),  # noqa: S108
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_a_tampered_archive_is_refused(deployment: Deployment, what: str) -> None:
+    """Whatever was changed, left out or added is noticed before anything is kept."""
+    with pytest.raises(ArchiveError):
+        verify(io.BytesIO(rewritten(deployment.archive, TAMPERED[what])))
+
+
+def test_links_and_doubled_members_are_refused(deployment: Deployment) -> None:
+    """A member is a plain file, in its place, once."""
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE):
+        target = io.BytesIO()
+        with tarfile.open(fileobj=target, mode="w:gz") as tar:
+            member = tarfile.TarInfo("files/" + "0" * 64)
+            member.type, member.linkname = kind, "/etc/passwd"
+            tar.addfile(member)
+        with pytest.raises(ArchiveError):
+            verify(io.BytesIO(target.getvalue()))
+    twice = rewritten(deployment.archive, lambda one, content: (one.name, content))
+    plain = gzip.decompress(twice)
+    with tarfile.open(fileobj=io.BytesIO(plain)) as tar:
+        first_member = tar.getmembers()[0]
+    length = 512 + -(-first_member.size // 512) * 512
+    with pytest.raises(ArchiveError):
+        verify(io.BytesIO(gzip.compress(plain[:length] + plain)))
+
+
+def test_an_archive_cut_off_anywhere_is_refused(deployment: Deployment) -> None:
+    """At twenty places from its first byte to its last but one; and what was never an archive."""
+    whole = deployment.archive.read_bytes()
+    for part in range(20):
+        with pytest.raises(ArchiveError):
+            verify(io.BytesIO(whole[: (len(whole) - 1) * part // 19]))
+    for other in (b"not a backup", gzip.compress(b"nor this"), gzip.compress(b"")):
+        with pytest.raises(ArchiveError):
+            verify(io.BytesIO(other))
+
+
+def test_a_damaged_archive_leaves_the_folder_as_empty_as_before(
+    deployment: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command says so, and makes nothing in a folder that wasn't even there."""
+    damaged, folder = tmp_path / "damaged.tar.gz", tmp_path / "data"
+    damaged.write_bytes(deployment.archive.read_bytes()[:-20])
+    assert "can't be restored" in refused(capsys, folder, "restore", str(damaged))
+    assert not folder.exists()

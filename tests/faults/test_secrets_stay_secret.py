@@ -1,0 +1,293 @@
+"""No credential and no password is anywhere but with its owner, whatever is done with it and wherever it is put.
+
+A service that logs all it can lives through a life of its secrets: made, used, made again, mistyped, sent where they
+don't belong, and lost on the way when the database goes. Then every one is looked for, as it is and encoded, in what
+the service has logged, kept and answered.
+"""
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import monotonic, sleep
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from carrel.wire.common import Scope
+from service.embedded import SUPERUSER
+from service.embedded_host import own_binaries
+from tests.harness.processes import ServiceProcess
+from tests.harness.services import ADMIN_PASSWORD, API_KEY
+
+# What people may see must be found, or the search finds nothing because it looks nowhere.
+NAME = "The nightly load"
+ADA = "ada@example.test"
+PASSWORD, NEW_PASSWORD = "four-quinqueremes-of-nineveh", "from-distant-ophir-rowing-home"
+LOOKUP = "permissions/listAuthorizedResources"
+NOBODY = "01900000-0000-7000-8000-000000000000"
+
+
+def needles(secret: str) -> set[bytes]:
+    """A value as it is, most of it, and both encoded as the wire, a log or a dump might have them."""
+    most = secret.removeprefix("svc_key_").removeprefix("svc_sa_")[:24]
+    headers = (f"Bearer {secret}", f"user:{secret}")
+    encoded = {base64.b64encode(one.encode()).rstrip(b"=") for one in (secret, *headers)}
+    return {most.encode(), quote(most).encode(), most.encode().hex().encode(), *encoded}
+
+
+@dataclass
+class Life:
+    """A service of its own process, the secrets it was given or has shown, and its answers that had no reason to."""
+
+    process: ServiceProcess
+    secrets: list[str] = field(default_factory=lambda: [API_KEY, ADMIN_PASSWORD, PASSWORD, NEW_PASSWORD])
+    answers: list[str] = field(default_factory=list)
+    texts: dict[str, bytes] = field(default_factory=dict)
+
+    def send(self, method: str, path: str, *, credential: str = API_KEY, **options: Any) -> httpx.Response:
+        """Ask, and keep the answer."""
+        headers = {"Authorization": f"Bearer {credential}", **options.pop("headers", {})}
+        response = self.process.http.request(method, path, headers=headers, **options)
+        self.answers.append(f"{response.status_code} {response.headers.multi_items()} {response.text}")
+        return response
+
+    def call(self, operation: str, body: object, **options: Any) -> httpx.Response:
+        """Ask for an operation."""
+        return self.send("POST", f"/api/v0/{operation}", json=body, **options)
+
+    def done(self, operation: str, body: object, **options: Any) -> dict[str, Any]:
+        """Ask for an operation, which succeeds."""
+        response = self.call(operation, body, **options)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def made(self, operation: str, body: object, *, member: str) -> dict[str, Any]:
+        """Make a secret. The one answer that shows it isn't kept; the retry of it may not show it."""
+        once = {"headers": {"Idempotency-Key": f"make {len(self.secrets)}".replace(" ", "-")}}
+        shown = self.done(operation, body, **once)
+        self.answers.pop()
+        self.secrets.append(shown[member])
+        assert self.call(operation, body, **once).status_code == 409
+        return shown
+
+    def given_away_by(self, text: bytes) -> list[str]:
+        """Which secrets a text shows, by their last characters."""
+        return [f"…{secret[-4:]}" for secret in self.secrets if any(one in text for one in needles(secret))]
+
+
+@pytest.fixture(scope="module")
+def life() -> Iterator[Life]:
+    """All of it, up to the stop of the process; its folder is still there."""
+    process = ServiceProcess(CARREL_LOG_LEVEL="DEBUG", CARREL_RATE_LIMIT_FAILURES="0")
+    try:
+        process.start()
+        life = Life(process)
+        tokens = make(life)
+        for secret in life.secrets[:]:
+            misplace(life, secret)
+        lose(life, tokens)
+        life.texts = {
+            "the dump": dump(process),
+            "the audit log": audit_log(life),
+            "/metrics": life.send("GET", "/metrics").content,
+            "/openapi.json": life.send("GET", "/openapi.json").content,
+        }
+        assert process.stop() == 0
+        life.texts |= {"the log": process.log.read_bytes(), "the answers": "\n".join(life.answers).encode()}
+        yield life
+    finally:
+        process.close()
+
+
+def make(life: Life) -> list[str]:
+    """Make keys, tokens and passwords; use them, stop them, and use them again."""
+    life.done("admin/organization/update", {"serviceAccountsEnabled": True})
+    life.done("admin/users/upsert", {"users": [{"email": ADA, "name": "Ada", "password": PASSWORD}]})
+    life.done("admin/users/upsert", {"users": [{"email": ADA, "password": NEW_PASSWORD}]})
+    account = life.done("admin/serviceAccounts/create", {"displayName": NAME})["serviceAccountId"]
+    keys = [life.made("admin/apiKeys/create", {"name": NAME, "ownerEmail": ADA}, member="apiKey") for _ in range(2)]
+    body = {"serviceAccountId": account, "name": NAME, "description": NAME, "scopes": [one.value for one in Scope]}
+    tokens = [life.made("admin/serviceAccountTokens/mint", body, member="token") for _ in range(2)]
+    values = [*(key["apiKey"] for key in keys), *(token["token"] for token in tokens)]
+    for value in values:
+        life.done(LOOKUP, {"action": "READ"}, credential=value)
+    group, kept = {"groups": [{"name": NAME}]}, {"headers": {"Idempotency-Key": "kept"}}
+    assert life.done("admin/groups/upsert", group, **kept) == life.done("admin/groups/upsert", group, **kept)
+    life.done("admin/apiKeys/revoke", {"apiKeyId": keys[1]["apiKeyId"]})
+    life.done("admin/serviceAccountTokens/revoke", {"tokenId": tokens[1]["tokenId"]})
+    for value in (keys[1]["apiKey"], tokens[1]["token"]):
+        assert life.call(LOOKUP, {"action": "READ"}, credential=value).status_code == 401
+    for operation in ("admin/apiKeys/list", "admin/serviceAccountTokens/list", "admin/users/list"):
+        life.done(operation, {"pageSize": 1000})
+    return values
+
+
+def misplace(life: Life, secret: str) -> None:
+    """Send a secret to wherever one might end up by mistake; nothing of it succeeds."""
+    misplaced = [
+        *in_bodies(life, secret),
+        *in_uploads(life, secret),
+        *in_addresses(life, secret),
+        *in_headers(life, secret),
+    ]
+    # A name is repeated to who sent it, and a request's id is anyone's: a password can't be told from either.
+    if secret.startswith("svc_"):
+        misplaced += as_names(life, secret)
+    assert {response.status_code // 100 for response in misplaced} == {4}
+
+
+def as_names(life: Life, secret: str) -> Iterator[httpx.Response]:
+    """As the name of a member, a part, a field or a person, and as the request's id."""
+    reference = {"type": "user", "email": f"{secret}@example.test"}
+    bodies: list[tuple[str, dict[str, Any]]] = [
+        (LOOKUP, {"action": "READ", secret: secret}),
+        ("catalog/planUpload", {"documents": [{"documentExternalId": "x", "fingerprint": "x", secret: secret}]}),
+        ("admin/groups/upsert", {"groups": [{"name": "x", "members": [reference]}]}),
+    ]
+    yield from (life.call(operation, body) for operation, body in bodies)
+    path, file = "/api/v0/catalog/uploadFile", ("notes.txt", b"x")
+    yield life.send("POST", path, data={"documentExternalId": "x", secret: secret}, files={"file": file})
+    yield life.send("POST", path, data={"documentExternalId": "x"}, files={secret: file})
+    readers = {"documentExternalId": "x", "allowedUsersEmailAddresses": f"{secret}@example.test"}
+    yield life.send("POST", path, data=readers, files={"file": file})
+    yield life.call("catalog/getDocument", {"documentId": NOBODY}, headers={"X-Request-Id": secret})
+
+
+def in_bodies(life: Life, secret: str) -> Iterator[httpx.Response]:
+    """In JSON, in every kind of member, and as what is no JSON."""
+    resource = {"resourceId": secret, "resourceType": "UPLOADED_DOCUMENT"}
+    as_address = f"{secret}@example.test".replace(" ", "-")
+    reference = {"type": "user", "email": ADA}
+    bodies: list[tuple[str, dict[str, Any]]] = [
+        (LOOKUP, {"action": "READ", "userEmail": secret}),
+        (LOOKUP, {"action": "READ", "userEmail": as_address}),
+        (LOOKUP, {"action": secret}),
+        (LOOKUP, {"action": "READ", "pageToken": secret}),
+        ("catalog/getDocument", {"documentId": secret}),
+        ("catalog/listDocuments", {"pageSize": secret}),
+        ("search/searchDocumentCatalog", {"searchQuery": "x", "searchOptions": {"mode": secret}}),
+        ("search/searchDocumentCatalog", {"searchQuery": [secret]}),
+        ("admin/grants/list", {"resource": resource}),
+        ("admin/grants/set", {"resource": resource, "grants": [{"principal": reference, "role": "VIEWER"}]}),
+        ("admin/users/upsert", {"users": [{"email": secret, "password": secret}]}),
+        ("admin/users/upsert", {"users": [{"email": ADA, "password": f"{secret}\0"}]}),
+        ("admin/users/upsert", {"users": [{"email": ADA, "password": secret * 100}]}),
+        ("admin/users/upsert", {"users": [{"email": ADA, "password": [secret]}]}),
+        ("admin/apiKeys/create", {"name": "x", "ownerEmail": as_address}),
+        ("admin/apiKeys/revoke", {"apiKeyId": secret}),
+        ("admin/serviceAccountTokens/mint", {"serviceAccountId": NOBODY, "name": "x", "scopes": [secret]}),
+        ("admin/serviceAccountTokens/mint", {"serviceAccountId": NOBODY, "name": secret, "scopes": []}),
+        ("admin/auditLog/query", {"from": secret}),
+    ]
+    yield from (life.call(operation, body) for operation, body in bodies)
+    path = f"/api/v0/{LOOKUP}"
+    for content in (secret, json.dumps(secret), f'{{"{secret}', f'{{"action": "{secret}\\u0000"}}'):
+        yield life.send("POST", path, content=content.encode(), headers={"Content-Type": "application/json"})
+    yield life.send("POST", path, content=secret.encode(), headers={"Content-Type": "text/plain"})
+
+
+def in_uploads(life: Life, secret: str) -> Iterator[httpx.Response]:
+    """As the name of a file that can't be read, as a field's contents, and as the form's boundary."""
+    path, file = "/api/v0/catalog/uploadFile", ("notes.txt", b"x")
+    yield life.send("POST", path, data={"documentExternalId": "x"}, files={"file": (f"{secret}.pdf", b"%PDF-x")})
+    fields = ("uploadAsUserEmail", "collectionId", "customMetadata", "allowedGroupIds", "allowedUsersEmailAddresses")
+    for member in fields:
+        yield life.send("POST", path, data={"documentExternalId": "x", member: secret}, files={"file": file})
+    yield life.send(
+        "POST", path, content=b"x", headers={"Content-Type": f"multipart/form-data; boundary={quote(secret)}"}
+    )
+
+
+def in_addresses(life: Life, secret: str) -> Iterator[httpx.Response]:
+    """In the path and in the query string."""
+    part = quote(secret)
+    for path in (f"/{part}", f"/api/v0/{part}", f"/api/v0/catalog/{part}?key={part}", f"//{part}@example.test/"):
+        yield life.send("POST", path, json={})
+    yield life.send("POST", f"/api/v0/{LOOKUP}?access_token={part}", json={})
+    yield life.send("GET", f"/api/v0/{LOOKUP}?access_token={part}")
+
+
+def in_headers(life: Life, secret: str) -> Iterator[httpx.Response]:
+    """As a header that is malformed, mistyped or cut, or another one than that of credentials."""
+    malformed = (secret, f"Basic {secret}", f"Bearer Bearer {secret}", f"Bearer {secret} {secret}", f"Bearer {secret}x")
+    for header in (*malformed, f"Bearer {secret[:-1]}", f"Bearer\t{secret}", f'Bearer "{secret}"'):
+        yield life.send("POST", f"/api/v0/{LOOKUP}", json={"action": "READ"}, headers={"Authorization": header})
+    for name in ("Idempotency-Key", "Cookie", "Referer", "User-Agent", "X-Forwarded-For"):
+        body = {"groups": [{"name": "x", "id": NOBODY}]}
+        yield life.call("admin/groups/upsert", body, headers={name: secret.replace(" ", "-")})
+    yield life.send("POST", f"/api/v0/{LOOKUP}", content=b"{}", headers={"Content-Type": secret})
+    yield life.send("POST", f"/api/v0/{LOOKUP}", content=b"{}", headers={"Content-Type": f"text/{quote(secret)}"})
+
+
+def lose(life: Life, values: list[str]) -> None:
+    """Take the database away while secrets are used and made, until it is back."""
+    life.process.database_server().stop()
+    upsert = {"users": [{"email": ADA, "password": NEW_PASSWORD}]}
+    seen: set[int] = set()
+    deadline = monotonic() + 60
+    while 503 not in seen or life.call(LOOKUP, {"action": "READ"}).status_code != 200:
+        assert monotonic() < deadline
+        seen |= {life.call(LOOKUP, {"action": "READ"}, credential=value).status_code for value in values}
+        seen.add(life.call("admin/users/upsert", upsert).status_code)
+        sleep(0.1)
+
+
+def dump(process: ServiceProcess) -> bytes:
+    """The whole database, as pg_dump writes it: kept responses and hashes as hexadecimal digits."""
+    url = process.database_server().url(user=SUPERUSER).set(drivername="postgresql")
+    command = [own_binaries() / "pg_dump", "--inserts", url.render_as_string(hide_password=False)]
+    return subprocess.run(command, check=True, capture_output=True).stdout
+
+
+def audit_log(life: Life) -> bytes:
+    """Every entry of the audit log."""
+    pages: list[str] = []
+    more: dict[str, str] = {}
+    while True:
+        response = life.call("admin/auditLog/query", {"pageSize": 1000, **more})
+        pages.append(response.text)
+        if "nextPageToken" not in response.json():
+            return "".join(pages).encode()
+        more = {"pageToken": response.json()["nextPageToken"]}
+
+
+PLACES = ["the log", "the answers", "the audit log", "the dump", "/metrics", "/openapi.json"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_secret_is_in(life: Life, place: str) -> None:
+    """Neither the value, nor most of it, nor either of them encoded."""
+    assert len(life.secrets) == 8
+    assert life.given_away_by(life.texts[place]) == []
+
+
+def test_no_secret_is_on_the_disk(life: Life) -> None:
+    """Not in any file of the data folder: of the database, its write-ahead log, its own log, the uploads."""
+    files = [path for path in life.process.data_dir.rglob("*") if path.is_file()]
+    assert len(files) > 500
+    given_away = {str(path): life.given_away_by(path.read_bytes()) for path in files}
+    assert {path: found for path, found in given_away.items() if found} == {}
+
+
+def test_the_search_looks_where_something_is(life: Life) -> None:
+    """What may be seen is seen: names, addresses, refusals, entries."""
+    signs = {
+        "the log": (b'"level": "debug"', b'"status": 401', b'"status": 503'),
+        "the answers": (NAME.encode(), b"invalid_credential", b"unknown_user", b"already_done", b"Idempotent-Replayed"),
+        "the audit log": (b"serviceAccountToken.mint", b"apiKey.revoke"),
+        "the dump": (NAME.encode(), NAME.encode().hex().encode(), ADA.encode(), b"$argon2id$", b"INSERT INTO"),
+        "/metrics": (b"carrel_requests_total",),
+        "/openapi.json": (b"admin/apiKeys/create",),
+    }
+    assert signs.keys() == life.texts.keys() == set(PLACES)
+    missing = {
+        place: [sign for sign in found if sign.lower() not in life.texts[place].lower()]
+        for place, found in signs.items()
+    }
+    assert {place: found for place, found in missing.items() if found} == {}
+    assert life.given_away_by(json.dumps({"Authorization": f"Bearer {API_KEY}"}).encode()) == ["…key2"]
+    assert life.given_away_by(base64.b64encode(f"user:{PASSWORD}".encode())) == ["…eveh"]

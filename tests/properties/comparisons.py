@@ -1,0 +1,338 @@
+"""What the service shows, held against what the model says: to whoever asks, and to admins who ask about them."""
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from tests.properties.model import (
+    ADMINISTERING,
+    EVERYONE,
+    MESSAGING,
+    READING,
+    VIEWER,
+    WRITING,
+    Model,
+    Text,
+    outcome,
+)
+from tests.properties.world import ADMIN, World, outcome_of, words_in
+
+SCOPES = (READING, WRITING, MESSAGING)
+READ_BY = (
+    ("catalog/listDocuments", {}),
+    ("documentCollections/listDocumentCollections", {}),
+    ("permissions/listAuthorizedResources", {"action": "READ"}),
+    ("search/searchDocumentCatalog", {"searchQuery": "harbour"}),
+)
+# One endpoint that each scope opens; an admin's are never among those that a token reaches.
+OPENED = {READING: "search/searchDocumentCatalog", WRITING: "catalog/uploadFile"}
+
+
+class Comparisons:
+    """The service and the model that is to say the same; `chance` picks what nobody is to foresee."""
+
+    world: World
+    model: Model
+    chance: Random
+    markers: set[str]
+    titles: set[str]
+
+    # What somebody sees: a user, or whoever a credential belongs to.
+
+    def check_entry(self, by: str) -> None:
+        """Whoever may not ask is told why: to read, to write, or to do what only admins do."""
+        if by not in self.model.credentials or self.chance.random() < 1 / 3:
+            operation, body = self.chance.choice(READ_BY)
+            assert outcome_of(self.world.call(operation, by, **body)) == outcome(self.model.enter, by, READING)
+        elif self.chance.random() < 1 / 2:
+            self.check_plan(by)
+        else:
+            asked = self.world.call("admin/groups/list", by)
+            assert outcome_of(asked) == outcome(self.model.enter, by, ADMINISTERING)
+
+    def check_plan(self, by: str) -> None:
+        """A plan says of each document whether its upload would be refused."""
+        names = [*self.model.documents, "log/never"]
+        planned = [{"documentExternalId": name, "fingerprint": "another"} for name in names]
+        response = self.world.call("catalog/planUpload", by, documents=planned)
+        expected = outcome(self.model.enter, by, WRITING)
+        assert outcome_of(response) == expected, response.text
+        if expected[0] != 200:
+            return
+        editable = self.model.editable(self.model.enter(by, WRITING))
+        actions = {each["documentExternalId"]: each["action"] for each in response.json()["documents"]}
+        assert actions == {
+            name: "UPDATE" if name in editable else "FORBIDDEN" if name in self.model.documents else "CREATE"
+            for name in names
+        }
+
+    def check_catalog_search(self, by: str, mode: str) -> None:
+        """A search that fits every document finds those that may be read; one for what is gone finds nothing."""
+        readable = self.model.readable(self.model.enter(by, READING))
+        markers = [document.text.marker for document in self.model.documents.values()]
+        results = self.world.search_catalog(by, " ".join(["harbour", *markers]), mode)
+        found = {each["documentExternalId"]: each for each in results}
+        assert len(found) == len(results)
+        assert {name: each["documentName"] for name, each in found.items()} == {
+            name: text.title for name, text in readable.items()
+        }
+        for name, text in readable.items():
+            assert text.marker in found[name]["snippet"]["text"]
+        self.check_silence(results, readable.values())
+        # The words of a document's former name still count in its index until it has other contents; not so these.
+        gone = sorted(self.markers - set(markers))[-100:]
+        if gone and mode == "LEXICAL":
+            assert self.world.search_catalog(by, " ".join(gone), mode) == []
+
+    def check_collection_search(self, by: str, collection: str, mode: str) -> None:
+        """The same in a collection, chunk by chunk; one that the actor has no role in is unknown."""
+        actor = self.model.enter(by, READING)
+        exists = self.model.collections.get(collection)
+        markers = [text.marker for text in exists.places.values()] if exists else []
+        response = self.world.search_collection(by, collection, " ".join(["harbour", *markers]), mode)
+        if collection not in self.model.searchable(actor):
+            assert outcome_of(response) == (404, "collection_not_found")
+            return
+        readable = self.model.readable_in(actor, collection)
+        results = response.raise_for_status().json()["results"]
+        found = {each["documentExternalId"]: each for each in results}
+        assert len(found) == len(results)
+        assert {name: (each["documentName"], len(each["chunks"])) for name, each in found.items()} == {
+            name: (text.title, text.parts) for name, text in readable.items()
+        }
+        for name, text in readable.items():
+            assert all(text.marker in chunk["text"] for chunk in found[name]["chunks"])
+        self.check_silence(results, readable.values())
+
+    def check_lists(self, by: str, page_size: int) -> None:
+        """What the actor may read, know of and search is listed, each once."""
+        actor = self.model.enter(by, READING)
+        self.check_authorized_resources(by, actor, page_size)
+        known = self.model.known(actor)
+        documents = self.world.walk("catalog/listDocuments", by, page_size=page_size)
+        assert sorted((each["documentExternalId"], each["documentName"]) for each in documents) == sorted(
+            (name, text.title) for name, text in known.items()
+        )
+        self.check_silence(documents, known.values())
+        collections = self.world.walk("documentCollections/listDocumentCollections", by, page_size=page_size)
+        shown = {each["collectionName"]: (each["documentCount"], each["role"]) for each in collections}
+        assert shown == {
+            name: (len(self.model.readable_in(actor, name)), self.model.role(actor, self.model.collections[name]))
+            for name in self.model.searchable(actor)
+        }
+
+    def check_authorized_resources(self, by: str, actor: str, page_size: int, **named: str) -> None:
+        """What is listed as readable is what the actor may read, whoever asks for them."""
+        asked = {"action": "READ", "page_size": page_size}
+        listed = self.world.walk("permissions/listAuthorizedResources", by, **asked, **named)
+        expected = [*self.model.readable(actor), *self.model.searchable(actor)]
+        assert sorted(self.world.resource_names(listed, self.model.resources)) == sorted(expected)
+
+    def check_document(self, by: str, document: str) -> None:
+        """A document, its file and its chunks are there for those who may know or read it, and for nobody else."""
+        actor = self.model.enter(by, READING)
+        named = {"documentId": self.world.document_id(document)}
+        text = self.model.documents[document].text
+        known, readable = document in self.model.known(actor), document in self.model.readable(actor)
+        shown = self.world.call("catalog/getDocument", by, **named)
+        assert outcome_of(shown) == ((200, None) if known else (404, "document_not_found"))
+        self.check_silence(shown.json(), [text] if known else [])
+        file = self.world.call("catalog/downloadDocument", by, **named)
+        assert file.status_code == (200 if readable else 404)
+        assert (text.marker in file.text) == readable
+        chunks = self.world.call("documentCollections/getDocumentChunks", by, pageSize=100, **named)
+        assert chunks.status_code == (200 if readable else 404)
+        assert chunks.text.count(text.marker) == (text.parts if readable else 0)
+        self.check_found_alone(by, document)
+
+    def check_found_alone(self, by: str, document: str) -> None:
+        """The word that a document alone has finds it, or nothing."""
+        text = self.model.documents[document].text
+        alone = self.world.search_catalog(by, text.marker, "LEXICAL")
+        readable = document in self.model.readable(self.model.enter(by, READING))
+        assert [each["documentExternalId"] for each in alone] == ([document] if readable else [])
+        assert [each["documentName"] for each in alone] == ([text.title] if readable else [])
+
+    def check_authorizations(self, by: str | None, subject: str, **named: str) -> None:
+        """Checks of everything at once, and of one thing, say what the subject may read; of what is unknown: no."""
+        unknown = {"resourceId": self.world.document_id("log/never"), "resourceType": "UPLOADED_DOCUMENT"}
+        names = sorted(self.model.resources)
+        asked = [*map(self.world.resource, names), unknown]
+        operation = "permissions/checkBulkResourcesAuthorizationForUser"
+        results = self.world.ask(operation, by, resources=asked, action="READ", **named)["results"]
+        may = (
+            {*self.model.readable(subject), *self.model.searchable(subject)} if subject in self.model.actors else set()
+        )
+        assert [each["resource"] for each in results] == asked
+        assert [each["authorized"] for each in results] == [*(name in may for name in names), False]
+        operation = "permissions/checkResourceAuthorizationForUser"
+        for name in self.chance.sample(names, min(1, len(names))):
+            answer = self.world.ask(operation, by, resource=self.world.resource(name), action="READ", **named)
+            assert answer["authorized"] == (name in may)
+
+    def check_silence(self, shown: Any, texts: Iterable[Text]) -> None:
+        """No word of any other document, nor of what a document once said, is shown."""
+        assert words_in(shown, (self.markers | self.titles) - _words(texts)) == set()
+
+    # What an admin is told.
+
+    def check_readers(self, resource: str, page_size: int) -> None:
+        """Whoever may read a resource is listed, each once; and whoever was granted what."""
+        asked = {"resource": self.world.resource(resource), "action": "READ", "page_size": page_size}
+        listed = self.world.walk("permissions/listAuthorizedPrincipalsForResource", **asked)
+        there = self.model.resources[resource]
+        assert sorted(self.world.names(listed)) == sorted(self.model.readers(there))
+        assert self.world.granted(resource) == {(who, role) for who, role in there.roles if role != "OWNER"}
+
+    def check_explanation(self, resource: str, principal: str) -> None:
+        """Every path is a chain of the model and none is missing; there is one just when the principal may read."""
+        asked = {"resource": self.world.resource(resource), "principal": self.world.principal(principal)}
+        explained = self.world.ask("permissions/explainAuthorization", action="READ", **asked)
+        there = self.model.resources[resource]
+        authorized = principal in self.model.readers(there)
+        assert (explained["authorized"], explained["complete"]) == (authorized, True), explained
+        assert ("missing" in explained) != authorized
+        paths = [self.chain(path, resource) for path in explained["paths"]]
+        assert len(set(paths)) == len(paths)
+        assert set(paths) == (self.model.chains(principal, there) if authorized else set())
+
+    def chain(self, path: list[dict[str, str]], resource: str) -> tuple[str, ...]:
+        """The model's words for a path of steps."""
+        *steps, grant, end = path
+        assert (end["type"], end["id"]) == ("resource", self.world.resource(resource)["resourceId"])
+        assert (grant["type"], grant.get("id")) == ("grant", None)
+        names = [EVERYONE if step["type"] == "organization" else self.world.names([step])[0] for step in steps]
+        return (*names, grant["role"])
+
+    def check_reach(self, account: str, scopes: Iterable[str]) -> None:
+        """A preview counts what a token of these scopes could reach, before there is one."""
+        asked = {"serviceAccountId": self.world.account_ids[account], "scopes": sorted(scopes)}
+        response = self.world.call("admin/serviceAccountTokens/previewReach", **asked)
+        if account not in self.model.accounts:
+            assert outcome_of(response) == (404, "service_account_not_found")
+            return
+        self.check_preview(response.raise_for_status().json(), account, set(scopes))
+
+    def check_token_reach(self, token: str) -> None:
+        """A preview of a token counts what it can reach; one that stopped reaches nothing."""
+        asked = {"tokenId": self.world.credential_ids[token]}
+        shown = self.world.ask("admin/serviceAccountTokens/previewReach", **asked)
+        credential = self.model.credentials[token]
+        working = credential.scopes if credential.status == "active" else frozenset[str]()
+        self.check_preview(shown, credential.owner, set(working or ()))
+
+    def check_preview(self, shown: dict[str, Any], account: str, scopes: set[str]) -> None:
+        """What a preview shows is what the model says of these scopes."""
+        readable = self.model.readable(account) if READING in scopes else {}
+        editable = self.model.editable(account) if WRITING in scopes else set()
+        assert (shown["documentCount"], shown["editableDocumentCount"]) == (len(readable), len(editable))
+        roles = {
+            name: self.model.role(account, self.model.collections[name]) for name in self.model.searchable(account)
+        }
+        if READING not in scopes:
+            roles = {name: role for name, role in roles.items() if role != VIEWER and WRITING in scopes}
+        assert {each["collectionName"]: each["role"] for each in shown["collections"]} == roles
+        assert (shown["collectionCount"], shown["agentCount"], shown["agents"]) == (len(roles), 0, [])
+        opened = {scope for scope, operation in OPENED.items() if operation in shown["endpoints"]}
+        assert opened == scopes & OPENED.keys()
+        assert not [operation for operation in shown["endpoints"] if operation.startswith("admin/")]
+
+    def check_members(self, group: str, page_size: int) -> None:
+        """A group's direct members are listed, each once, and counted."""
+        groups = self.world.walk("admin/groups/list", page_size=page_size)
+        counts = {each["name"]: each["memberCount"] for each in groups}
+        assert counts == {name: len(members) for name, members in self.model.groups.items()}
+        listed = self.world.walk("admin/groups/listMembers", page_size=page_size, groupId=self.world.group_ids[group])
+        assert sorted(self.world.names(listed)) == sorted(self.model.groups[group])
+
+    def check_credentials(self, page_size: int) -> None:
+        """Accounts, tokens and keys are listed as they are."""
+        accounts = self.world.walk("admin/serviceAccounts/list", page_size=page_size)
+        assert sorted(each["displayName"] for each in accounts) == sorted(self.model.accounts)
+        tokens = self.world.walk("admin/serviceAccountTokens/list", page_size=page_size)
+        keys = self.world.walk("admin/apiKeys/list", page_size=page_size)
+        statuses = {each["name"]: each["status"] for each in (*tokens, *keys) if each["name"] in self.model.credentials}
+        assert statuses == {name: credential.status for name, credential in self.model.credentials.items()}
+
+    # Some of it, and all of it.
+
+    def check_some(self, by: str, mode: str, page_size: int) -> None:
+        """What somebody finds, another thing they see, or something that an admin is told."""
+        if outcome(self.model.enter, by, READING)[0] != 200 or self.chance.random() < 1 / 3:
+            self.check_entry(by)
+        by = by if outcome(self.model.enter, by, READING)[0] == 200 else ADMIN
+        self.check_catalog_search(by, mode)
+        seen = (self._collection, self._lists, self._document, self._authorizations)
+        told = (self._readers, self._explanation, self._explanation, self._reach, self._members, self._credentials)
+        if self.chance.random() < 1 / 2:
+            self.chance.choice(seen)(by, mode, page_size)
+        else:
+            self.chance.choice(told)(page_size)
+
+    def check_everything(self, mode: str, page_size: int) -> None:
+        """Everything that everybody sees, and that an admin is told."""
+        for by in sorted((*self.model.users, *self.model.credentials)):
+            self.check_entry(by)
+            if outcome(self.model.enter, by, READING)[0] == 200:
+                self.check_catalog_search(by, mode)
+                self.check_lists(by, page_size)
+                self.check_authorizations(by, self.model.enter(by, READING))
+                for collection in self.world.collection_ids:
+                    self.check_collection_search(by, collection, mode)
+        for resource in sorted(self.model.resources):
+            self.check_readers(resource, page_size)
+            self.check_explanation(resource, self.chance.choice(sorted(self.model.principals)))
+        for group in self.model.groups:
+            self.check_members(group, page_size)
+        for token in sorted(self.tokens):
+            self.check_token_reach(token)
+        self.check_credentials(page_size)
+
+    @property
+    def tokens(self) -> list[str]:
+        """The credentials that are service accounts'."""
+        return [name for name, credential in self.model.credentials.items() if credential.scopes is not None]
+
+    def _collection(self, by: str, mode: str, _: int) -> None:
+        if collections := sorted(self.world.collection_ids):
+            self.check_collection_search(by, self.chance.choice(collections), mode)
+
+    def _lists(self, by: str, _: str, page_size: int) -> None:
+        self.check_lists(by, page_size)
+
+    def _document(self, by: str, _: str, __: int) -> None:
+        if documents := sorted(self.model.documents):
+            self.check_document(by, self.chance.choice(documents))
+
+    def _authorizations(self, by: str, _: str, __: int) -> None:
+        if self.chance.random() < 1 / 2:
+            self.check_authorizations(by, self.model.enter(by, READING))
+            return
+        subject = self.chance.choice(sorted((*self.model.users, *self.model.accounts)))
+        self.check_authorizations(None, subject, userEmail=self.world.address(subject))
+
+    def _readers(self, page_size: int) -> None:
+        if resources := sorted(self.model.resources):
+            self.check_readers(self.chance.choice(resources), page_size)
+
+    def _explanation(self, _: int) -> None:
+        if resources := sorted(self.model.resources):
+            principals = sorted(self.model.principals | self.world.account_ids.keys())
+            self.check_explanation(self.chance.choice(resources), self.chance.choice(principals))
+
+    def _reach(self, _: int) -> None:
+        if self.tokens and self.chance.random() < 1 / 2:
+            self.check_token_reach(self.chance.choice(sorted(self.tokens)))
+            return
+        account = self.chance.choice(sorted(self.world.account_ids))
+        self.check_reach(account, self.chance.sample(SCOPES, self.chance.randint(0, 3)))
+
+    def _members(self, page_size: int) -> None:
+        self.check_members(self.chance.choice(sorted(self.model.groups)), page_size)
+
+    def _credentials(self, page_size: int) -> None:
+        self.check_credentials(page_size)
+
+
+def _words(texts: Iterable[Text]) -> set[str]:
+    return {word for text in texts for word in text.words}

@@ -1,0 +1,127 @@
+"""Doing the same to the service and to the model: one thing after the other, or two at once."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from dataclasses import dataclass
+from time import sleep
+from typing import Any
+
+from tests.properties.comparisons import Comparisons
+from tests.properties.model import READING, Model, outcome
+from tests.properties.world import ADMIN, World, outcome_of
+
+# So many steps lie at least between two that take long, or stand in the way of others.
+LONG_REST, SHORT_REST = 25, 3
+# An upload takes about as long, so that the other of two racing requests meets it anywhere on its way.
+LONGEST_HEAD_START = 0.08
+
+# A user or a credential, or anybody who is able if that one is not: without these, most tries would be refused.
+Actor = tuple[str, bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Deed:
+    """Something to do: by name to a model and to the world alike, with these arguments."""
+
+    name: str
+    args: tuple[Any, ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def to(self, one: Model | World) -> Any:
+        """Do it."""
+        return getattr(one, self.name)(*self.args, **dict(self.options))
+
+
+def deed(name: str, *args: Any, **options: Any) -> Deed:
+    """Say what is to be done."""
+    return Deed(name, args, tuple(options.items()))
+
+
+class Deeds(Comparisons):
+    """What is done to both; `taken` counts it, with what came of it."""
+
+    taken: "Counter[str]"
+    steps: int
+    rests: dict[str, int]
+
+    def do(self, what: Deed) -> bool:
+        """The service does or refuses what the model does or refuses; whether it was done."""
+        expected = outcome(what.to, self.model)
+        response = what.to(self.world)
+        self.taken[f"{what.name} {expected[1] or 'done'}"] += 1
+        assert outcome_of(response) == expected, response.text
+        return expected[0] == 200
+
+    def do_as(self, actor: Actor, name: str, *args: Any, **options: Any) -> bool:
+        """The same by somebody who may, if anybody may."""
+        return self.do(self.deed_of(actor, name, *args, **options))
+
+    def deed_of(self, actor: Actor, name: str, *args: Any, **options: Any) -> Deed:
+        """The deed of whoever is named; if they may not, of somebody who may."""
+        named, or_anybody = actor
+        alike, others = (self.model.users, self.model.credentials)
+        if named in self.model.credentials:
+            alike, others = others, alike
+        for by in (named, *alike, *others) if or_anybody else ():
+            tried = deed(name, by, *args, **options)
+            if outcome(tried.to, deepcopy(self.model))[0] == 200:
+                return tried
+        return deed(name, named, *args, **options)
+
+    def loss(self, by: str, how: int) -> Deed:
+        """Something that takes the right to act from somebody; of the admin, nothing does."""
+        owner = self.model.credentials[by].owner if by in self.model.credentials else by
+        if by in self.model.credentials and how < 2:
+            return deed("revoke", by)
+        if owner in self.model.accounts:
+            return deed("delete_account", owner) if how == 2 else deed("enable_accounts", enabled=False)
+        return deed("change_user", owner, active=owner == ADMIN, is_admin=owner == ADMIN)
+
+    def race(self, write: Deed, change: Deed, document: str, collection: str | None = None) -> None:
+        """Do two things at once: afterwards everything is as if one had been done after the other."""
+        self.rest("race", SHORT_REST)
+        head_start = self.chance.uniform(-LONGEST_HEAD_START / 4, LONGEST_HEAD_START)
+
+        def send(what: Deed, after: float) -> tuple[int, str | None]:
+            sleep(max(after, 0))
+            return outcome_of(what.to(self.world))
+
+        with ThreadPoolExecutor(2) as both:
+            answers = (both.submit(send, write, -head_start), both.submit(send, change, head_start))
+            answered = {write: answers[0].result(60), change: answers[1].result(60)}
+        possible: list[Model] = []
+        for order in ((write, change), (change, write)):
+            model = deepcopy(self.model)
+            if {each: outcome(each.to, model) for each in order} == answered and model not in possible:
+                possible.append(model)
+        assert possible, (answered, write, change)
+        # Two that both say who may read the document: the grants tell which was the last.
+        self.model = next((model for model in possible[:-1] if self.is_granted(model, document)), possible[-1])
+        self.taken[f"{write.name} with {change.name}"] += 1
+        self.check_after_race(document, collection)
+
+    def is_granted(self, model: Model, resource: str) -> bool:
+        """Whether the grants are those of a model."""
+        roles = model.resources[resource].roles if resource in model.resources else set()
+        return self.world.granted(resource) == {(who, role) for who, role in roles if role != "OWNER"}
+
+    def check_after_race(self, document: str, collection: str | None) -> None:
+        """Everybody finds the document or doesn't, in the catalog and in the collection, as its grants say."""
+        if document in self.model.documents:
+            self.check_readers(document, 5)
+        for by in sorted((*self.model.users, *self.model.credentials)):
+            if outcome(self.model.enter, by, READING)[0] != 200:
+                continue
+            if document in self.model.documents:
+                self.check_found_alone(by, document)
+            if collection is not None:
+                self.check_collection_search(by, collection, "LEXICAL")
+
+    def rest(self, name: str, steps: int) -> None:
+        """Let something not be done again for a while: examples like to repeat what they did."""
+        self.rests[name] = self.steps + steps
+
+    def rested(self, name: str) -> bool:
+        """Whether that is over."""
+        return self.steps >= self.rests.get(name, 0)

@@ -1,0 +1,444 @@
+"""The state machine: whatever can be done to one organization, in any order, and two things at once."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import count
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, precondition, rule
+
+from tests.harness.services import RunningService
+from tests.properties.comparisons import SCOPES
+from tests.properties.deeds import LONG_REST, SHORT_REST, Actor, Deeds, deed
+from tests.properties.model import EDITOR, EVERYONE, READING, VIEWER, WRITING, Model, Text, User, outcome
+from tests.properties.world import ADMIN, MODES, World, outcome_of
+
+# So many documents of so many parts that a search shows all of their chunks.
+MOST_USERS, MOST_GROUPS, MOST_DOCUMENTS, MOST_COLLECTIONS = 6, 6, 9, 3
+MOST_ACCOUNTS, MOST_CREDENTIALS = 3, 7
+PARTS = (1, 1, 2, 9)
+PAGE_SIZES = (3, 7, 2, 5)
+
+
+class Permissions(Deeds, RuleBasedStateMachine):
+    """One organization: its people, its machines, what they upload, and who may see it."""
+
+    users = Bundle("users")
+    accounts = Bundle("accounts")
+    credentials = Bundle("credentials")
+    groups = Bundle("groups")
+    documents = Bundle("documents")
+    collections = Bundle("collections")
+    able = st.sampled_from((True, True, False))
+    actors = st.tuples(st.one_of(users, credentials), able)
+    somebody = st.one_of(users, groups, accounts)
+    members = st.lists(somebody, max_size=3)
+    some_members = st.lists(somebody, min_size=1, max_size=3)
+    readers = st.none() | st.lists(somebody | st.just(EVERYONE), max_size=3)
+    granted = st.tuples(somebody, st.sampled_from((VIEWER, VIEWER, EDITOR)))
+    grants = st.lists(st.one_of(granted, granted, st.just((EVERYONE, VIEWER))), max_size=3)
+    resources = st.one_of(documents, documents, collections)
+    scopes = st.sets(st.sampled_from(SCOPES)) | st.just({READING, WRITING})
+    # Whether a name that is gone is tried all the same.
+    strict = st.sampled_from((False, False, False, True))
+
+    def __init__(self, service: RunningService, taken: "Counter[str]") -> None:
+        super().__init__()
+        self.world = World(service)
+        self.model = Model(users={ADMIN: User(is_admin=True)})
+        self.markers = set()
+        self.titles = set()
+        self.numbers = count(1)
+        # The same for the same example, so that it fails again when it is run again.
+        self.chance = Random(0)  # noqa: S311
+        self.taken = taken
+        self.steps = 0
+        self.rests = {}
+        self.do(deed("enable_accounts", enabled=True))
+        people = [self.create_user() for _ in range(3)]
+        robot = self.create_account()
+        inner = self.create_group([people[0], robot], strict=True)
+        middle = self.create_group([inner], strict=True)
+        outer = self.create_group([middle, people[1]], strict=True)
+        self.upload_new((ADMIN, True), 1, [outer], strict=True)
+        self.create_collection((ADMIN, True))
+        self.mint(robot, {READING, WRITING}, strict=True)
+        self.create_key(people[0], acts_for_users=False)
+
+    @initialize(target=users)
+    def begin_with_people(self) -> Any:
+        """An admin and three others."""
+        return multiple(*self.model.users)
+
+    @initialize(target=accounts)
+    def begin_with_an_account(self) -> Any:
+        """One at the end of the chain of groups."""
+        return multiple(*self.model.accounts)
+
+    @initialize(target=credentials)
+    def begin_with_credentials(self) -> Any:
+        """The account's token and a user's key."""
+        return multiple(*self.model.credentials)
+
+    @initialize(target=groups)
+    def begin_with_groups(self) -> Any:
+        """A chain of three groups with a user and an account at its end."""
+        return multiple(*self.model.groups)
+
+    @initialize(target=documents)
+    def begin_with_a_document(self) -> Any:
+        """One that the whole chain may read."""
+        return multiple(*self.model.documents)
+
+    @initialize(target=collections)
+    def begin_with_a_collection(self) -> Any:
+        """One that nobody but the admin may search."""
+        return multiple(*self.model.collections)
+
+    def a_marker(self) -> str:
+        """A word that was never used before, and is no part of another."""
+        self.markers.add(made := f"marker{next(self.numbers):04d}x")
+        return made
+
+    def a_title(self) -> str:
+        """The same for titles."""
+        self.titles.add(made := f"title{next(self.numbers):04d}x")
+        return made
+
+    def there(self, actor: Actor, named: str, those: Iterable[str]) -> str:
+        """The document or collection named; another one when it is gone, and anybody may act."""
+        return named if not actor[1] else _one_of(those, named)
+
+    def mended(self, names: Iterable[str], *, strict: bool) -> list[str]:
+        """These names without those of accounts that are gone, unless it is strict: then they are refused."""
+        return [name for name in names if strict or name == EVERYONE or name in self.model.principals]
+
+    # People, and what they are called with.
+
+    @precondition(lambda self: len(self.model.users) < MOST_USERS)
+    @rule(target=users)
+    def create_user(self) -> str:
+        """Another user."""
+        name = f"u{len(self.model.users)}@example.test"
+        self.world.put_user(name).raise_for_status()
+        self.model.users[name] = User()
+        return name
+
+    @rule(user=users, active=st.sampled_from((True, True, False)), is_admin=st.booleans())
+    def change_user(self, user: str, active: bool, is_admin: bool) -> None:
+        """Deactivate, reactivate, make an admin or no admin; the first admin stays one."""
+        if user != ADMIN:
+            self.do(deed("change_user", user, active=active, is_admin=is_admin and active))
+
+    @precondition(lambda self: self.model.accounts_enabled and self.rested("disable_accounts"))
+    @rule(for_long=st.sampled_from((False, False, True)))
+    def disable_accounts(self, for_long: bool) -> None:
+        """Let service accounts be used no more: nobody may do anything by a token, nor make one."""
+        self.rest("disable_accounts", LONG_REST)
+        self.do(deed("enable_accounts", enabled=False))
+        for token in self.tokens:
+            self.check_entry(token)
+        if not for_long:
+            self.enable_accounts()
+
+    @precondition(lambda self: not self.model.accounts_enabled)
+    @rule()
+    def enable_accounts(self) -> None:
+        """Let them be used again; they are all still there."""
+        self.do(deed("enable_accounts", enabled=True))
+
+    @precondition(lambda self: len(self.model.accounts) < MOST_ACCOUNTS)
+    @rule(target=accounts)
+    def create_account(self) -> Any:
+        """Another service account."""
+        name = f"robot {next(self.numbers)}"
+        return name if self.do(deed("create_account", name)) else multiple()
+
+    @precondition(lambda self: len(self.model.accounts) > 1)
+    @rule(account=accounts, strict=strict)
+    def delete_account(self, account: str, strict: bool) -> None:
+        """Delete a service account; a second time it is unknown."""
+        self.do(deed("delete_account", account if strict else _one_of(self.model.accounts, account)))
+
+    @precondition(lambda self: self.room_for_credentials)
+    @rule(target=credentials, account=accounts, scopes=scopes, strict=strict)
+    def mint(self, account: str, scopes: set[str], strict: bool) -> Any:
+        """A token of some scopes, or of none."""
+        account = account if strict else _one_of(self.model.accounts, account)
+        name = f"token {next(self.numbers)}"
+        return name if self.do(deed("mint", name, account, frozenset(scopes))) else multiple()
+
+    @precondition(lambda self: self.room_for_credentials)
+    @rule(target=credentials, user=users, acts_for_users=st.booleans())
+    def create_key(self, user: str, acts_for_users: bool) -> Any:
+        """A key of an active user's."""
+        name = f"key {next(self.numbers)}"
+        return name if self.do(deed("create_key", name, user, acts_for_users=acts_for_users)) else multiple()
+
+    @property
+    def room_for_credentials(self) -> bool:
+        """Whether there may be another one that works."""
+        return sum(each.status == "active" for each in self.model.credentials.values()) < MOST_CREDENTIALS
+
+    @rule(credential=credentials)
+    def revoke(self, credential: str) -> None:
+        """Stop a token or a key; one that was stopped stays so."""
+        self.do(deed("revoke", credential))
+
+    @precondition(lambda self: self.rested("let_expire"))
+    @rule(credential=credentials)
+    def let_expire(self, credential: str) -> None:
+        """Let the time of a token or a key run out."""
+        self.rest("let_expire", SHORT_REST)
+        self.taken["let_expire done"] += 1
+        self.world.let_expire(credential)
+        self.model.credentials[credential].expired = True
+
+    @rule(credential=credentials, user=users)
+    def name_a_user(self, credential: str, user: str) -> None:
+        """A credential names a user to act for, as only keys may that were made for it."""
+        if self.may(self.model.enter_for, credential, user, "permissions/listAuthorizedResources"):
+            self.check_authorized_resources(credential, user, 3, userEmail=user)
+
+    @rule(credential=credentials, subject=users | accounts)
+    def ask_about_somebody(self, credential: str, subject: str) -> None:
+        """A credential asks what somebody may read: admins about all, others about whom they may act for."""
+        operation = "permissions/checkResourceAuthorizationForUser"
+        named = {"resource": self.world.resource("log/never")}
+        if self.may(self.model.enter_about, credential, subject, operation, **named):
+            self.check_authorizations(credential, subject, userEmail=self.world.address(subject))
+
+    def may(self, enter: Callable[[str, str], str], by: str, named: str, operation: str, **body: Any) -> bool:
+        """Whether a credential may name somebody in its request: the service says so too."""
+        expected = outcome(enter, by, named)
+        response = self.world.call(operation, by, action="READ", userEmail=self.world.address(named), **body)
+        self.taken[f"{enter.__name__} {expected[1] or 'done'}"] += 1
+        assert outcome_of(response) == expected, response.text
+        return expected[0] == 200
+
+    # Groups.
+
+    @precondition(lambda self: len(self.model.groups) < MOST_GROUPS)
+    @rule(target=groups, members=members, strict=strict)
+    def create_group(self, members: list[str], strict: bool) -> Any:
+        """Another group, of users, groups and accounts."""
+        name = f"group {next(self.numbers)}"
+        return name if self.do(deed("put_members", name, self.mended(members, strict=strict))) else multiple()
+
+    @rule(group=groups, members=members, strict=strict)
+    def replace_members(self, group: str, members: list[str], strict: bool) -> None:
+        """Give a group other members; it may be among them."""
+        self.do(deed("put_members", group, self.mended(members, strict=strict)))
+
+    @rule(group=groups, members=some_members, strict=strict)
+    def add_members(self, group: str, members: list[str], strict: bool) -> None:
+        """Add members to a group; cycles are welcome."""
+        if members := self.mended(members, strict=strict):
+            self.do(deed("add_members", group, members))
+
+    @rule(group=groups, members=some_members, strict=strict)
+    def remove_members(self, group: str, members: list[str], strict: bool) -> None:
+        """Remove members from a group, some of which may not be in it."""
+        if members := self.mended(members, strict=strict):
+            self.do(deed("remove_members", group, members))
+
+    # Documents.
+
+    @precondition(lambda self: len(self.model.documents) < MOST_DOCUMENTS)
+    @rule(target=documents, actor=actors, parts=st.sampled_from(PARTS), readers=readers, strict=strict)
+    def upload_new(self, actor: Actor, parts: int, readers: list[str] | None, strict: bool) -> Any:
+        """A new document, by an active user or an account."""
+        name, text = f"log/{next(self.numbers)}", Text(self.a_title(), self.a_marker(), parts)
+        readers = None if readers is None else self.mended(readers, strict=strict)
+        return name if self.do_as(actor, "upload", name, text, readers=readers) else multiple()
+
+    @rule(
+        actor=actors,
+        document=documents,
+        parts=st.sampled_from(PARTS),
+        readers=readers,
+        reindex=st.booleans(),
+        strict=strict,
+    )
+    def upload_other_contents(
+        self, *, actor: Actor, document: str, parts: int, readers: list[str] | None, reindex: bool, strict: bool
+    ) -> None:
+        """Other contents, with or without access parts, for an old document or again for a deleted one."""
+        if document not in self.model.documents and len(self.model.documents) == MOST_DOCUMENTS:
+            return
+        readers = None if readers is None else self.mended(readers, strict=strict)
+        self.do_as(actor, "upload", document, self.other_text(document, parts), readers=readers, reindex=reindex)
+
+    def other_text(self, document: str, parts: int) -> Text:
+        """Other contents under the same title, or under a new one for a document that is gone."""
+        title = self.model.documents[document].text.title if document in self.model.documents else self.a_title()
+        return Text(title, self.a_marker(), parts)
+
+    @rule(actor=actors, document=documents)
+    def rename(self, actor: Actor, document: str) -> None:
+        """The same contents under another name."""
+        document = self.there(actor, document, self.model.documents)
+        if document in self.model.documents:
+            self.do_as(actor, "upload", document, replace(self.model.documents[document].text, title=self.a_title()))
+
+    @rule(actor=actors, document=documents, readers=readers, strict=strict)
+    def upload_other_access(self, actor: Actor, document: str, readers: list[str] | None, strict: bool) -> None:
+        """The same contents with or without access parts."""
+        document = self.there(actor, document, self.model.documents)
+        if document in self.model.documents:
+            readers = None if readers is None else self.mended(readers, strict=strict)
+            self.do_as(actor, "upload", document, self.model.documents[document].text, readers=readers)
+
+    @rule(actor=actors, document=documents)
+    def upload_the_same_access(self, actor: Actor, document: str) -> None:
+        """The same contents and access parts, so that nothing changes."""
+        document = self.there(actor, document, self.model.documents)
+        if document in self.model.documents and not self.model.documents[document].editors:
+            there = self.model.documents[document]
+            self.do_as(actor, "upload", document, there.text, readers=sorted(there.viewers))
+
+    @rule(actor=actors, document=documents, collection=collections, anew=st.booleans(), reindex=st.booleans())
+    def upload_into_collection(self, actor: Actor, document: str, collection: str, anew: bool, reindex: bool) -> None:
+        """The same or other contents, into a collection at once."""
+        document = self.there(actor, document, self.model.documents)
+        collection = self.there(actor, collection, self.model.collections)
+        if document in self.model.documents:
+            text = self.model.documents[document].text
+            text = replace(text, marker=self.a_marker()) if anew else text
+            self.do_as(actor, "upload", document, text, collection=collection, reindex=reindex)
+
+    @precondition(lambda self: len(self.model.documents) > 2)
+    @rule(actor=actors, document=documents)
+    def delete_document(self, actor: Actor, document: str) -> None:
+        """Delete a document."""
+        self.do_as(actor, "delete_document", self.there(actor, document, self.model.documents))
+
+    # Grants.
+
+    @rule(resource=resources, given=grants, strict=strict)
+    def grant(self, resource: str, given: list[tuple[str, str]], strict: bool) -> None:
+        """Replace the grants on one resource."""
+        self.do(deed("grant", {resource: self.mended_grants(given, strict=strict)}))
+
+    @rule(several=st.lists(st.tuples(resources, grants), min_size=2, max_size=4), strict=strict)
+    def grant_many(self, several: list[tuple[str, list[tuple[str, str]]]], strict: bool) -> None:
+        """Replace the grants on several resources, all or none."""
+        self.do(deed("grant", {name: self.mended_grants(given, strict=strict) for name, given in several}))
+
+    def mended_grants(self, given: list[tuple[str, str]], *, strict: bool) -> list[tuple[str, str]]:
+        """These grants, likewise."""
+        kept = self.mended([who for who, _ in given], strict=strict)
+        return [(who, role) for who, role in given if who in kept]
+
+    # Collections.
+
+    @precondition(lambda self: len(self.model.collections) < MOST_COLLECTIONS)
+    @rule(target=collections, actor=actors)
+    def create_collection(self, actor: Actor) -> Any:
+        """Another collection."""
+        name = f"collection {next(self.numbers)}"
+        return name if self.do_as(actor, "create_collection", name) else multiple()
+
+    @rule(actor=actors, document=documents, collection=collections, again=st.booleans())
+    def index_in_collection(self, actor: Actor, document: str, collection: str, again: bool) -> None:
+        """Add a document to a collection, or index it there again."""
+        document = self.there(actor, document, self.model.documents)
+        collection = self.there(actor, collection, self.model.collections)
+        self.do_as(actor, "index_in_collection", document, collection, again=again)
+
+    @rule(actor=actors, document=documents, collection=collections)
+    def remove_from_collection(self, actor: Actor, document: str, collection: str) -> None:
+        """Remove a document from a collection."""
+        document = self.there(actor, document, self.model.documents)
+        collection = self.there(actor, collection, self.model.collections)
+        self.do_as(actor, "remove_from_collection", document, collection)
+
+    @precondition(lambda self: len(self.model.collections) == MOST_COLLECTIONS)
+    @rule(actor=actors, collection=collections)
+    def delete_collection(self, actor: Actor, collection: str) -> None:
+        """Delete a collection."""
+        self.do_as(actor, "delete_collection", self.there(actor, collection, self.model.collections))
+
+    # Two at once.
+
+    @precondition(lambda self: self.rested("race"))
+    @rule(actor=actors, document=documents, readers=readers, into=st.none() | collections, given=grants)
+    def upload_while_granting(
+        self, actor: Actor, document: str, readers: list[str] | None, into: str | None, given: list[tuple[str, str]]
+    ) -> None:
+        """Other contents and perhaps another access, while an admin says who may read."""
+        document = _one_of(self.model.documents, document)
+        into = into if into in self.model.collections else None
+        readers = None if readers is None else self.mended(readers, strict=False)
+        text = self.other_text(document, self.chance.choice(PARTS))
+        upload = self.deed_of(actor, "upload", document, text, readers=readers, collection=into)
+        grants = {document: self.mended_grants(given, strict=False)}
+        if into is not None and self.chance.random() < 0.5:
+            grants[into] = [(EVERYONE, VIEWER), *grants[document]]
+        self.race(upload, deed("grant", grants), document, into)
+
+    @precondition(lambda self: self.rested("race"))
+    @rule(actor=actors, document=documents, collection=collections, again=st.booleans(), given=grants)
+    def index_while_granting(
+        self, actor: Actor, document: str, collection: str, again: bool, given: list[tuple[str, str]]
+    ) -> None:
+        """A document goes into a collection, while an admin says who may read either."""
+        document, collection = _one_of(self.model.documents, document), _one_of(self.model.collections, collection)
+        index = self.deed_of(actor, "index_in_collection", document, collection, again=again)
+        given = self.mended_grants(given, strict=False)
+        names = self.chance.choice([(document,), (document, collection), (collection,)])
+        self.race(index, deed("grant", dict.fromkeys(names, given)), document, collection)
+
+    @precondition(lambda self: self.rested("race"))
+    @rule(actor=actors, document=documents, group=groups, members=some_members, adding=st.booleans())
+    def upload_while_members_change(
+        self, actor: Actor, document: str, group: str, members: list[str], adding: bool
+    ) -> None:
+        """Other contents, while a group that may read them becomes another."""
+        document = _one_of(self.model.documents, document)
+        if members := self.mended(members, strict=False):
+            upload = self.deed_of(actor, "upload", document, self.other_text(document, 2))
+            self.race(upload, deed("add_members" if adding else "remove_members", group, members), document)
+
+    @precondition(lambda self: self.rested("race"))
+    @rule(credential=credentials, document=documents, readers=readers, how=st.integers(0, 3))
+    def upload_while_losing_the_right(
+        self, credential: str, document: str, readers: list[str] | None, how: int
+    ) -> None:
+        """A credential's upload, while it is revoked, or its owner deleted or deactivated, or accounts disabled."""
+        document = _one_of(self.model.documents, document)
+        readers = None if readers is None else self.mended(readers, strict=False)
+        upload = self.deed_of((credential, True), "upload", document, self.other_text(document, 1), readers=readers)
+        by = upload.args[0]
+        self.race(upload, self.loss(by, how), document)
+        if not self.model.accounts_enabled:
+            self.enable_accounts()
+
+    # What is seen.
+
+    @invariant()
+    def somebody_sees_what_the_model_says(self) -> None:
+        """After every step somebody looks, in some mode, through pages of some size."""
+        self.steps += 1
+        self.taken["steps"] += 1
+        everybody = sorted((*self.model.users, *self.model.credentials))
+        self.check_some(*map(self.chance.choice, (everybody, MODES, PAGE_SIZES)))
+
+    @precondition(lambda self: self.rested("everybody_sees"))
+    @rule(mode=st.sampled_from(MODES))
+    def everybody_sees_what_the_model_says(self, mode: str) -> None:
+        """Now and then everybody looks at everything."""
+        self.rest("everybody_sees", LONG_REST)
+        self.taken["everybody_sees done"] += 1
+        self.check_everything(mode, 4)
+
+
+def _one_of(those: Iterable[str], named: str) -> str:
+    """The one named, or if that is gone another one; the same for the same names."""
+    existing = sorted(those)
+    if named in existing or not existing:
+        return named
+    return existing[sum(map(ord, named)) % len(existing)]

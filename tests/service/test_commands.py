@@ -1,0 +1,267 @@
+"""`python -m service` with a command: what it changes, what it says where, and what it refuses."""
+
+import io
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from argon2 import PasswordHasher
+from pydantic import SecretStr
+
+from service.commands import run
+from service.settings import Settings
+from tests.harness.processes import environment_without_settings
+from tests.harness.services import RunningService
+from tests.service.directory import a_user, another_organization, done, organization_id
+from tests.service.service_accounts import an_account, enable_service_accounts
+
+Command = Callable[..., tuple[int, str, str]]
+# Makes the terminal named first its own, and runs the command that the further arguments are.
+ON_A_TERMINAL = """
+import os, sys
+os.login_tty(int(sys.argv.pop(1)))
+from service.__main__ import main
+sys.exit(main())
+"""
+PASSWORD = "4-quinqueremes-of-nineveh"
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a command with settings and a standard input; its exit status, standard output and standard error."""
+
+    def command(settings: Settings, *arguments: str, typed: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        monkeypatch.setenv("COLUMNS", "200")
+        statuses: list[int] = []
+        # A thread, because an event loop of the tests' is in this one.
+        thread = threading.Thread(target=lambda: statuses.append(run(arguments, settings)))
+        capsys.readouterr()  # what the service has logged
+        thread.start()
+        thread.join(60)
+        said = capsys.readouterr()
+        return statuses[0], said.out, said.err
+
+    return command
+
+
+def password_hashes(service: RunningService) -> dict[str, str | None]:
+    """Every user's password hash by address, of all organizations."""
+    with service.owner_connection() as connection:
+        return dict(connection.execute("SELECT email, password_hash FROM principals WHERE kind = 'user'").fetchall())
+
+
+def test_an_organization_is_made_with_an_admin_whose_key_works(service: RunningService, command: Command) -> None:
+    """It is a further one, even with the same admin's address; id and key are on standard output and nowhere else."""
+    arguments = ("--name", "Acme", "--admin-email", "Admin@Example.test", "--admin-password")
+    status, out, err = command(service.settings, "organization", "create", *arguments, typed=f"{PASSWORD}\n")
+    assert (status, err) == (0, "")
+    printed = dict(line.split("=") for line in out.splitlines())
+    assert printed.keys() == {"organization_id", "api_key"}
+    made = done(service.call("admin/organization/get", api_key=printed["api_key"]))
+    assert (made["organizationId"], made["name"], made["domain"]) == (
+        printed["organization_id"],
+        "Acme",
+        "example.test",
+    )
+    assert made["organizationId"] != str(organization_id(service))
+    users = done(service.call("admin/users/list", api_key=printed["api_key"]))["users"]
+    assert [(one["email"], one["isAdmin"], one["active"]) for one in users] == [("admin@example.test", True, True)]
+    [entry] = done(service.call("admin/auditLog/query", api_key=printed["api_key"]))["entries"]
+    assert (entry["action"], entry["target"]["id"]) == ("organization.create", made["organizationId"])
+    with service.owner_connection() as connection:
+        statement = "SELECT password_hash FROM principals WHERE kind = 'user' AND organization_id = %s"
+        [[kept]] = connection.execute(statement, [made["organizationId"]]).fetchall()
+    assert PasswordHasher().verify(kept, PASSWORD)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--name", "", "--admin-email", "a@b.test"), ("--name", "Acme", "--admin-email", "nobody")],
+)
+def test_an_organization_that_cannot_be_is_not_made(
+    service: RunningService, command: Command, arguments: tuple[str, ...]
+) -> None:
+    """The option that is wrong is named, and no organization is there."""
+    status, out, err = command(service.settings, "organization", "create", *arguments)
+    assert (status, out) == (1, "")
+    assert err.startswith(("--name: ", "--admin-email: "))
+    with service.owner_connection() as connection:
+        assert connection.execute("SELECT count(*) FROM organizations").fetchone() == (1,)
+
+
+def test_a_password_is_set_and_audited(service: RunningService, command: Command) -> None:
+    """One line of standard input is the password; the log has who and that, and never the password or its hash."""
+    ada = a_user(service, "ada@example.test", name="Ada", isAdmin=True)
+    before = password_hashes(service)
+    arguments = ("user", "set-password", "--email", "Ada@example.test")
+    status, out, err = command(service.settings, *arguments, typed=f"{PASSWORD}\r\nsomething else\n")
+    assert (status, out) == (0, "")
+    assert PASSWORD not in err
+    after = password_hashes(service)
+    assert PasswordHasher().verify(str(after.pop("ada@example.test")), PASSWORD)
+    assert after.items() <= before.items()
+    entry = done(service.call("admin/auditLog/query"))["entries"][0]
+    assert (entry["action"], entry["target"], entry.get("actor")) == (
+        "user.update",
+        {"type": "user", "id": ada["id"]},
+        None,
+    )
+    assert entry["details"] == {"isAdmin": True, "active": True, "passwordChanged": True}
+    [changed] = done(service.call("admin/users/list", {"query": "ada"}))["users"]
+    assert changed == ada
+
+
+def test_an_address_of_several_organizations_needs_the_organization(service: RunningService, command: Command) -> None:
+    """By name or by id; without it nothing is changed."""
+    key = another_organization(service, admin_email=service.admin_email)
+    other = str(organization_id(service, api_key=key))
+    arguments = ("user", "set-password", "--email", service.admin_email)
+    status, _, err = command(service.settings, *arguments, typed=f"{PASSWORD}\n")
+    assert status == 1
+    assert "--organization" in err
+    assert other in err
+    for number, wanted in enumerate(("Other", other)):
+        typed = f"{PASSWORD} {number}"
+        status, _, err = command(service.settings, *arguments, "--organization", wanted, typed=f"{typed}\n")
+        assert status == 0, err
+        with service.owner_connection() as connection:
+            statement = "SELECT organization_id::text, password_hash FROM principals WHERE email = %s"
+            kept = dict(connection.execute(statement, [service.admin_email]).fetchall())
+        assert PasswordHasher().verify(kept.pop(other), typed)
+        assert PasswordHasher().verify(*kept.values(), service.admin_password)
+
+
+def test_a_password_that_cannot_be_set_changes_nothing(service: RunningService, command: Command) -> None:
+    """An unknown address, a service account's, an unknown organization, a password that is too short or missing."""
+    enable_service_accounts(service)
+    account = an_account(service)["email"]
+    before = password_hashes(service)
+    for arguments, typed, said in (
+        (("--email", "nobody@example.test"), PASSWORD, "no user nobody@example.test"),
+        (("--email", account), PASSWORD, "no user"),
+        (("--email", service.admin_email, "--organization", "Nowhere"), PASSWORD, "no organization 'Nowhere'"),
+        (("--email", service.admin_email), "short", "8 to 1024 characters"),
+        (("--email", service.admin_email), "", "8 to 1024 characters"),
+    ):
+        status, out, err = command(service.settings, "user", "set-password", *arguments, typed=typed)
+        assert (status, out) == (1, ""), arguments
+        assert said in err
+        assert "Traceback" not in err
+        assert len(typed) < 8 or typed not in err
+    assert password_hashes(service) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("user", "set-password", "--email", "a@b.test", "--password", PASSWORD),
+        ("user", "set-password", "--email", "a@b.test", PASSWORD),
+        ("organization", "create", "--name", "A", "--admin-email", "a@b.test", "--admin-password", PASSWORD),
+        ("backup",),
+        ("serve",),
+    ],
+)
+def test_a_command_line_that_is_not_understood_is_status_2(
+    service: RunningService, command: Command, arguments: tuple[str, ...]
+) -> None:
+    """Nothing is done; least of all is a password taken from where everybody sees it."""
+    before = password_hashes(service)
+    status, out, _ = command(service.settings, *arguments)
+    assert (status, out) == (2, "")
+    assert password_hashes(service) == before
+
+
+def test_help_names_every_command(service: RunningService, command: Command) -> None:
+    """And says that without arguments the service serves."""
+    status, out, _ = command(service.settings, "--help")
+    assert status == 0
+    assert "Without arguments, serve" in out
+    for name in ("organization", "user", "texts", "backup", "restore", "rotate-key"):
+        assert name in out
+
+
+def test_what_a_person_wrote_is_erased(service: RunningService, command: Command) -> None:
+    """Their search's words are gone, and an unknown address is said to be one."""
+    key = service.new_user("ada@example.test")
+    done(service.call("search/searchDocumentCatalog", {"searchQuery": "where do the tall ships berth"}, api_key=key))
+    assert texts(service) == ["where do the tall ships berth"]
+    status, out, err = command(service.settings, "texts", "erase", "--email", "ada@example.test")
+    assert (status, out) == (0, "")
+    assert err.startswith("1 texts erased")
+    assert texts(service) == []
+    status, _, err = command(service.settings, "texts", "erase", "--email", "nobody@example.test")
+    assert status == 1
+    assert "Traceback" not in err
+
+
+def texts(service: RunningService) -> list[Any]:
+    """All that people wrote."""
+    with service.owner_connection() as connection:
+        return [text for (text,) in connection.execute("SELECT text FROM free_texts")]
+
+
+def test_a_database_that_is_away_is_said_without_its_address(tmp_path: Path, command: Command) -> None:
+    """One message, no traceback, no password."""
+    url = SecretStr("postgresql://carrel:hunter2hunter2@127.0.0.1:1/carrel")
+    settings = Settings(data_dir=tmp_path, database_url=url)
+    status, _, err = command(settings, "user", "set-password", "--email", "a@b.test", typed=PASSWORD)
+    assert status == 1
+    assert "The database refused, or went away" in err
+    assert "hunter2" not in err
+    assert "Traceback" not in err
+
+
+def test_without_a_database_nothing_is_made(tmp_path: Path, command: Command) -> None:
+    """A backup or a rotation of a folder that isn't Carrel's leaves it empty, and names the setting."""
+    for arguments in (("backup", str(tmp_path / "x")), ("rotate-key",)):
+        status, _, err = command(Settings(data_dir=tmp_path / "data"), *arguments)
+        assert status == 1
+        assert "CARREL_DATA_DIR" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_terminal_a_password_is_asked_for_twice_without_echo(service: RunningService) -> None:
+    """What is typed is not shown; two that differ change nothing."""
+    url = service.settings.database_url
+    assert url is not None
+    environment = environment_without_settings() | {
+        "CARREL_DATABASE_URL": url.get_secret_value(),
+        "CARREL_DATA_DIR": str(service.settings.data_dir),
+    }
+    before = password_hashes(service)
+    shown, status = typed_on_a_terminal(environment, PASSWORD, "something else")
+    assert status == 1
+    assert "not the same" in shown
+    assert password_hashes(service) == before
+    shown, status = typed_on_a_terminal(environment, PASSWORD, PASSWORD)
+    assert status == 0, shown
+    assert shown.count("Password: ") == 1
+    assert PASSWORD not in shown
+    assert PasswordHasher().verify(str(password_hashes(service)[service.admin_email]), PASSWORD)
+
+
+def typed_on_a_terminal(environment: dict[str, str], *answers: str) -> tuple[str, int]:
+    """Set the admin's password on a terminal of its own; what the terminal showed, and the exit status."""
+    ours, theirs = os.openpty()
+    arguments = ["user", "set-password", "--email", "admin@example.test"]
+    command = [sys.executable, "-c", ON_A_TERMINAL, str(theirs), *arguments]
+    process = subprocess.Popen(command, env=environment, pass_fds=(theirs,))
+    os.close(theirs)
+    shown = ""
+    for prompt, answer in zip(("Password: ", "The same again: "), answers, strict=True):
+        while prompt not in shown:
+            shown += os.read(ours, 1024).decode()
+        os.write(ours, f"{answer}\n".encode())
+    try:
+        while piece := os.read(ours, 1024):
+            shown += piece.decode()
+    except OSError:  # as Linux says that nobody has the terminal open any more
+        pass
+    os.close(ours)
+    return shown, process.wait(60)

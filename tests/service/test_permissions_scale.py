@@ -1,0 +1,328 @@
+"""Look-ups of many: every way a page is read gives the same list, and a walk is right while everything changes."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+
+from service.permissions.lookups import queries
+from service.sql import ORGANIZATION, given
+from tests.harness.services import RunningService
+from tests.service.directory import (
+    a_group,
+    a_key,
+    a_resource,
+    a_user,
+    code,
+    done,
+    group,
+    readable,
+    readers,
+    user,
+    walk,
+)
+
+RESOURCES = "permissions/listAuthorizedResources"
+PRINCIPALS = "permissions/listAuthorizedPrincipalsForResource"
+ADA = "ada@example.test"
+# More than are asked one by one, so that a page is walked; no multiple of five, so that each has some of all kinds.
+GROUPS = queries.FEW + 9
+
+
+@pytest.fixture
+def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    """Make a page read differently: from how many parts on it is walked, and how far."""
+
+    def change(few: int, stretch: int) -> None:
+        monkeypatch.setattr(queries, "FEW", few)
+        monkeypatch.setattr(queries, "STRETCH", stretch)
+        build = queries._readable_resources
+        of_type = given(queries.resources.c.resource_type)
+        monkeypatch.setattr(queries, "_READABLE_RESOURCES", build(ORGANIZATION, resource_type=None))
+        monkeypatch.setattr(queries, "_READABLE_RESOURCES_OF_TYPE", build(ORGANIZATION, resource_type=of_type))
+
+    return change
+
+
+WAYS = [(0, 1), (0, 3), (2, 5), (0, 17), (3, 10_000), (0, 10_000), (10_000, 10_000)]
+
+
+def test_every_way_to_read_a_page_of_resources_gives_the_same(
+    service: RunningService, read_by: Callable[[int, int], None]
+) -> None:
+    """Class by class, on a walk, or where a walk ended: in the order of the ids, nothing twice and nothing left out."""
+    a_user(service, ADA)
+    a_user(service, "ben@example.test")
+    teams = [a_group(service, f"team {number}", user(ADA)) for number in range(5)]
+    memos = [
+        a_resource(service, f"m{number:02}", resource_type="AGENT" if number % 7 == 0 else "BOX_FILE")
+        for number in range(50)
+    ]
+    # A stretch that she may not read, classes of many sizes, and others' in between.
+    holders = [group(teams[number % 5 if number > 25 else 0]) for number in range(50)]
+    holders[10:22] = [user("ben@example.test")] * 12
+    given_to = [
+        {"resource": memo, "grants": [{"principal": one, "role": "VIEWER"}]}
+        for memo, one in zip(memos, holders, strict=True)
+    ]
+    done(service.call("admin/grants/setMany", {"resources": given_to}))
+    expected = [memo["resourceId"] for memo, holder in zip(memos, holders, strict=True) if holder["type"] == "group"]
+    agents = [one for one in expected if int(one[1:]) % 7 == 0]
+    for few, stretch in WAYS:
+        read_by(few, stretch)
+        for page_size in (1, 4, 11, 1000):
+            for body, listed in (({}, expected), ({"resourceType": "AGENT"}, agents)):
+                asked = {"action": "READ", "userEmail": ADA, **body}
+                found = [one["resourceId"] for one in walk(service, RESOURCES, asked, page_size=page_size)]
+                assert sorted(found) == listed, (few, stretch, page_size)
+    assert readable(service, "ben@example.test") == [f"m{number}" for number in range(10, 22)]
+
+
+def test_every_way_to_read_a_page_of_principals_gives_the_same(
+    service: RunningService, read_by: Callable[[int, int], None]
+) -> None:
+    """Group by group, on a walk, or where a walk ended; inactive people leave no gap, and all are listed once."""
+    emails = [f"u{number:02}@example.test" for number in range(40)]
+    gone = {*emails[8:14], emails[39]}
+    users = [{"email": email, "active": email not in gone} for email in emails]
+    done(service.call("admin/users/upsert", {"users": users}))
+    inner = [a_group(service, f"inner {number}", *map(user, emails[number::4])) for number in range(4)]
+    outer = a_group(service, "outer", *map(group, inner), *map(user, emails[:20]))
+    a_group(service, "other", *map(user, emails))
+    memo = a_resource(service, "memo")
+    held = [{"principal": one, "role": "VIEWER"} for one in (group(outer), group(inner[3]), user(emails[5]))]
+    done(service.call("admin/grants/set", {"resource": memo, "grants": held}))
+    expected = sorted([*(set(emails) - gone), "outer", *(one["name"] for one in inner)])
+    whole = readers(service, memo)
+    for few, stretch in WAYS:
+        read_by(few, stretch)
+        for page_size in (1, 3, 10, 1000):
+            found = readers(service, memo, page_size=page_size)
+            assert sorted(found) == expected, (few, stretch, page_size)
+            assert found == whole
+
+
+@contextmanager
+def meanwhile(work: Callable[[int], object]) -> Iterator[Callable[[], int]]:
+    """Do something again and again in another thread (with 0, 1, 2 …); how often it has been done by now."""
+    done_so_far, ending = 0, threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        nonlocal done_so_far
+        for number in count():
+            if ending.is_set():
+                return
+            try:
+                work(number)
+            except BaseException as failure:  # noqa: BLE001 - raised again below
+                failures.append(failure)
+                return
+            done_so_far += 1
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield lambda: done_so_far
+    finally:
+        ending.set()
+        thread.join()
+        assert not failures, failures
+
+
+def many_resources(service: RunningService, number: int) -> None:
+    """Resources r0, r1 … in classes that one group each may read, and a class that nobody may."""
+    with service.owner_connection() as connection:
+        connection.execute(
+            """
+            WITH organization AS (SELECT organization_id FROM organizations),
+            made AS (
+                INSERT INTO access_classes (organization_id, digest)
+                SELECT organization_id, convert_to('class ' || number, 'UTF8')
+                FROM organization, generate_series(0, %(groups)s) number
+                RETURNING organization_id, access_class, digest
+            ),
+            readers AS (
+                INSERT INTO class_readers (organization_id, principal_id, access_class, role)
+                SELECT made.organization_id, principal_id, access_class, 'VIEWER'
+                FROM made JOIN principals ON convert_to('class ' || substr(name, 6), 'UTF8') = digest AND kind = 'group'
+            )
+            INSERT INTO resources (object_id, organization_id, resource_type, resource_id, access_class)
+            SELECT gen_random_uuid(), organization_id, 'BOX_FILE', 'r' || number, access_class
+            FROM generate_series(0, %(number)s - 1) number
+            JOIN made ON digest = convert_to(
+                'class ' || CASE WHEN number %% 5 < 3 THEN number %% %(groups)s ELSE %(groups)s END, 'UTF8')
+            """,
+            {"groups": GROUPS, "number": number},
+        )
+
+
+# What happens to resource r<n>, by n % 5.
+STAYS, MOVES, LOSES, GAINS, NEVER = range(5)
+
+
+def walk_resources_while_grants_change(service: RunningService, *, number: int, page_size: int) -> None:
+    """Walk all while many change hands, and compare what was seen with what had to be."""
+    a_user(service, ADA)
+    a_user(service, "ben@example.test")
+    teams = [a_group(service, f"team {each}", user(ADA)) for each in range(GROUPS)]
+    many_resources(service, number)
+
+    def holder(kind: int, turn: int) -> dict[str, Any] | None:
+        others = {LOSES: None, GAINS: user(ADA), NEVER: user("ben@example.test")}
+        return group(teams[turn % GROUPS]) if kind == MOVES else others[kind]
+
+    changeable = [each for each in range(number) if each % 5 != STAYS]
+    batch = 200
+
+    def change(turn: int) -> None:
+        start = turn * batch * 7 % len(changeable)
+        resources = [
+            {
+                "resource": {"resourceId": f"r{each}", "resourceType": "BOX_FILE"},
+                "grants": [{"principal": who, "role": "VIEWER"}] if (who := holder(each % 5, turn)) else [],
+            }
+            for each in changeable[start : start + batch]
+        ]
+        done(service.call("admin/grants/setMany", {"resources": resources}))
+
+    asked = {"action": "READ", "userEmail": ADA}
+    with meanwhile(change) as changes:
+        found = [one["resourceId"] for one in walk(service, RESOURCES, asked, page_size=page_size)]
+        assert changes() > 0
+    seen = Counter(int(one[1:]) for one in found)
+    assert max(seen.values()) == 1
+    assert {each for each in range(number) if each % 5 in {STAYS, MOVES}} <= seen.keys()
+    assert not {each for each in seen if each % 5 == NEVER}
+
+
+def test_a_walk_through_resources_is_right_while_grants_change(service: RunningService) -> None:
+    """What stays readable is seen exactly once, what never is never, and nothing twice."""
+    walk_resources_while_grants_change(service, number=5_000, page_size=100)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_a_walk_through_a_hundred_thousand_resources_is_right_while_grants_change(service: RunningService) -> None:
+    """The same with 100,000, in pages of 1000."""
+    walk_resources_while_grants_change(service, number=100_000, page_size=1000)
+
+
+def many_users(service: RunningService, number: int) -> None:
+    """Users v0@…, v1@… in bulk."""
+    for start in range(0, number, 1000):
+        users = [{"email": f"v{each}@example.test"} for each in range(start, min(start + 1000, number))]
+        done(service.call("admin/users/upsert", {"users": users}))
+
+
+def walk_principals_while_memberships_change(service: RunningService, *, number: int, page_size: int) -> None:
+    """Walk a resource's readers while they join, leave and move from group to group."""
+    many_users(service, number)
+    named = [user(f"v{each}@example.test") for each in range(number)]
+    # Those who never read are in a group beside; the others are spread over many, all of them inside one.
+    groups = [
+        a_group(
+            service,
+            f"group {place}",
+            *(named[each] for each in range(number) if each % 5 < 3 and each % GROUPS == place),
+        )
+        for place in range(GROUPS)
+    ]
+    a_group(service, "beside", *named[NEVER::5])
+    outer = a_group(service, "outer", *map(group, groups))
+    memo = a_resource(service, "memo")
+    done(
+        service.call("admin/grants/set", {"resource": memo, "grants": [{"principal": group(outer), "role": "VIEWER"}]})
+    )
+
+    def members(operation: str, where: dict[str, Any], who: list[dict[str, Any]]) -> None:
+        done(service.call(f"admin/groups/{operation}", {"groupId": where["id"], "members": who}))
+
+    def change(turn: int) -> None:
+        here, there = groups[turn % GROUPS], groups[(turn + 1) % GROUPS]
+        own = range(turn % GROUPS, number, GROUPS)
+        moving = [named[each] for each in own if each % 5 == MOVES]
+        members("addMembers", there, moving)
+        members("removeMembers", here, [*moving, *(named[each] for each in own if each % 5 == LOSES)])
+        members("addMembers", here, [named[each] for each in own if each % 5 == GAINS])
+        # Back again, for the next time.
+        members("addMembers", here, moving)
+        members("removeMembers", there, moving)
+
+    with meanwhile(change) as changes:
+        found = [one for one in readers(service, memo, page_size=page_size) if one.startswith("v")]
+        assert changes() > 0
+    seen = Counter(int(one[1:].partition("@")[0]) for one in found)
+    assert max(seen.values()) == 1
+    assert {each for each in range(number) if each % 5 in {STAYS, MOVES}} <= seen.keys()
+    assert not {each for each in seen if each % 5 == NEVER}
+
+
+def test_a_walk_through_principals_is_right_while_memberships_change(service: RunningService) -> None:
+    """Whoever stays a reader is seen exactly once, who never was never, and nobody twice."""
+    walk_principals_while_memberships_change(service, number=2_000, page_size=40)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_a_walk_through_fifty_thousand_principals_is_right_while_memberships_change(service: RunningService) -> None:
+    """The same with 50,000, in pages of 1000."""
+    walk_principals_while_memberships_change(service, number=50_000, page_size=1000)
+
+
+def test_ten_thousand_grants_on_a_resource(service: RunningService) -> None:
+    """They are set in one call, listed in pages each exactly once, and so are those who may read."""
+    number = 10_000
+    many_users(service, number - 1)
+    memo, team = a_resource(service, "memo"), a_group(service, "Team", user(service.admin_email))
+    given_to = [{"principal": user(f"v{each}@example.test"), "role": "VIEWER"} for each in range(number - 1)]
+    body = {"resource": memo, "grants": [*given_to, {"principal": group(team), "role": "EDITOR"}]}
+    assert len(done(service.call("admin/grants/set", body))["grants"]) == number
+    listed = walk(service, "admin/grants/list", {"resource": memo}, page_size=999)
+    ids = [one["principal"]["id"] for one in listed]
+    assert len(set(ids)) == len(ids) == number
+    assert ids == sorted(ids)
+    assert len(set(readers(service, memo))) == number + 1
+
+
+def test_a_page_of_grants_begins_between_two_roles_of_one_principal(service: RunningService) -> None:
+    """Who is viewer and editor at once has both listed, whatever page they fall on."""
+    memo = a_resource(service, "memo")
+    people = [a_user(service, f"u{number}@example.test") for number in range(3)]
+    given_to = [{"principal": user(one["email"]), "role": role} for one in people for role in ("VIEWER", "EDITOR")]
+    done(service.call("admin/grants/set", {"resource": memo, "grants": given_to}))
+    expected = sorted((one["id"], role) for one in people for role in ("VIEWER", "EDITOR"))
+    for page_size in range(1, 8):
+        listed = walk(service, "admin/grants/list", {"resource": memo}, page_size=page_size)
+        assert [(one["principal"]["id"], one["role"]) for one in listed] == expected
+
+
+def test_page_tokens_of_lists_are_bound_to_query_and_caller(service: RunningService) -> None:
+    """Of grants, of principals and of resources: with another query, by another admin, or changed, they are a 400."""
+    a_user(service, "other@example.test", isAdmin=True)
+    other = a_key(service, ownerEmail="other@example.test", mayActForUsers=True)["apiKey"]
+    memos = [a_resource(service, f"memo-{number}") for number in range(3)]
+    held = [{"principal": user(email), "role": "VIEWER"} for email in (service.admin_email, "other@example.test")]
+    for memo in memos:
+        done(service.call("admin/grants/set", {"resource": memo, "grants": held}))
+    asked: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+        ("admin/grants/list", {"resource": memos[0]}, {"resource": memos[1]}),
+        (PRINCIPALS, {"resource": memos[0], "action": "READ"}, {"resource": memos[1], "action": "READ"}),
+        (RESOURCES, {"action": "READ"}, {"action": "READ", "resourceType": "UPLOADED_DOCUMENT"}),
+    ]
+    tokens = [done(service.call(one, {**body, "pageSize": 1}))["nextPageToken"] for one, body, _ in asked]
+    for (operation, body, another), token in zip(asked, tokens, strict=True):
+        middle = len(token) // 2
+        changed = token[:middle] + ("A" if token[middle] != "A" else "B") + token[middle + 1 :]
+        refused = [
+            service.call(operation, {**another, "pageToken": token}),
+            service.call(operation, {**body, "pageToken": token}, api_key=other),
+            service.call(operation, {**body, "pageToken": changed}),
+            *(service.call(operation, {**body, "pageToken": each}) for each in tokens if each != token),
+        ]
+        assert {code(one) for one in refused} == {(400, "invalid_page_token")}, operation
+        done(service.call(operation, {**body, "pageToken": token, "pageSize": 2}))

@@ -1,0 +1,231 @@
+"""The secret key: one for a deployment, changed as a whole or not at all, whatever kills the change."""
+
+import asyncio
+import io
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pydantic import SecretStr
+
+from service.commands import run
+from service.database import Database
+from service.deployment.errors import WrongSecretKeyError
+from service.deployment.service import settle_secret_key
+from service.keys import Keys
+from service.settings import Settings
+from tests.harness.databases import TestDatabases
+from tests.harness.processes import environment_without_settings, run_command
+from tests.harness.services import RunningService, settings_for_test
+from tests.service.directory import code, done
+
+OLD, NEW = SecretStr("the old secret key of these tests, long"), SecretStr("the new secret key of these tests, long")
+KILLS = {
+    "before anything": "service.deployment.key_files:write_successor",
+    "with the new key kept beside": "service.deployment.queries:replace_key_fingerprint",
+    "with the database changed": "service.deployment.key_files:promote_successor",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database and a data folder that nobody uses at the moment."""
+
+    url: str
+    data_dir: Path
+    database: Database
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of a service there that keeps its key in the folder."""
+        return settings_for_test(self.data_dir, SecretStr(self.url), secret_key=None)
+
+    def start(self, *, given: SecretStr | None = None) -> SecretStr:
+        """Settle the key as a start does."""
+
+        async def settle() -> SecretStr:
+            try:
+                return await settle_secret_key(self.database, given=given, data_dir=self.data_dir)
+            finally:
+                await self.database.close()
+
+        return asyncio.run(settle())
+
+    def rotate(self, *arguments: str, **settings: SecretStr) -> tuple[int, str]:
+        """Rotate the key; the exit status and what is said."""
+        return rotate(self.settings.model_copy(update=settings), *arguments)
+
+    def rotate_killed(self, moment: str) -> None:
+        """Rotate the key in a process that kills itself then."""
+        environment = {"CARREL_DATABASE_URL": self.url, "CARREL_DATA_DIR": str(self.data_dir)}
+        run_command(environment_without_settings() | environment, "rotate-key", killed_at=KILLS[moment])
+
+    def names(self) -> list[str]:
+        """What is in the folder."""
+        return sorted(path.name for path in self.data_dir.iterdir())
+
+
+def rotate(settings: Settings, *arguments: str) -> tuple[int, str]:
+    """Run the command in a thread, because an event loop of the tests' is in this one."""
+    statuses: list[int] = []
+    said = io.StringIO()
+    thread = threading.Thread(target=lambda: statuses.append(run(["rotate-key", *arguments], settings)))
+    with redirect_stderr(said):
+        thread.start()
+        thread.join(60)
+    return statuses[0], said.getvalue()
+
+
+@pytest.fixture
+def place(databases: TestDatabases, tmp_path: Path) -> Iterator[Place]:
+    """A migrated database whose service was never started."""
+    name = databases.clone()
+    url = databases.owner_url(name).set(drivername="postgresql").render_as_string(hide_password=False)
+    yield Place(url, tmp_path, Database(databases.service_url(name)))
+    databases.drop(name)
+
+
+def test_the_first_start_makes_a_key_that_is_its_owners_alone(place: Place) -> None:
+    """256 random bits, readable by nobody else; the next start has the same."""
+    key = place.start()
+    assert len(key.get_secret_value()) >= 43
+    assert place.names() == ["secret.key"]
+    assert (place.data_dir / "secret.key").stat().st_mode & 0o777 == 0o600
+    assert place.start() == key
+
+
+def test_another_key_is_refused_and_never_repeated(place: Place) -> None:
+    """Given or kept, made anew or gone: the error says what to do, and nothing in the folder is changed."""
+    place.start(given=OLD)
+    with pytest.raises(WrongSecretKeyError, match="the same CARREL_SECRET_KEY on every replica") as caught:
+        place.start(given=NEW)
+    assert NEW.get_secret_value() not in str(caught.value)
+    with pytest.raises(WrongSecretKeyError, match="rotate-key"):
+        place.start()
+    assert place.names() == []
+    assert place.start(given=OLD) == OLD
+
+
+def test_replicas_that_start_at_once_have_one_key(place: Place, tmp_path: Path) -> None:
+    """With one folder they share its key; with two, one is first and the other is refused."""
+
+    async def start(*folders: Path) -> list[SecretStr | BaseException]:
+        try:
+            starts = (settle_secret_key(place.database, given=None, data_dir=folder) for folder in folders)
+            return list(await asyncio.gather(*starts, return_exceptions=True))
+        finally:
+            await place.database.close()
+
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.mkdir()
+    second.mkdir()
+    found = asyncio.run(start(first, first, second, second))
+    kept = [one for one in found if isinstance(one, SecretStr)]
+    assert len(kept) >= 1
+    assert {one.get_secret_value() for one in kept} in (
+        {(folder / "secret.key").read_text()} for folder in (first, second)
+    )
+    assert all(isinstance(one, SecretStr | WrongSecretKeyError) for one in found)
+    assert [path.name for path in first.iterdir()] == ["secret.key"]
+
+
+def test_a_key_that_can_be_guessed_is_refused() -> None:
+    """CARREL_SECRET_KEY has at least 32 characters."""
+    with pytest.raises(ValueError, match="secret_key"):
+        Settings(secret_key=SecretStr("x" * 31))
+
+
+def test_keys_differ_by_purpose_organization_and_secret_key() -> None:
+    """What signs one organization's page tokens signs no other's, and is not the fingerprint."""
+    first, second = uuid4(), uuid4()
+    keys = [Keys(OLD).page_key(first), Keys(OLD).page_key(second), Keys(NEW).page_key(first)]
+    keys += [Keys(OLD).fingerprint, Keys(NEW).fingerprint]
+    assert len(set(keys)) == len(keys)
+    assert Keys(OLD).page_key(first) == Keys(OLD).page_key(first)
+    assert {len(key) for key in keys} == {32}
+
+
+@pytest.mark.parametrize("moment", KILLS)
+def test_a_rotation_killed_at_any_moment_leaves_a_deployment_that_starts(place: Place, moment: str) -> None:
+    """With the old key or the new one, as the database has it; one file is left, and the next rotation works."""
+    old = place.start()
+    place.rotate_killed(moment)
+    key = place.start()
+    assert (key == old) == (moment != "with the database changed")
+    assert "secret.key.next" not in place.names()
+    assert key.get_secret_value() == (place.data_dir / "secret.key").read_text()
+
+
+def test_a_rotation_that_was_cut_off_can_be_run_again(place: Place) -> None:
+    """Run again without a start between, it ends the first one and does its own."""
+    old = place.start()
+    place.rotate_killed("with the new key kept beside")
+    assert place.names() == ["secret.key", "secret.key.next"]
+    status, said = place.rotate()
+    assert status == 0, said
+    assert place.start() != old
+    assert place.names() == ["secret.key"]
+
+
+def test_a_key_of_the_environment_is_rotated_by_the_environment(place: Place) -> None:
+    """To CARREL_NEW_SECRET_KEY, which must be there; once changed, again is no error; no key is ever shown."""
+    place.start(given=OLD)
+    status, said = place.rotate(secret_key=OLD)
+    assert (status, "CARREL_NEW_SECRET_KEY" in said) == (1, True)
+    assert place.rotate(secret_key=SecretStr("x" * 40), new_secret_key=NEW)[0] == 1
+    assert place.rotate(secret_key=OLD, new_secret_key=OLD)[0] == 0
+    assert place.start(given=OLD) == OLD
+    for _ in range(2):
+        status, said = place.rotate(secret_key=OLD, new_secret_key=NEW)
+        assert status == 0, said
+        assert "on every replica" in said
+        assert OLD.get_secret_value() not in said
+        assert NEW.get_secret_value() not in said
+    assert place.start(given=NEW) == NEW
+    with pytest.raises(WrongSecretKeyError):
+        place.start(given=OLD)
+    assert place.names() == []
+
+
+def test_a_lost_key_is_replaced_only_when_that_is_said(place: Place) -> None:
+    """Without --lost the command wants the old key; with it, the deployment starts again."""
+    place.start()
+    (place.data_dir / "secret.key").unlink()
+    status, said = place.rotate()
+    assert (status, "--lost" in said) == (1, True)
+    status, said = place.rotate("--lost")
+    assert status == 0, said
+    assert place.start().get_secret_value() == (place.data_dir / "secret.key").read_text()
+
+
+def test_no_key_is_rotated_under_a_running_service(service: RunningService) -> None:
+    """A service that is connected to the database is noticed, wherever it runs; its key stays."""
+    done(service.call("admin/organization/get"))
+    settings = service.settings.model_copy(update={"new_secret_key": NEW})
+    status, said = rotate(settings)
+    assert status == 1
+    assert "Stop it first" in said
+    with service.owner_connection() as connection:
+        [[kept]] = connection.execute("SELECT key_fingerprint FROM deployment").fetchall()
+    assert settings.secret_key is not None
+    assert kept == Keys(settings.secret_key).fingerprint
+
+
+def test_page_tokens_end_with_their_key(databases: TestDatabases, make_service: Callable[..., RunningService]) -> None:
+    """A replica with the same key takes another's page token; after a rotation nobody does."""
+    name = databases.clone()
+    body = {"pageSize": 1}
+    first, second = (make_service(database=name, secret_key=OLD) for _ in range(2))
+    for number in range(3):
+        first.new_user(f"user{number}@example.test")
+    token = done(first.call("admin/users/list", body))["nextPageToken"]
+    assert done(second.call("admin/users/list", {**body, "pageToken": token}))["users"]
+    with first.owner_connection() as connection:
+        connection.execute("UPDATE deployment SET key_fingerprint = %s", [Keys(NEW).fingerprint])
+    rotated = make_service(database=name, secret_key=NEW)
+    refused = rotated.call("admin/users/list", {**body, "pageToken": token})
+    assert code(refused) == (400, "invalid_page_token")
