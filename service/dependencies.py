@@ -26,7 +26,7 @@ async def current_runtime(request: Request) -> Runtime:
 
 def version_of(request: Request) -> Version:
     """The version of the API that is asked, which says what credentials it takes (seed, "Versioning")."""
-    return "v1" if request.scope["path"].startswith(f"{V1_PREFIX}/") else "v0"
+    return "v1" if str(request.scope.get("path")).startswith(f"{V1_PREFIX}/") else "v0"
 
 
 RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
