@@ -3,8 +3,8 @@
 from urllib.parse import urlsplit
 
 import pytest
+from authlib.integrations.base_client.errors import OAuthError as AuthlibError
 from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
-from authlib.oauth2.rfc6749.errors import OAuth2Error as AuthlibError
 from oauthlib.oauth2.rfc6749.errors import OAuth2Error as OauthlibError
 from requests_oauthlib import OAuth2Session
 
