@@ -2,11 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MEBIBYTE = 1024 * 1024
@@ -45,6 +45,11 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         default=None, description="The address callers use; the OAuth issuer. By default http, host and port."
     )
+    oidc_issuer: str | None = Field(
+        default=None, description="An OpenID Connect provider that people can sign in with, beside their password here."
+    )
+    oidc_client_id: str | None = Field(default=None, description="What that provider knows the service by.")
+    oidc_client_secret: SecretStr | None = Field(default=None, description="The secret that goes with it.")
     secret_key: SecretStr | None = Field(
         default=None,
         min_length=32,
@@ -128,6 +133,14 @@ class Settings(BaseSettings):
             return self.public_url
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - read, not listened on
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @model_validator(mode="after")
+    def _whole_provider(self) -> Self:
+        given = {self.oidc_issuer is None, self.oidc_client_id is None, self.oidc_client_secret is None}
+        if len(given) > 1:
+            msg = "CARREL_OIDC_ISSUER, CARREL_OIDC_CLIENT_ID and CARREL_OIDC_CLIENT_SECRET are set together"
+            raise ValueError(msg)
+        return self
 
     @field_validator("public_url")
     @classmethod

@@ -120,9 +120,10 @@ class Visit:
     parameters: Parameters
 
     @classmethod
-    def of(cls, request: Request, runtime: Runtime) -> "Visit":
-        """The visit that a request is part of."""
-        return cls(request, runtime, Browser.of(request, runtime), query_of(request))
+    def of(cls, request: Request, runtime: Runtime, parameters: Parameters | None = None) -> "Visit":
+        """The visit that a request is part of; its authorization request is in its query unless it is given."""
+        asked = query_of(request) if parameters is None else parameters
+        return cls(request, runtime, Browser.of(request, runtime), asked)
 
     async def open(self, connection: AsyncConnection) -> Asked | Answer:
         """Judge the authorization request, and look who is signed in.
@@ -150,13 +151,13 @@ class Visit:
         """The authorization request, as a link relative to itself."""
         return f"authorize?{urlencode(self.parameters)}"
 
-    def again(self) -> Response:
-        """Show the next page of the same request; what it wanted to have done first is done."""
+    def again(self, *, at: str = "authorize") -> Response:
+        """Show the next page of the same request, which lies `at` there; what it wanted to have done first is done."""
         parameters = [(name, value) for name, value in self.parameters if name != "prompt"]
         prompts = [value.split(" ") for name, value in self.parameters if name == "prompt"]
         left = [prompt for prompt in (prompts[0] if prompts else []) if prompt not in PROMPTS_SIGN_IN]
         query = urlencode([*parameters, *([("prompt", " ".join(left))] if left else [])])
-        return Response(status_code=303, headers={"Location": f"authorize?{query}"})
+        return Response(status_code=303, headers={"Location": f"{at}?{query}"})
 
     def redirect(self, answer: Answer) -> Response:
         """Send the browser to the client; never so that it sends a form on (RFC 9700, section 4.12)."""
@@ -269,6 +270,7 @@ def _sign_in_page(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> Response:
+    upstream = visit.runtime.settings.oidc_issuer
     response = page(
         "sign_in.html",
         depth=depth_of(visit.request),
@@ -281,7 +283,8 @@ def _sign_in_page(
         csrf=visit.browser.form_token(visit.runtime, "signIn"),
         notice=notice,
         email=email,
-        upstream=None,
+        upstream=None if upstream is None else urlsplit(upstream).hostname,
+        upstream_address=visit.address.replace("authorize?", "upstream?", 1),
     )
     if not visit.browser.known:
         visit.browser.keep(response)

@@ -164,17 +164,8 @@ async def find_identity(
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-async def bind_identity(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Bind a subject to a person, once and for all."""
+async def bind_identity(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
+    """Bind a subject to a person, once and for all; False when either is bound to somebody already."""
     new = insert(upstream_identities).values({**row, "organization_id": organization_id})
-    await connection.execute(new.on_conflict_do_nothing())
-
-
-async def is_bound(connection: AsyncConnection, organization_id: UUID, *, issuer: str, principal_id: UUID) -> bool:
-    """Whether a person is some subject of this issuer already."""
-    statement = select(func.count()).where(
-        upstream_identities.c.organization_id == organization_id,
-        upstream_identities.c.issuer == issuer,
-        upstream_identities.c.principal_id == principal_id,
-    )
-    return (await connection.execute(statement)).scalar_one() > 0
+    statement = new.on_conflict_do_nothing().returning(upstream_identities.c.subject)
+    return (await connection.execute(statement)).one_or_none() is not None

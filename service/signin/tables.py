@@ -39,4 +39,5 @@ upstream_identities = Table(
     Column("subject", Text, primary_key=True),
     Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
     Column("bound_at", DateTime(timezone=True), nullable=False),
+    Index("uq_upstream_identities_principal", "organization_id", "issuer", "principal_id", unique=True),
 )

@@ -16,6 +16,8 @@ def test_a_refresh_token_works_once_and_gives_the_next(service: RunningService) 
     first = ada.tokens(app)
     second = done(app.refresh(first["refresh_token"]))
     third = done(app.refresh(second["refresh_token"]))
+    assert error(app.refresh(first["refresh_token"])) == (400, "invalid_grant")
+    assert error(app.refresh(second["refresh_token"])) == (400, "invalid_grant")
     assert len({first["refresh_token"], second["refresh_token"], third["refresh_token"]}) == 3
     assert all(works(service, tokens["access_token"]) for tokens in (first, second, third))
     assert {third["expires_in"], second["expires_in"]} == {3600}

@@ -300,7 +300,6 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "get a person": lambda c: signin.get_person(c, own, principal_id=ada),
         "find a person": lambda c: signin.find_person(c, own, email=ADA),
         "find an identity": lambda c: signin.find_identity(c, own, issuer=ISSUER, subject="ada"),
-        "is somebody bound": lambda c: signin.is_bound(c, own, issuer=ISSUER, principal_id=ada),
         "list searches": lambda c: search.list_searches(c, own, wanted=search.SearchFilter(), before=None, limit=9),
     }
 

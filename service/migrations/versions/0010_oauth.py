@@ -189,3 +189,9 @@ def _create_sign_in() -> None:
         _principal(),
         _time("bound_at"),
     )
+    op.create_index(
+        "uq_upstream_identities_principal",
+        "upstream_identities",
+        ["organization_id", "issuer", "principal_id"],
+        unique=True,
+    )
