@@ -11,7 +11,8 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -155,6 +156,9 @@ class Setting:
     owner: psycopg.AsyncConnection
 
 
+Measure = Callable[[Setting, str, str, list[str]], Awaitable[dict[str, Any]]]
+
+
 async def measure_mode(setting: Setting, reader: str, mode: str, questions: list[str]) -> dict[str, Any]:
     """Ask every question as a reader in one mode, each followed by its legs' bare SQL; then see what was missed."""
     service: list[float] = []
@@ -210,27 +214,15 @@ async def exact_join(setting: Setting, reader: str, questions: list[str]) -> flo
     return round(float(np.median(took)), 1)
 
 
-async def measure(
-    runtime: Runtime,
-    client: httpx.AsyncClient,
-    made: synthetic.Organization,
-    book: VectorBook,
-    server: EmbeddedPostgres,
-) -> list[dict[str, Any]]:
+async def measure(setting: Setting, one: Measure = measure_mode) -> list[dict[str, Any]]:
     """Measure every reader and mode; a row each."""
     random = np.random.default_rng(5)
     rows: list[dict[str, Any]] = []
-    async with (
-        await psycopg.AsyncConnection.connect(address(server, SERVICE_ROLE), autocommit=True) as plain,
-        await psycopg.AsyncConnection.connect(address(server, SUPERUSER), autocommit=True) as owner,
-    ):
-        await plain.execute("SELECT set_config('carrel.organization_id', %s, false)", [str(made.organization_id)])
-        setting = Setting(client, made, book, LegTimer(runtime), plain, owner)
-        for reader in READERS:
-            questions = questions_for(made, book, reader, random)
-            for mode in ("HYBRID", "SEMANTIC", "LEXICAL"):
-                rows.append(await measure_mode(setting, reader, mode, questions))
-                print(rows[-1])
+    for reader in READERS:
+        questions = questions_for(setting.made, setting.book, reader, random)
+        for mode in ("HYBRID", "SEMANTIC", "LEXICAL"):
+            rows.append(await one(setting, reader, mode, questions))
+            print(rows[-1])
     return rows
 
 
@@ -240,7 +232,15 @@ def address(server: EmbeddedPostgres, user: str) -> str:
 
 
 async def main(chunks: int) -> None:
-    """Make the organization on a throwaway PostgreSQL, measure, and report."""
+    """Measure, and report."""
+    async with opened(chunks) as setting:
+        rows = await measure(setting)
+    report("search" if chunks == CHUNKS else "search-scale", rows)
+
+
+@asynccontextmanager
+async def opened(chunks: int) -> AsyncGenerator[Setting]:
+    """Make the organization on a throwaway PostgreSQL, and a service on it."""
     folder = Path(tempfile.mkdtemp(prefix="carrel-bench-search-"))
     folder.chmod(0o711)  # noqa: ASYNC240 - nothing else runs yet
     api_key = f"svc_key_{secrets.token_hex(24)}"
@@ -258,11 +258,14 @@ async def main(chunks: int) -> None:
             made = fill(address(server, SUPERUSER), chunks)
             transport = httpx.ASGITransport(create_app(runtime))
             headers = {"Authorization": f"Bearer {api_key}"}
-            async with httpx.AsyncClient(
-                transport=transport, base_url="http://bench", headers=headers, timeout=300
-            ) as client:
-                rows = await measure(runtime, client, made, book, server)
-        report("search" if chunks == CHUNKS else "search-scale", rows)
+            async with (
+                httpx.AsyncClient(transport=transport, base_url="http://bench", headers=headers, timeout=300) as client,
+                await psycopg.AsyncConnection.connect(address(server, SERVICE_ROLE), autocommit=True) as plain,
+                await psycopg.AsyncConnection.connect(address(server, SUPERUSER), autocommit=True) as owner,
+            ):
+                entered = "SELECT set_config('carrel.organization_id', %s, false)"
+                await plain.execute(entered, [str(made.organization_id)])
+                yield Setting(client, made, book, LegTimer(runtime), plain, owner)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,7 +1,6 @@
 """The commands, and what happens around each of them."""
 
 import io
-import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -54,10 +53,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to fail
     try:
         app(args=None if arguments is None else list(arguments), prog_name="carrel")
-        sys.stdout.flush()
     except SystemExit as exc:
         return exc.code if isinstance(exc.code, int) else int(exc.code is not None)
-    except BrokenPipeError:  # whoever was reading has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return 0

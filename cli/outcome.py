@@ -41,8 +41,6 @@ def client_of(screen: Screen) -> Generator[Carrel]:
         message = "Interrupted. What was done stays; run it again for the rest."
         raise fail(screen, "interrupted", message, code=ExitCode.INTERRUPTED) from exc
     except OSError as exc:
-        if isinstance(exc, BrokenPipeError):
-            raise
         what = f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc)
         raise fail(screen, "file_unreadable", what, code=ExitCode.USAGE) from exc
     except CarrelError as exc:

@@ -1,6 +1,7 @@
 """What a person sees, and what a program reads: results on standard output, everything else on standard error."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -16,12 +17,24 @@ import carrel.directory
 OnProgress = Callable[[carrel.directory.Progress], None]
 
 
+class _Out(Console):
+    """Standard output, which whoever reads it may leave: then the rest is for nobody, and the work goes on."""
+
+    def on_broken_pipe(self) -> None:
+        """Write to nowhere from here on."""
+        _deafen()
+
+
+def _deafen() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class Screen:
     """Where a command shows what it does; `as_json`: one JSON object on standard output, and nothing else there."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self._out = Console(emoji=False, highlight=False)
+        self._out = _Out(emoji=False, highlight=False)
         self._err = Console(stderr=True, emoji=False, highlight=False)
 
     @property
@@ -31,7 +44,11 @@ class Screen:
 
     def json(self, members: Mapping[str, Any]) -> None:
         """Print the command's one JSON object."""
-        sys.stdout.write(json.dumps(members) + "\n")
+        try:
+            sys.stdout.write(json.dumps(members) + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _deafen()
 
     def show(self, what: RenderableType) -> None:
         """Print a part of the result, unless a program reads it."""

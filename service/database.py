@@ -11,7 +11,7 @@ from uuid import UUID
 
 from sqlalchemy import MetaData
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -36,11 +36,21 @@ metadata = MetaData(
 
 
 def driver_url(url: str) -> URL:
-    """Read a `postgresql://` or `postgres://` address as one for psycopg; ValueError when it is neither."""
+    """Read a `postgresql://` or `postgres://` address as one for psycopg.
+
+    ValueError when it is neither; it repeats nothing of the address, in which a password may stand anywhere.
+    """
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in {"postgresql", "postgres", "postgresql+psycopg"}:
         raise ValueError("CARREL_DATABASE_URL must start with postgresql://")
-    return make_url(f"postgresql+psycopg://{rest}")
+    try:
+        return make_url(f"postgresql+psycopg://{rest}")
+    except (ArgumentError, ValueError):
+        msg = (
+            "CARREL_DATABASE_URL can't be read. It is postgresql://user:password@host:port/database, with"
+            " @ : / ? # and % percent-encoded in user and password."
+        )
+        raise ValueError(msg) from None
 
 
 async def enter_organization(connection: AsyncConnection, organization_id: UUID) -> None:

@@ -1,18 +1,21 @@
 """Pieces of SQL that several domains' queries use."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from sqlalchemy import (
     ARRAY,
     BindParameter,
+    Column,
     ColumnElement,
     FromClause,
     Row,
+    TableValuedAlias,
     Uuid,
     any_,
     bindparam,
+    column,
     func,
     literal,
     select,
@@ -45,6 +48,16 @@ def among(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnElemen
     """Whether the column is one of `values`, however many: one array parameter, so one statement to plan and cache."""
     array: Any = literal(list(values), ARRAY(column.type))
     return column == any_(array)
+
+
+def rows_of(columns: Sequence[Column[Any]], rows: Sequence[Mapping[str, object]]) -> TableValuedAlias:
+    """Return rows with these columns as a part of a statement: one array for each column, however many rows.
+
+    A statement runs once for all of them; the driver's way for many runs it for each.
+    """
+    arrays = (literal([row[one.name] for row in rows], ARRAY(one.type)) for one in columns)
+    named = (column(one.name, one.type) for one in columns)
+    return func.unnest(*arrays).table_valued(*named).render_derived(name="given")
 
 
 def count_of(rows: FromClause) -> ColumnElement[int]:

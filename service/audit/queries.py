@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, insert, or_, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Uuid, delete, func, insert, literal, or_, select, tuple_, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.tables import audit_entries, free_texts
 from service.identity.tables import principals
 from service.search.tables import searches
-from service.sql import AnyRow
+from service.sql import AnyRow, rows_of
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,14 @@ _INSERT_ENTRY = insert(audit_entries)
 async def insert_entries(
     connection: AsyncConnection, organization_id: UUID, *, entries: Sequence[Mapping[str, object]]
 ) -> None:
-    """Append entries, in one round trip."""
-    rows = [{**entry, "organization_id": organization_id} for entry in entries]
-    if rows:
-        # A list, even of one row, is sent in the driver's slower way for many.
-        await connection.execute(_INSERT_ENTRY, rows[0] if len(rows) == 1 else rows)
+    """Append entries, in one statement."""
+    if len(entries) == 1:
+        # What most requests do: cheaper without arrays.
+        await connection.execute(_INSERT_ENTRY, {**entries[0], "organization_id": organization_id})
+    elif entries:
+        rows = rows_of([audit_entries.c[name] for name in entries[0]], entries)
+        values = select(literal(organization_id, Uuid), *rows.c)
+        await connection.execute(insert(audit_entries).from_select(["organization_id", *rows.c.keys()], values))
 
 
 async def insert_text(connection: AsyncConnection, organization_id: UUID, *, subject_id: UUID, text: str) -> None:

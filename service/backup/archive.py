@@ -15,6 +15,7 @@ import hashlib
 import io
 import os
 import re
+import stat
 import tarfile
 import time
 import zlib
@@ -77,7 +78,8 @@ def new_file(path: Path) -> Generator[IO[bytes]]:
     """Give a file to write that is at `path` when the block has ended well, and nowhere when it hasn't.
 
     It is written beside its place (`.partial`), readable by its owner alone. Killed, it leaves that, which the next
-    backup to the same place takes over. Raises BackupError when there is something already, or somebody writes there.
+    backup to the same place takes over. Raises BackupError when there is something already, or somebody writes there,
+    or has put a file of their own there, which they could read.
     """
     partial = path.with_name(f"{path.name}.partial")
     _refuse_existing(path)
@@ -87,6 +89,7 @@ def new_file(path: Path) -> Generator[IO[bytes]]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
             raise BackupError(f"Another backup is being written to {path}.") from exc
+        _refuse_foreign(partial, descriptor)
         try:
             os.fchmod(descriptor, 0o600)
             file.truncate(0)
@@ -325,6 +328,19 @@ def _exhaust(pieces: Iterator[bytes]) -> None:
 
 def _damaged(why: str) -> ArchiveError:
     return ArchiveError(f"This archive can't be restored: {why}. Use another backup.")
+
+
+def _refuse_foreign(partial: Path, descriptor: int) -> None:
+    """Refuse a file of another user or name, and one that became a whole backup before this one had its lock."""
+    status = os.fstat(descriptor)
+    try:
+        named = partial.lstat()
+    except FileNotFoundError as exc:
+        raise BackupError(f"Another backup was just written from {partial}. See what it is, and name another.") from exc
+    if not os.path.samestat(status, named):
+        raise BackupError(f"Another backup is being written to {partial}.")
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_uid != os.geteuid():
+        raise BackupError(f"{partial} is no file of your own. Remove it, or name another folder.")
 
 
 def _refuse_existing(path: Path) -> None:

@@ -18,6 +18,7 @@ from service.callers import Caller
 from service.errors import BadRequest, FieldError, NotFound
 from service.identifiers import uuid7
 from service.identity import queries
+from service.identity.authentication.queries import find_acting_user
 from service.identity.credentials import refuse_past
 from service.identity.principals import normal_email
 from service.pagination import Cursor
@@ -75,7 +76,7 @@ async def revoke_api_key(connection: AsyncConnection, caller: Caller, *, api_key
 async def _owner(connection: AsyncConnection, caller: Caller, email: str | None) -> UUID:
     if email is None:
         return caller.principal_id
-    found = await queries.find_acting_user(connection, caller.organization_id, email=normal_email(email))
+    found = await find_acting_user(connection, caller.organization_id, email=normal_email(email))
     if found is None:
         message = "There is no active user with this address in this organization."
         raise BadRequest(message, code="unknown_user", details=[FieldError("ownerEmail", message)])

@@ -21,8 +21,10 @@ from service.callers import Caller
 from service.errors import BadRequest, Conflict, FieldError, NotFound
 from service.identifiers import uuid7
 from service.identity import queries
+from service.identity.memberships import queries as direct
+from service.identity.memberships.queries import Membership
 from service.identity.principals import named_principal, resolve
-from service.identity.queries import Membership, Principal
+from service.identity.queries import Principal
 from service.pagination import Cursor
 
 
@@ -86,7 +88,7 @@ async def add_members(
     """Add members to a group, and say how many it has then; for admins. Those in it already stay."""
     await _lock_group(connection, caller, group_id)
     memberships = await _memberships(connection, caller, group_id=group_id, members=members)
-    added = await queries.add_members(connection, caller.organization_id, memberships=memberships)
+    added = await direct.add_members(connection, caller.organization_id, memberships=memberships)
     await record_all(connection, caller, changes=_member_changes(added=added, removed=[]))
     return await _member_count(connection, caller, group_id)
 
@@ -97,7 +99,7 @@ async def remove_members(
     """Remove members from a group, and say how many it has then; for admins. Effective at commit."""
     await _lock_group(connection, caller, group_id)
     memberships = await _memberships(connection, caller, group_id=group_id, members=members)
-    removed = await queries.remove_members(
+    removed = await direct.remove_members(
         connection, caller.organization_id, group_id=group_id, member_ids=[one.member_id for one in memberships]
     )
     changes = _member_changes(added=[], removed=[(group_id, member_id) for member_id in removed])
@@ -107,7 +109,7 @@ async def remove_members(
 
 async def leave_all_groups(connection: AsyncConnection, caller: Caller, *, member_id: UUID) -> None:
     """Take a principal out of every group it is directly in. The organization is locked already."""
-    groups = await queries.leave_groups(connection, caller.organization_id, member_id=member_id)
+    groups = await direct.leave_groups(connection, caller.organization_id, member_id=member_id)
     removed = [(group_id, member_id) for group_id in groups]
     await record_all(connection, caller, changes=_member_changes(added=[], removed=removed))
 
@@ -189,8 +191,8 @@ async def _replace_members(
     ]
     replaced = [group_id for group_id, group in zip(ids, groups, strict=True) if group.members is not None]
     organization_id = caller.organization_id
-    removed = await queries.keep_only(connection, organization_id, group_ids=replaced, memberships=memberships)
-    added = await queries.add_members(connection, organization_id, memberships=memberships)
+    removed = await direct.keep_only(connection, organization_id, group_ids=replaced, memberships=memberships)
+    added = await direct.add_members(connection, organization_id, memberships=memberships)
     await record_all(connection, caller, changes=_member_changes(added=added, removed=removed))
 
 
@@ -224,13 +226,13 @@ async def _check_group(connection: AsyncConnection, caller: Caller, group_id: UU
 
 
 async def _member_count(connection: AsyncConnection, caller: Caller, group_id: UUID) -> int:
-    counts = await queries.count_members(connection, caller.organization_id, group_ids=[group_id])
+    counts = await direct.count_members(connection, caller.organization_id, group_ids=[group_id])
     return counts.get(group_id, 0)
 
 
 async def _with_counts(connection: AsyncConnection, caller: Caller, *, rows: Sequence[Principal]) -> list[Group]:
     ids = [row.principal_id for row in rows]
-    counts = await queries.count_members(connection, caller.organization_id, group_ids=ids)
+    counts = await direct.count_members(connection, caller.organization_id, group_ids=ids)
     return [
         Group(
             id=row.principal_id,

@@ -1,5 +1,7 @@
 """Organizations: made with their first admin, and settings only admins change."""
 
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -78,9 +80,16 @@ async def update_organization(
             action="organization.update",
             target_type="organization",
             target_id=caller.organization_id,
-            details=values,
+            details=_details(values),
         )
     return await get_organization(connection, caller)
+
+
+def _details(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What was set; of the name, which people wrote, only that it was."""
+    named = {"serviceAccountsEnabled": "service_accounts_enabled", "domain": "domain"}
+    details = {name: values[field] for name, field in named.items() if field in values}
+    return details | ({"nameSet": True} if "name" in values else {})
 
 
 def _domain(text: str) -> str:

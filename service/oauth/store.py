@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service import secrets
 from service.audit.service import Change, record_unattended
 from service.identifiers import uuid7
-from service.identity.queries import get_acting_principal
+from service.identity.authentication.queries import get_acting_principal
 from service.oauth import lifetimes, queries
 from service.oauth.models import Client, Code, Token
 from service.sql import AnyRow

@@ -1,7 +1,7 @@
 """Who may do what with one resource, as a value; two resources with equal access share an access class."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -29,3 +29,12 @@ class Access:
         """What the access class of this access is found by."""
         text = "".join(f"{role}:{holder};" for holder, role in self.grants())
         return hashlib.sha256(text.encode()).digest()
+
+
+def best_roles(holders: Iterable[tuple[UUID, str]]) -> dict[UUID, Role]:
+    """Each principal with the role by which it may do most; it may hold several."""
+    best: dict[UUID, Role] = {}
+    for holder, name in holders:
+        role = Role(name)
+        best[holder] = min(role, best.get(holder, role), key=RANKED.index)
+    return best

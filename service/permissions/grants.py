@@ -1,6 +1,6 @@
 """Grants on resources, set and read by admins. A resource's owner stays whatever is set."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -20,7 +20,7 @@ from service.errors import BadRequest, FieldError
 from service.identity.principals import MOST_DETAILS, named_principal, resolve
 from service.pagination import Cursor
 from service.permissions import queries
-from service.permissions.access import Access
+from service.permissions.access import Access, best_roles
 from service.permissions.classes import queries as classes
 from service.permissions.service import access_classes_for, move, unknown_resource
 from service.sql import AnyRow
@@ -100,8 +100,14 @@ async def _set(connection: AsyncConnection, caller: Caller, *, wanted: Sequence[
         if row.access_class != of_digest[digests[row.object_id]]
     }
     await move(connection, caller.organization_id, classes=moved)
-    changed = [row for row in resources.values() if row.object_id in moved]
-    changes = [_change(row, before=before, after=accesses[row.object_id]) for row in changed]
+    holders: dict[int, list[tuple[UUID, str]]] = {}
+    for row in before:
+        holders.setdefault(row.access_class, []).append((row.principal_id, row.role))
+    changes = [
+        _change(row, before=holders.get(row.access_class, ()), after=accesses[row.object_id].grants())
+        for row in resources.values()
+        if row.object_id in moved
+    ]
     await record_all(connection, caller, changes=changes)
 
 
@@ -151,12 +157,15 @@ async def _find(connection: AsyncConnection, caller: Caller, resource: ResourceR
     return row
 
 
-def _change(resource: AnyRow, *, before: Collection[AnyRow], after: Access) -> Change:
-    old = {str(row.principal_id): row.role for row in before if row.access_class == resource.access_class}
-    details = {"before": old, "after": {str(holder): role.value for holder, role in after.grants()}}
+def _change(resource: AnyRow, *, before: Iterable[tuple[UUID, str]], after: Iterable[tuple[UUID, str]]) -> Change:
+    details = {"before": _roles(before), "after": _roles(after)}
     return Change(
         action="grants.set", target_type=resource.resource_type, target_id=resource.object_id, details=details
     )
+
+
+def _roles(holders: Iterable[tuple[UUID, str]]) -> dict[str, str]:
+    return {str(holder): role.value for holder, role in best_roles(holders).items()}
 
 
 def _refuse_duplicates(wanted: Sequence[_Wanted]) -> None:

@@ -11,7 +11,7 @@ from carrel.wire.common import ResourceType, Role
 from service.callers import Caller
 from service.catalog.tables import documents
 from service.collections.tables import collections
-from service.identity.queries import credential_status
+from service.identity.authentication.queries import credential_status
 from service.identity.tables import principals, service_account_tokens
 from service.indexing.tables import space_documents
 from service.permissions.queries import readable_classes
@@ -219,19 +219,21 @@ async def list_reached_collections(
 
 async def count_fruitless_collections(connection: AsyncConnection, caller: Caller) -> int:
     """How many collections the caller may search without one document in them that it may READ."""
-    readable = (
-        select(space_documents.c.document_id)
+    # Not correlated, so that the memberships are gone through once, however many collections there are.
+    fruitful = (
+        select(space_documents.c.space_id)
         .join(_document_resources, _document_resources.c.object_id == space_documents.c.document_id)
         .where(
-            space_documents.c.space_id == collections.c.space_id,
+            space_documents.c.organization_id == caller.organization_id,
             _document_resources.c.access_class.in_(readable_classes(caller)),
         )
+        .distinct()
     )
     statement = (
         select(func.count())
         .select_from(collections)
         .join(resources, resources.c.object_id == collections.c.collection_id)
-        .where(*_reached(caller, at_least=Role.VIEWER), ~readable.exists())
+        .where(*_reached(caller, at_least=Role.VIEWER), collections.c.space_id.not_in(fruitful))
     )
     return (await connection.execute(statement)).scalar_one()
 

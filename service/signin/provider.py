@@ -4,14 +4,15 @@ Everything is asked anew for each sign-in: what the provider is, its keys, and w
 sections 3.1.2 and 3.1.3; Discovery 1.0, section 4).
 """
 
+import base64
+import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
 import httpx
-from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
@@ -132,8 +133,8 @@ class Provider:
 
 
 def _challenge(verifier: str) -> str:
-    made = cast("Callable[[str], str]", create_s256_code_challenge)
-    return made(verifier)
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def _is_safe(endpoint: object) -> bool:

@@ -247,10 +247,12 @@ async def test_problems_stop_everything_unless_skipped(real: Caller, service: Ru
 
 async def test_a_file_that_cannot_be_read_is_never_skipped(real: Caller, service: RunningService) -> None:
     """A broken users file is no empty one: even told to skip and deactivate, the import changes nothing."""
+    broken = {**FILES, "users": b"email,name\nada@example.test,\xff\n"}
+    assert len((await _plan(real, files=broken)).problems) == 1  # and not one more for each member it would have named
     await _import(real)
     before = _users(service)
     options = {"deactivate_missing": True, "skip_problems": True, "force": True}
-    plan = await _plan(real, files={**FILES, "users": b"email,name\nada@example.test,\xff\n"}, **options)
+    plan = await _plan(real, files=broken, **options)
     assert plan.is_empty
     with pytest.raises(PlanRefusedError, match="not UTF-8"):
         await real(lambda c: c.admin.directory.apply(plan))

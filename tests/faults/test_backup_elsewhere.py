@@ -1,5 +1,7 @@
 """Backups of a database that isn't the embedded one, of an older schema, and of files that aren't in a folder."""
 
+import fcntl
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -194,3 +196,39 @@ def test_two_backups_to_one_name_do_not_mix(tmp_path: Path) -> None:
         with pytest.raises(BackupError, match="Another backup"), new_file(tmp_path / "x"):
             pass
     assert (tmp_path / "x").read_bytes() == b"first"
+
+
+def test_a_backup_that_ends_while_another_begins_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one may have opened the partial file just before it got its name, and must not write to it."""
+    lock = fcntl.flock
+
+    def lock_late(descriptor: int, how: int) -> None:
+        (tmp_path / "x.partial").rename(tmp_path / "x")
+        lock(descriptor, how)
+
+    (tmp_path / "x.partial").write_bytes(b"first")
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    with pytest.raises(BackupError, match="Another backup"), new_file(tmp_path / "x"):
+        pass
+    assert (tmp_path / "x").read_bytes() == b"first"
+
+
+@pytest.mark.parametrize("kind", ["hard link", "pipe", "another user's"])
+def test_a_backup_is_written_to_no_file_that_others_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """In a folder for everybody, somebody could otherwise read the archive, or have another file overwritten."""
+    precious, partial = tmp_path / "precious", tmp_path / "x.partial"
+    precious.write_bytes(b"precious")
+    if kind == "hard link":
+        partial.hardlink_to(precious)
+    elif kind == "pipe":
+        os.mkfifo(partial)
+    else:
+        partial.write_bytes(b"theirs")
+        monkeypatch.setattr(os, "geteuid", lambda: partial.stat().st_uid + 1)
+    with pytest.raises(BackupError, match="no file of your own"), new_file(tmp_path / "x"):
+        pass
+    assert precious.read_bytes() == b"precious"
+    assert partial.exists()
+    assert not (tmp_path / "x").exists()

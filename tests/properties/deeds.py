@@ -11,8 +11,9 @@ from tests.properties.comparisons import Comparisons
 from tests.properties.model import READING, Model, outcome
 from tests.properties.world import ADMIN, World, outcome_of
 
-# So many steps lie at least between two that take long, or stand in the way of others.
-LONG_REST, SHORT_REST = 25, 3
+# So many steps lie at least between two of a kind; more where one takes long, or stands in the way of others.
+SHORT_REST, LONG_REST = 8, 25
+BETWEEN_RACES = 3
 # An upload takes about as long, so that the other of two racing requests meets it anywhere on its way.
 LONGEST_HEAD_START = 0.08
 
@@ -80,7 +81,7 @@ class Deeds(Comparisons):
 
     def race(self, write: Deed, change: Deed, document: str, collection: str | None = None) -> None:
         """Do two things at once: afterwards everything is as if one had been done after the other."""
-        self.rest("race", SHORT_REST)
+        self.rest("race", BETWEEN_RACES)
         head_start = self.chance.uniform(-LONGEST_HEAD_START / 4, LONGEST_HEAD_START)
 
         def send(what: Deed, after: float) -> tuple[int, str | None]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import wraps
 from itertools import count
 from random import Random
 from typing import Any
@@ -21,6 +22,22 @@ MOST_USERS, MOST_GROUPS, MOST_DOCUMENTS, MOST_COLLECTIONS = 6, 6, 9, 3
 MOST_ACCOUNTS, MOST_CREDENTIALS = 3, 7
 PARTS = (1, 1, 2, 9)
 PAGE_SIZES = (3, 7, 2, 5)
+
+
+def act(*, rest: int = SHORT_REST, **strategies: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A rule that isn't taken again for some steps: left to themselves, examples repeat what they begin with."""
+
+    def decorate(method: Callable[..., Any]) -> Any:
+        name = method.__name__
+
+        @wraps(method)
+        def resting(self: "Permissions", *given: Any, **drawn: Any) -> Any:
+            self.rest(name, rest)
+            return method(self, *given, **drawn)
+
+        return precondition(lambda self: self.rested(name))(rule(**strategies)(resting))
+
+    return decorate
 
 
 class Permissions(Deeds, RuleBasedStateMachine):
@@ -67,6 +84,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
         self.create_collection((ADMIN, True))
         self.mint(robot, {READING, WRITING}, strict=True)
         self.create_key(people[0], acts_for_users=False)
+        self.rests = {"everybody_sees_what_the_model_says": LONG_REST}
 
     @initialize(target=users)
     def begin_with_people(self) -> Any:
@@ -119,7 +137,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
     # People, and what they are called with.
 
     @precondition(lambda self: len(self.model.users) < MOST_USERS)
-    @rule(target=users)
+    @act(target=users)
     def create_user(self) -> str:
         """Another user."""
         name = f"u{len(self.model.users)}@example.test"
@@ -127,17 +145,16 @@ class Permissions(Deeds, RuleBasedStateMachine):
         self.model.users[name] = User()
         return name
 
-    @rule(user=users, active=st.sampled_from((True, True, False)), is_admin=st.booleans())
+    @act(user=users, active=st.sampled_from((True, True, False)), is_admin=st.booleans())
     def change_user(self, user: str, active: bool, is_admin: bool) -> None:
         """Deactivate, reactivate, make an admin or no admin; the first admin stays one."""
         if user != ADMIN:
             self.do(deed("change_user", user, active=active, is_admin=is_admin and active))
 
-    @precondition(lambda self: self.model.accounts_enabled and self.rested("disable_accounts"))
-    @rule(for_long=st.sampled_from((False, False, True)))
+    @precondition(lambda self: self.model.accounts_enabled)
+    @act(rest=LONG_REST, for_long=st.sampled_from((False, False, True)))
     def disable_accounts(self, for_long: bool) -> None:
         """Let service accounts be used no more: nobody may do anything by a token, nor make one."""
-        self.rest("disable_accounts", LONG_REST)
         self.do(deed("enable_accounts", enabled=False))
         for token in self.tokens:
             self.check_entry(token)
@@ -145,26 +162,26 @@ class Permissions(Deeds, RuleBasedStateMachine):
             self.enable_accounts()
 
     @precondition(lambda self: not self.model.accounts_enabled)
-    @rule()
+    @act()
     def enable_accounts(self) -> None:
         """Let them be used again; they are all still there."""
         self.do(deed("enable_accounts", enabled=True))
 
     @precondition(lambda self: len(self.model.accounts) < MOST_ACCOUNTS)
-    @rule(target=accounts)
+    @act(target=accounts)
     def create_account(self) -> Any:
         """Another service account."""
         name = f"robot {next(self.numbers)}"
         return name if self.do(deed("create_account", name)) else multiple()
 
     @precondition(lambda self: len(self.model.accounts) > 1)
-    @rule(account=accounts, strict=strict)
+    @act(account=accounts, strict=strict)
     def delete_account(self, account: str, strict: bool) -> None:
         """Delete a service account; a second time it is unknown."""
         self.do(deed("delete_account", account if strict else _one_of(self.model.accounts, account)))
 
     @precondition(lambda self: self.room_for_credentials)
-    @rule(target=credentials, account=accounts, scopes=scopes, strict=strict)
+    @act(target=credentials, account=accounts, scopes=scopes, strict=strict)
     def mint(self, account: str, scopes: set[str], strict: bool) -> Any:
         """A token of some scopes, or of none."""
         account = account if strict else _one_of(self.model.accounts, account)
@@ -172,7 +189,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
         return name if self.do(deed("mint", name, account, frozenset(scopes))) else multiple()
 
     @precondition(lambda self: self.room_for_credentials)
-    @rule(target=credentials, user=users, acts_for_users=st.booleans())
+    @act(target=credentials, user=users, acts_for_users=st.booleans())
     def create_key(self, user: str, acts_for_users: bool) -> Any:
         """A key of an active user's."""
         name = f"key {next(self.numbers)}"
@@ -183,27 +200,25 @@ class Permissions(Deeds, RuleBasedStateMachine):
         """Whether there may be another one that works."""
         return sum(each.status == "active" for each in self.model.credentials.values()) < MOST_CREDENTIALS
 
-    @rule(credential=credentials)
+    @act(credential=credentials)
     def revoke(self, credential: str) -> None:
         """Stop a token or a key; one that was stopped stays so."""
         self.do(deed("revoke", credential))
 
-    @precondition(lambda self: self.rested("let_expire"))
-    @rule(credential=credentials)
+    @act(credential=credentials)
     def let_expire(self, credential: str) -> None:
         """Let the time of a token or a key run out."""
-        self.rest("let_expire", SHORT_REST)
         self.taken["let_expire done"] += 1
         self.world.let_expire(credential)
         self.model.credentials[credential].expired = True
 
-    @rule(credential=credentials, user=users)
+    @act(credential=credentials, user=users)
     def name_a_user(self, credential: str, user: str) -> None:
         """A credential names a user to act for, as only keys may that were made for it."""
         if self.may(self.model.enter_for, credential, user, "permissions/listAuthorizedResources"):
             self.check_authorized_resources(credential, user, 3, userEmail=user)
 
-    @rule(credential=credentials, subject=users | accounts)
+    @act(credential=credentials, subject=users | accounts)
     def ask_about_somebody(self, credential: str, subject: str) -> None:
         """A credential asks what somebody may read: admins about all, others about whom they may act for."""
         operation = "permissions/checkResourceAuthorizationForUser"
@@ -222,24 +237,24 @@ class Permissions(Deeds, RuleBasedStateMachine):
     # Groups.
 
     @precondition(lambda self: len(self.model.groups) < MOST_GROUPS)
-    @rule(target=groups, members=members, strict=strict)
+    @act(target=groups, members=members, strict=strict)
     def create_group(self, members: list[str], strict: bool) -> Any:
         """Another group, of users, groups and accounts."""
         name = f"group {next(self.numbers)}"
         return name if self.do(deed("put_members", name, self.mended(members, strict=strict))) else multiple()
 
-    @rule(group=groups, members=members, strict=strict)
+    @act(group=groups, members=members, strict=strict)
     def replace_members(self, group: str, members: list[str], strict: bool) -> None:
         """Give a group other members; it may be among them."""
         self.do(deed("put_members", group, self.mended(members, strict=strict)))
 
-    @rule(group=groups, members=some_members, strict=strict)
+    @act(group=groups, members=some_members, strict=strict)
     def add_members(self, group: str, members: list[str], strict: bool) -> None:
         """Add members to a group; cycles are welcome."""
         if members := self.mended(members, strict=strict):
             self.do(deed("add_members", group, members))
 
-    @rule(group=groups, members=some_members, strict=strict)
+    @act(group=groups, members=some_members, strict=strict)
     def remove_members(self, group: str, members: list[str], strict: bool) -> None:
         """Remove members from a group, some of which may not be in it."""
         if members := self.mended(members, strict=strict):
@@ -248,14 +263,14 @@ class Permissions(Deeds, RuleBasedStateMachine):
     # Documents.
 
     @precondition(lambda self: len(self.model.documents) < MOST_DOCUMENTS)
-    @rule(target=documents, actor=actors, parts=st.sampled_from(PARTS), readers=readers, strict=strict)
+    @act(target=documents, actor=actors, parts=st.sampled_from(PARTS), readers=readers, strict=strict)
     def upload_new(self, actor: Actor, parts: int, readers: list[str] | None, strict: bool) -> Any:
         """A new document, by an active user or an account."""
         name, text = f"log/{next(self.numbers)}", Text(self.a_title(), self.a_marker(), parts)
         readers = None if readers is None else self.mended(readers, strict=strict)
         return name if self.do_as(actor, "upload", name, text, readers=readers) else multiple()
 
-    @rule(
+    @act(
         actor=actors,
         document=documents,
         parts=st.sampled_from(PARTS),
@@ -277,14 +292,14 @@ class Permissions(Deeds, RuleBasedStateMachine):
         title = self.model.documents[document].text.title if document in self.model.documents else self.a_title()
         return Text(title, self.a_marker(), parts)
 
-    @rule(actor=actors, document=documents)
+    @act(actor=actors, document=documents)
     def rename(self, actor: Actor, document: str) -> None:
         """The same contents under another name."""
         document = self.there(actor, document, self.model.documents)
         if document in self.model.documents:
             self.do_as(actor, "upload", document, replace(self.model.documents[document].text, title=self.a_title()))
 
-    @rule(actor=actors, document=documents, readers=readers, strict=strict)
+    @act(actor=actors, document=documents, readers=readers, strict=strict)
     def upload_other_access(self, actor: Actor, document: str, readers: list[str] | None, strict: bool) -> None:
         """The same contents with or without access parts."""
         document = self.there(actor, document, self.model.documents)
@@ -292,7 +307,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
             readers = None if readers is None else self.mended(readers, strict=strict)
             self.do_as(actor, "upload", document, self.model.documents[document].text, readers=readers)
 
-    @rule(actor=actors, document=documents)
+    @act(actor=actors, document=documents)
     def upload_the_same_access(self, actor: Actor, document: str) -> None:
         """The same contents and access parts, so that nothing changes."""
         document = self.there(actor, document, self.model.documents)
@@ -300,7 +315,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
             there = self.model.documents[document]
             self.do_as(actor, "upload", document, there.text, readers=sorted(there.viewers))
 
-    @rule(actor=actors, document=documents, collection=collections, anew=st.booleans(), reindex=st.booleans())
+    @act(actor=actors, document=documents, collection=collections, anew=st.booleans(), reindex=st.booleans())
     def upload_into_collection(self, actor: Actor, document: str, collection: str, anew: bool, reindex: bool) -> None:
         """The same or other contents, into a collection at once."""
         document = self.there(actor, document, self.model.documents)
@@ -311,19 +326,19 @@ class Permissions(Deeds, RuleBasedStateMachine):
             self.do_as(actor, "upload", document, text, collection=collection, reindex=reindex)
 
     @precondition(lambda self: len(self.model.documents) > 2)
-    @rule(actor=actors, document=documents)
+    @act(actor=actors, document=documents)
     def delete_document(self, actor: Actor, document: str) -> None:
         """Delete a document."""
         self.do_as(actor, "delete_document", self.there(actor, document, self.model.documents))
 
     # Grants.
 
-    @rule(resource=resources, given=grants, strict=strict)
+    @act(resource=resources, given=grants, strict=strict)
     def grant(self, resource: str, given: list[tuple[str, str]], strict: bool) -> None:
         """Replace the grants on one resource."""
         self.do(deed("grant", {resource: self.mended_grants(given, strict=strict)}))
 
-    @rule(several=st.lists(st.tuples(resources, grants), min_size=2, max_size=4), strict=strict)
+    @act(several=st.lists(st.tuples(resources, grants), min_size=2, max_size=4), strict=strict)
     def grant_many(self, several: list[tuple[str, list[tuple[str, str]]]], strict: bool) -> None:
         """Replace the grants on several resources, all or none."""
         self.do(deed("grant", {name: self.mended_grants(given, strict=strict) for name, given in several}))
@@ -336,20 +351,20 @@ class Permissions(Deeds, RuleBasedStateMachine):
     # Collections.
 
     @precondition(lambda self: len(self.model.collections) < MOST_COLLECTIONS)
-    @rule(target=collections, actor=actors)
+    @act(target=collections, actor=actors)
     def create_collection(self, actor: Actor) -> Any:
         """Another collection."""
         name = f"collection {next(self.numbers)}"
         return name if self.do_as(actor, "create_collection", name) else multiple()
 
-    @rule(actor=actors, document=documents, collection=collections, again=st.booleans())
+    @act(actor=actors, document=documents, collection=collections, again=st.booleans())
     def index_in_collection(self, actor: Actor, document: str, collection: str, again: bool) -> None:
         """Add a document to a collection, or index it there again."""
         document = self.there(actor, document, self.model.documents)
         collection = self.there(actor, collection, self.model.collections)
         self.do_as(actor, "index_in_collection", document, collection, again=again)
 
-    @rule(actor=actors, document=documents, collection=collections)
+    @act(actor=actors, document=documents, collection=collections)
     def remove_from_collection(self, actor: Actor, document: str, collection: str) -> None:
         """Remove a document from a collection."""
         document = self.there(actor, document, self.model.documents)
@@ -357,7 +372,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
         self.do_as(actor, "remove_from_collection", document, collection)
 
     @precondition(lambda self: len(self.model.collections) == MOST_COLLECTIONS)
-    @rule(actor=actors, collection=collections)
+    @act(actor=actors, collection=collections)
     def delete_collection(self, actor: Actor, collection: str) -> None:
         """Delete a collection."""
         self.do_as(actor, "delete_collection", self.there(actor, collection, self.model.collections))
@@ -365,7 +380,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
     # Two at once.
 
     @precondition(lambda self: self.rested("race"))
-    @rule(actor=actors, document=documents, readers=readers, into=st.none() | collections, given=grants)
+    @act(actor=actors, document=documents, readers=readers, into=st.none() | collections, given=grants)
     def upload_while_granting(
         self, actor: Actor, document: str, readers: list[str] | None, into: str | None, given: list[tuple[str, str]]
     ) -> None:
@@ -381,7 +396,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
         self.race(upload, deed("grant", grants), document, into)
 
     @precondition(lambda self: self.rested("race"))
-    @rule(actor=actors, document=documents, collection=collections, again=st.booleans(), given=grants)
+    @act(actor=actors, document=documents, collection=collections, again=st.booleans(), given=grants)
     def index_while_granting(
         self, actor: Actor, document: str, collection: str, again: bool, given: list[tuple[str, str]]
     ) -> None:
@@ -393,7 +408,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
         self.race(index, deed("grant", dict.fromkeys(names, given)), document, collection)
 
     @precondition(lambda self: self.rested("race"))
-    @rule(actor=actors, document=documents, group=groups, members=some_members, adding=st.booleans())
+    @act(actor=actors, document=documents, group=groups, members=some_members, adding=st.booleans())
     def upload_while_members_change(
         self, actor: Actor, document: str, group: str, members: list[str], adding: bool
     ) -> None:
@@ -404,7 +419,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
             self.race(upload, deed("add_members" if adding else "remove_members", group, members), document)
 
     @precondition(lambda self: self.rested("race"))
-    @rule(credential=credentials, document=documents, readers=readers, how=st.integers(0, 3))
+    @act(credential=credentials, document=documents, readers=readers, how=st.integers(0, 3))
     def upload_while_losing_the_right(
         self, credential: str, document: str, readers: list[str] | None, how: int
     ) -> None:
@@ -427,11 +442,9 @@ class Permissions(Deeds, RuleBasedStateMachine):
         everybody = sorted((*self.model.users, *self.model.credentials))
         self.check_some(*map(self.chance.choice, (everybody, MODES, PAGE_SIZES)))
 
-    @precondition(lambda self: self.rested("everybody_sees"))
-    @rule(mode=st.sampled_from(MODES))
+    @act(rest=LONG_REST, mode=st.sampled_from(MODES))
     def everybody_sees_what_the_model_says(self, mode: str) -> None:
         """Now and then everybody looks at everything."""
-        self.rest("everybody_sees", LONG_REST)
         self.taken["everybody_sees done"] += 1
         self.check_everything(mode, 4)
 

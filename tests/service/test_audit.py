@@ -40,7 +40,8 @@ def test_every_change_is_one_entry_by_its_actor_with_the_requests_id(service: Ru
     access = {"resource": memo, "grants": [{"principal": user("ada@example.test"), "role": "VIEWER"}]}
     done(service.call("admin/grants/set", access, headers={"X-Request-Id": "request-17"}))
     done(service.call("admin/apiKeys/revoke", {"apiKeyId": key["apiKeyId"]}))
-    done(service.call("admin/organization/update", {"name": "Ferries"}))
+    settings = {"name": "Ferries", "domain": "Ferries.test", "serviceAccountsEnabled": True}
+    done(service.call("admin/organization/update", settings))
     written = list(reversed(entries(service)))[before:]
     assert [(one["action"], one["target"]["type"]) for one in written] == [
         ("user.create", "user"),
@@ -55,6 +56,7 @@ def test_every_change_is_one_entry_by_its_actor_with_the_requests_id(service: Ru
     assert written[3]["details"] == {"added": [ada["id"]]}
     assert written[4]["details"] == {"before": {}, "after": {ada["id"]: "VIEWER"}}
     assert written[4]["requestId"] == "request-17"
+    assert written[6]["details"] == {"nameSet": True, "domain": "ferries.test", "serviceAccountsEnabled": True}
     a_user(service, "ada@example.test", active=True)
     a_group(service, "Team", user("ada@example.test"))
     done(service.call("admin/grants/set", access))

@@ -285,6 +285,16 @@ def test_headers_come_soon(shared: RunningService, start: bytes, dripping: bool)
 
 
 @pytest.mark.usefixtures("impatient")
+def test_the_headers_of_a_second_request_come_soon_too(shared: RunningService) -> None:
+    """A connection that has been answered once is not for keeps."""
+    with connected(shared) as connection:
+        connection.sendall(head(shared, method="GET", path="/healthz"))
+        assert next_status(connection) == 200
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
+        assert drip(connection, 100) < 50
+
+
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("dripping", [False, True])
 def test_the_rest_of_a_refused_body_comes_soon(shared: RunningService, dripping: bool) -> None:
     """After a 401 a connection whose body goes on too slowly, or not at all, is closed."""

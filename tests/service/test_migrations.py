@@ -243,9 +243,18 @@ def test_an_outside_database_is_served_as_the_restricted_role(service: RunningSe
     assert service.run(who()) == ("postgres", SERVICE_ROLE)
 
 
-def test_an_address_that_is_not_postgresql_is_refused() -> None:
+@pytest.mark.parametrize(
+    "address",
+    [
+        "mysql://user:secret@host/name",
+        "postgresql://user:secret",
+        "postgresql://user:1@host:secret/name",
+        "postgresql://[::secret/name",
+    ],
+)
+def test_an_address_that_is_not_postgresql_is_refused(address: str) -> None:
     """The message names the setting and doesn't repeat the address, which may hold a password."""
     with pytest.raises(ValueError, match="CARREL_DATABASE_URL") as caught:
-        driver_url("mysql://user:secret@host/name")
+        driver_url(address)
     assert not re.search("secret", str(caught.value))
     assert driver_url("postgres://u@h/n").drivername == "postgresql+psycopg"

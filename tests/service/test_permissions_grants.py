@@ -1,6 +1,7 @@
 """Grants, as admins set them."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ import pytest
 
 from service.identifiers import uuid7
 from service.permissions import queries
+from service.permissions.classes import queries as classes
 from service.permissions.service import Access, access_class_for, access_of, register_resource, set_access
 from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService
@@ -110,6 +112,52 @@ def test_many_resources_are_set_at_once_or_not_at_all(service: RunningService, d
     with databases.connect(service.database) as connection:
         classes = connection.execute("SELECT count(DISTINCT access_class) FROM resources").fetchone()
     assert classes == (1,)
+
+
+class CountedWalks(list[Any]):
+    """Rows that know how often all of them were walked through, by anybody."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        """Walk through them."""
+        type(self).walks += 1
+        return super().__iter__()
+
+
+def test_setting_many_goes_through_their_readers_as_often_as_setting_one(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand resources with a hundred readers each would otherwise stop everybody for minutes."""
+    a_user(service, "ben@example.test")
+    memos = [a_resource(service, f"memo-{number}") for number in range(12)]
+    list_readers = classes.list_readers
+
+    async def counted(*args: Any, **kwargs: Any) -> CountedWalks:
+        return CountedWalks(await list_readers(*args, **kwargs))
+
+    monkeypatch.setattr(classes, "list_readers", counted)
+    walks: list[int] = []
+    for some in (memos[:1], memos[1:]):
+        CountedWalks.walks = 0
+        given = [grants(memo, (user("ben@example.test"), "VIEWER")) for memo in some]
+        done(service.call("admin/grants/setMany", {"resources": given}))
+        walks.append(CountedWalks.walks)
+    assert walks[0] == walks[1]
+
+
+def test_the_audit_log_names_the_role_by_which_a_principal_may_do_most(service: RunningService) -> None:
+    """Of a principal that is granted both, however they are ordered, and of an owner who is granted anything."""
+    ada, ben = a_user(service, "ada@example.test"), a_user(service, "ben@example.test")
+    memo = a_resource(service, "memo", owner=ada["id"])
+    both = [(user("ben@example.test"), "EDITOR"), (user("ben@example.test"), "VIEWER")]
+    done(service.call("admin/grants/set", grants(memo, *both, (user("ada@example.test"), "VIEWER"))))
+    done(service.call("admin/grants/set", grants(memo)))
+    body = {"action": "grants.set", "pageSize": 2}
+    newest, first = done(service.call("admin/auditLog/query", body))["entries"]
+    held = {ada["id"]: "OWNER", ben["id"]: "EDITOR"}
+    assert first["details"] == {"before": {ada["id"]: "OWNER"}, "after": held}
+    assert newest["details"] == {"before": held, "after": {ada["id"]: "OWNER"}}
 
 
 @pytest.mark.parametrize("role", ["OWNER", "ADMIN", ""])

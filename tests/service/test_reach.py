@@ -137,23 +137,25 @@ def _said(response: Any) -> tuple[int, str]:
     return (200, "") if response.status_code == 200 else code(response)
 
 
-@pytest.mark.parametrize(
-    "scopes", [(), *((scope,) for scope in SCOPES), ("catalog:write", "catalog:read"), tuple(SCOPES)], ids=",".join
-)
-def test_a_preview_is_what_the_token_then_gets(service: RunningService, scopes: tuple[str, ...]) -> None:
+SCOPES_TO_TRY = [(), *((scope,) for scope in SCOPES), ("catalog:write", "catalog:read"), tuple(SCOPES)]
+
+
+def test_a_preview_is_what_the_token_then_gets(service: RunningService) -> None:
     """Endpoints, documents, collections with their roles, agents: for each scope alone, for all, and for none."""
     world = World.make(service)
-    told = preview(service, world.robot, *scopes)
-    real = world.reality(*scopes)
-    assert told["endpoints"] == real["endpoints"]
-    assert told["documentCount"] == real["documentCount"] == (3 if "catalog:read" in scopes else 0)
-    assert told["editableDocumentCount"] == real["editableDocumentCount"] == (1 if "catalog:write" in scopes else 0)
-    assert {(one["collectionName"], one["role"]) for one in told["collections"]} == real["collections"]
-    assert told["collectionCount"] == len(told["collections"])
-    assert len(told["agents"]) == told["agentCount"] == (1 if "agent:message" in scopes else 0)
-    assert real["agentCount"] in {None, told["agentCount"]}
-    token = a_token(service, world.robot, *scopes)
-    assert done(service.call(PREVIEW, {"tokenId": token["tokenId"]})) == told
+    for scopes in SCOPES_TO_TRY:
+        told = preview(service, world.robot, *scopes)
+        real = world.reality(*scopes)
+        assert told["endpoints"] == real["endpoints"], scopes
+        assert told["documentCount"] == real["documentCount"] == (3 if "catalog:read" in scopes else 0), scopes
+        editable = 1 if "catalog:write" in scopes else 0
+        assert told["editableDocumentCount"] == real["editableDocumentCount"] == editable, scopes
+        assert {(one["collectionName"], one["role"]) for one in told["collections"]} == real["collections"], scopes
+        assert told["collectionCount"] == len(told["collections"])
+        assert len(told["agents"]) == told["agentCount"] == (1 if "agent:message" in scopes else 0), scopes
+        assert real["agentCount"] in {None, told["agentCount"]}
+        token = a_token(service, world.robot, *scopes)
+        assert done(service.call(PREVIEW, {"tokenId": token["tokenId"]})) == told
 
 
 def test_what_may_be_updated_is_what_the_token_then_updates(service: RunningService) -> None:

@@ -142,6 +142,15 @@ def test_another_organizations_account_is_unknown(service: RunningService) -> No
     assert an_account(service, api_key=theirs)["email"] == "nightly-load@other.test"
 
 
+def test_no_api_key_acts_as_an_account(service: RunningService) -> None:
+    """It is called with its own tokens alone: no key is made for its address, and none acts as it."""
+    enable_service_accounts(service)
+    robot = an_account(service)
+    key = {"name": "a key", "ownerEmail": robot["email"]}
+    assert code(service.call("admin/apiKeys/create", key)) == (400, "unknown_user")
+    assert code(service.call(LOOKUP, {**READ, "userEmail": robot["email"]})) == (400, "unknown_user")
+
+
 @pytest.mark.parametrize("who", ["group", "user", "everyone"])
 def test_only_a_service_account_is_deleted_as_one(service: RunningService, who: str) -> None:
     """Not a group, not a user, not everybody, by their ids."""

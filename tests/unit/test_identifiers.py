@@ -1,5 +1,6 @@
 """Ids."""
 
+from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import pytest
@@ -24,3 +25,16 @@ def test_a_document_id_is_the_same_for_the_same_name_in_the_same_organization_on
     assert identifiers.document_id_for(one, "a") == identifiers.document_id_for(one, "a")
     assert identifiers.document_id_for(one, "a") != identifiers.document_id_for(one, "b")
     assert identifiers.document_id_for(one, "a") != identifiers.document_id_for(other, "a")
+
+
+def test_a_moment_lies_between_the_ids_made_before_it_and_since() -> None:
+    """What is erased by age is told from its id alone."""
+    moment = datetime(2026, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC)
+    milliseconds = int(moment.timestamp() * 1000)
+    bound = identifiers.first_uuid7_at(moment)
+    assert (bound.version, bound.int >> 80) == (7, milliseconds)
+    before, since = (
+        UUID(int=at << 80 | rest) for at, rest in ((milliseconds - 1, 2**80 - 1), (milliseconds, 7 << 76 | 2 << 62))
+    )
+    assert before < bound <= since
+    assert identifiers.first_uuid7_at(datetime(1900, 1, 1, tzinfo=UTC)) < bound

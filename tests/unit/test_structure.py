@@ -22,7 +22,7 @@ BOUND_LATER = {"ORGANIZATION"}
 
 # Functions that build SQL without naming an organization, and why they may.
 WITHOUT_ORGANIZATION = {
-    "identity._credential_of_hash": "a credential is looked up before its organization is known",
+    "identity.authentication._credential_of_hash": "a credential is looked up before its organization is known",
     "identity.lock_bootstrap": "it locks, and reads nothing",
     "backup.files": "a backup is of every organization",
     "backup.file_totals": "likewise",
@@ -81,8 +81,8 @@ def test_every_query_is_bound_to_an_organization_or_a_caller() -> None:
 # Statements that are built once without an organization, and why.
 BUILT_WITHOUT_ORGANIZATION = {
     "service.oauth.queries._CLIENT_OF_ID": "a client is looked up before its organization is known",
-    "service.identity.queries._CREDENTIAL_OF_HASH": "a credential is looked up before its organization is known",
     "service.signin.queries._SESSION_OF_HASH": "a session is looked up before its organization is known",
+    "service.identity.authentication.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",
     "service.catalog.queries._LOCK_KEY": "it locks an id, which the organization is part of, and reads nothing",
 }
 

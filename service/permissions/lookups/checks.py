@@ -13,8 +13,8 @@ from carrel.wire.permissions import (
 )
 from service.callers import Caller, acting_for, principals_of
 from service.errors import BadRequest, FieldError
+from service.identity.authentication.queries import get_acting_principal
 from service.identity.principals import normal_email
-from service.identity.queries import get_acting_principal
 from service.permissions.lookups import queries
 
 
