@@ -1,41 +1,72 @@
 """`python -m scripts.endpoints_reference`: write docs/endpoints.md from the routes and the table of requirements."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 from fastapi.routing import APIRoute
 
-from service.authorization import requirement_of
-from service.main import DOMAINS
+from carrel.wire.oauth_clients import ApiScope
+from service.authorization import Requirement, requirement_of
+from service.main import DOMAINS, V1_DOMAINS
 from service.openapi import ADMIN_ROLE, role_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "endpoints.md"
 OPENING = f"""# Endpoints
 
-Every operation of the API is a POST to `/api/v0/` and its name. This page is made from the code by `make docs`;
-`/openapi.json` of a running service has the bodies.
+Every operation of the API is a POST to `/api/v0/` and its name, with an API key or a service-account token, and the
+same to `/api/v1/` with a person's access token. This page is made from the code by `make docs`; `/openapi.json` of a
+running service has the bodies.
 
 *asks for* is what the caller's credential needs before its body is read: a service-account token the scope named, or
-`{ADMIN_ROLE}`: the API key of an admin (a service-account token never will do). An API key needs no scope. What the
-caller may then reach is asked of the grants, for every kind of credential alike.
+`{ADMIN_ROLE}`: the API key of an admin (a service-account token never will do). An API key needs no scope. *on v1* is
+the scope that an access token needs; for `{ApiScope.ADMIN}` its person must be an admin, too. What the caller may then
+reach is asked of the grants, for every kind of credential alike.
 
-| operation | asks for | what it does |
-|---|---|---|
+| operation | asks for | on v1 | what it does |
+|---|---|---|---|
+"""
+V1_OPENING = """
+## On v1 alone
+
+| operation | method | asks for | what it does |
+|---|---|---|---|
 """
 
 
 def reference() -> str:
     """Return the page: a row an operation, in the order the service declares them."""
-    routes = [route for domain in DOMAINS for route in domain.router.routes if isinstance(route, APIRoute)]
-    return OPENING + "".join(f"{_row(route)}\n" for route in routes)
+    shared = "".join(f"{_row(route)}\n" for route in _routes(DOMAINS))
+    return OPENING + shared + V1_OPENING + "".join(f"{_v1_row(route)}\n" for route in _routes(V1_DOMAINS))
+
+
+def _routes(domains: Iterable[ModuleType]) -> list[APIRoute]:
+    return [route for domain in domains for route in domain.router.routes if isinstance(route, APIRoute)]
 
 
 def _row(route: APIRoute) -> str:
+    requirement = requirement_of(route.path)
+    role = role_of(requirement)
+    asked = "any member's API key" if role is None else f"`{role}`"
+    return f"| `{route.path.lstrip('/')}` | {asked} | {_api_scope(requirement)} | {_told(route)} |"
+
+
+def _v1_row(route: APIRoute) -> str:
+    method = next(iter(route.methods))
+    return f"| `{route.path.lstrip('/')}` | {method} | {_api_scope(requirement_of(route.path))} | {_told(route)} |"
+
+
+def _api_scope(requirement: Requirement) -> str:
+    return "any access token" if requirement.api_scope is None else f"`{requirement.api_scope}`"
+
+
+def _told(route: APIRoute) -> str:
     told = route.description.splitlines()[0]
     marks = [
         mark for mark, holds in (("extension", "extension" in route.tags), ("deprecated", route.deprecated)) if holds
     ]
     note = f" *({', '.join(marks)})*" if marks else ""
-    return f"| `{route.path.lstrip('/')}` | `{role_of(requirement_of(route.path))}` | {told}{note} |"
+    return f"{told}{note}"
 
 
 if __name__ == "__main__":

@@ -6,29 +6,36 @@ never widens it: what the target allows is asked later, of the access classes (s
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 from carrel.wire.common import Scope
+from carrel.wire.oauth_clients import ApiScope
 from service.callers import Caller, service_accounts_disabled
 from service.errors import Forbidden
+from service.oauth.scopes import MESSAGE_PREFIX, covers
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """What a caller needs: a service-account token its `scope` (None: no such token will do), a user to be an admin.
+    """What a caller needs.
 
+    A service-account token its `scope` (None: no such token will do), an access token its `api_scope` (None: any will
+    do), a user to be an admin.
     `service_accounts`: the organization must have enabled them.
     """
 
     scope: Scope | None
+    api_scope: ApiScope | None
     admin: bool = False
     service_accounts: bool = False
 
 
-MESSAGE = Requirement(Scope.AGENT_MESSAGE)
-WRITE = Requirement(Scope.CATALOG_WRITE)
-READ = Requirement(Scope.CATALOG_READ)
-ADMIN = Requirement(None, admin=True)
-SERVICE_ACCOUNTS = Requirement(None, admin=True, service_accounts=True)
+MESSAGE = Requirement(Scope.AGENT_MESSAGE, ApiScope.AGENT_MESSAGE)
+WRITE = Requirement(Scope.CATALOG_WRITE, ApiScope.CATALOG_WRITE)
+READ = Requirement(Scope.CATALOG_READ, ApiScope.CATALOG_READ)
+ADMIN = Requirement(None, ApiScope.ADMIN, admin=True)
+SERVICE_ACCOUNTS = Requirement(None, ApiScope.ADMIN, admin=True, service_accounts=True)
+MEMBER = Requirement(None, None)
 
 REQUIREMENTS: Mapping[str, Requirement] = {
     "catalog/uploadFile": WRITE,
@@ -78,22 +85,37 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "admin/serviceAccountTokens/revoke": ADMIN,
     "admin/serviceAccountTokens/previewReach": ADMIN,
     "admin/auditLog/query": ADMIN,
+    "admin/oauthClients/create": ADMIN,
+    "admin/oauthClients/request": MEMBER,
+    "admin/oauthClients/list": ADMIN,
+    "admin/oauthClients/update": ADMIN,
+    "admin/oauthClients/approve": ADMIN,
+    "admin/oauthClients/rotateSecret": ADMIN,
+    "admin/oauthClients/delete": ADMIN,
     "admin/searchLog/query": ADMIN,
+}
+
+# What there is on v1 alone, beside all of the above (service.main.V1_DOMAINS).
+V1_REQUIREMENTS: Mapping[str, Requirement] = {
+    "me": MEMBER,
 }
 
 
 def requirement_of(path: str) -> Requirement:
     """The requirement of the operation at `path` (`/catalog/uploadFile`); LookupError when it isn't declared."""
     operation = path.lstrip("/")
-    if operation not in REQUIREMENTS:
+    found = REQUIREMENTS.get(operation) or V1_REQUIREMENTS.get(operation)
+    if found is None:
         msg = f"{operation} says nowhere what it asks of its caller. Add it to service.authorization.REQUIREMENTS."
         raise LookupError(msg)
-    return REQUIREMENTS[operation]
+    return found
 
 
 def authorize(caller: Caller, requirement: Requirement) -> None:
     """Raise Forbidden unless the caller may call what asks for this."""
-    if caller.scopes is not None:
+    if caller.credential == "accessToken":
+        _authorize_access_token(caller, requirement)
+    elif caller.scopes is not None:
         _authorize_token(caller.scopes, requirement.scope)
     elif requirement.admin and not caller.is_admin:
         raise Forbidden("Only an admin may do this. Use an API key whose owner is an admin.", code="admin_only")
@@ -114,6 +136,22 @@ def _may_call(caller: Caller, requirement: Requirement) -> bool:
     return True
 
 
+def authorize_message(caller: Caller, agent_id: UUID) -> None:
+    """Raise Forbidden unless an access token's scopes allow messages to this agent."""
+    if caller.credential == "accessToken" and not covers(caller.scopes or (), f"{MESSAGE_PREFIX}{agent_id}"):
+        raise _missing(f"{ApiScope.AGENT_MESSAGE} or {MESSAGE_PREFIX}{agent_id}")
+
+
+def _authorize_access_token(caller: Caller, requirement: Requirement) -> None:
+    wanted, scopes = requirement.api_scope, caller.scopes or frozenset()
+    # A scope for one agent opens the door; whether it is that agent is asked once the request is read.
+    some_agent = wanted is ApiScope.AGENT_MESSAGE and any(scope.startswith(MESSAGE_PREFIX) for scope in scopes)
+    if wanted is not None and wanted not in scopes and not some_agent:
+        raise _missing(wanted)
+    if requirement.admin and not caller.is_admin:
+        raise Forbidden("Only an admin may do this, and you are none (any more).", code="admin_only")
+
+
 def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:
     if scope is None:
         raise Forbidden(
@@ -121,7 +159,10 @@ def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:
             code="service_account_not_allowed",
         )
     if scope not in scopes:
-        raise Forbidden(
-            f"This token lacks the scope {scope}. Use a token that has it, or ask an admin for one.",
-            code="missing_scope",
-        )
+        raise _missing(scope)
+
+
+def _missing(scope: str) -> Forbidden:
+    return Forbidden(
+        f"This token lacks the scope {scope}. Use a token that has it, or ask for one.", code="missing_scope"
+    )

@@ -7,18 +7,24 @@ next request on.
 import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Literal
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.oauth_clients import ApiScope
 from service import secrets
 from service.errors import BadRequest, FieldError, Forbidden, Unauthenticated
 from service.identity.authentication import queries
 from service.identity.authentication.queries import CredentialKind
 from service.identity.principals import normal_email
 from service.keys import Keys
+from service.oauth.scopes import narrowed
 from service.sql import AnyRow
+
+Version = Literal["v0", "v1"]
+NO_TIME = timedelta(0)
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,8 @@ class Caller:
     `principals` are all it acts with: itself, every group it is in (nested ones too, each once) and, for an active
     user, the organization's own id, which stands for everyone in it. `acting_through` is the owner of the credential
     when the caller is a user whom a key acts for; `scopes` are a token's (None: the credential isn't narrowed by
-    scopes); `service_accounts_enabled` is its organization's setting; `page_key` signs page tokens.
+    scopes); `service_accounts_enabled` is its organization's setting; `page_key` signs page tokens. Who calls with an
+    access token is an admin only with the scope `api:admin`.
     """
 
     organization_id: UUID
@@ -44,41 +51,59 @@ class Caller:
     scopes: frozenset[str] | None = None
     service_accounts_enabled: bool = False
     acting_through: UUID | None = None
+    credential: CredentialKind = "apiKey"
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of credential that v0 takes: how it is recognised, and what to call it and whom it acts as."""
+    """A kind of credential: how it is recognised, what to call it, whom it acts as, and how to come by another."""
 
     credential: CredentialKind
     prefix: secrets.Prefix
     name: str
     owner: str
+    renewal: str = "Ask an admin for a new one."
 
 
-_KINDS = (
-    _Kind("apiKey", secrets.API_KEY, "API key", "owner"),
-    _Kind("serviceAccountToken", secrets.SERVICE_ACCOUNT_TOKEN, "token", "service account"),
-)
+_KINDS: dict[Version, tuple[_Kind, ...]] = {
+    "v0": (
+        _Kind("apiKey", secrets.API_KEY, "API key", "owner"),
+        _Kind("serviceAccountToken", secrets.SERVICE_ACCOUNT_TOKEN, "token", "service account"),
+    ),
+    "v1": (_Kind("accessToken", secrets.ACCESS_TOKEN, "access token", "user", "Refresh it, or sign in again."),),
+}
+_OTHER_VERSION: dict[Version, str] = {
+    "v0": "An access token works on /api/v1; /api/v0 takes an API key or a service-account token.",
+    "v1": "API keys and service-account tokens work on /api/v0; /api/v1 takes an access token.",
+}
 
 
-async def authenticate(connection: AsyncConnection, authorization: str | None, *, keys: Keys) -> Caller:
+async def authenticate(
+    connection: AsyncConnection,
+    authorization: str | None,
+    *,
+    keys: Keys,
+    version: Version = "v0",
+    clock_offset: timedelta = NO_TIME,
+) -> Caller:
     """The caller of an `Authorization` header, whose organization this enters for the rest of the transaction.
 
     The transaction is a writing, READ COMMITTED one without an organization. Raises Unauthenticated: a credential that
-    is missing, unknown, expired or revoked, or whose owner is no longer active; Forbidden: the token of a service
-    account in an organization that has not enabled them.
+    is missing, unknown, expired or revoked, that works on the other version alone, or whose owner is no longer active;
+    Forbidden: the token of a service account in an organization that has not enabled them.
     """
     value = _bearer(authorization)
-    kind = _kind(value)
+    kind = _kind(value, version=version)
     secret_hash = secrets.hash_secret(value)
-    credential = await queries.enter_by_credential(connection, kind.credential, secret_hash=secret_hash)
+    credential = await queries.enter_by_credential(
+        connection, kind.credential, secret_hash=secret_hash, clock_offset=clock_offset
+    )
     if credential is None or not hmac.compare_digest(credential.secret_hash, secret_hash):
         raise _unknown(kind, value)
     if credential.status == "revoked":
         raise _refused("credential_revoked", f"This {kind.name} was revoked. Use another one.")
     if credential.status == "expired":
-        raise _refused("credential_expired", f"This {kind.name} has expired. Ask an admin for a new one.")
+        raise _refused("credential_expired", f"This {kind.name} has expired. {kind.renewal}")
     owner = await queries.get_acting_principal(
         connection, credential.organization_id, principal_id=credential.principal_id
     )
@@ -90,7 +115,8 @@ async def authenticate(connection: AsyncConnection, authorization: str | None, *
         await queries.touch_credential(
             connection, credential.organization_id, kind=kind.credential, credential_id=credential.credential_id
         )
-    return _caller(credential, owner, page_key=keys.page_key(credential.organization_id))
+    page_key = keys.page_key(credential.organization_id)
+    return _caller(credential, owner, kind=kind.credential, page_key=page_key)
 
 
 async def acting_for(
@@ -99,10 +125,13 @@ async def acting_for(
     """The user whom the caller's key acts for; the caller itself when no user is named (in the request's `field`).
 
     Raises Forbidden when the key may not act for users, BadRequest when there is no active user of that address, or
-    when the caller is a service account, which never acts as a person.
+    when the caller is a service account, which never acts as a person, or has an access token, which never acts as
+    somebody else.
     """
     if user_email is None:
         return caller
+    if caller.credential == "accessToken":
+        raise acts_as_its_user(field)
     if caller.kind == "serviceAccount":
         message = f"A service-account token acts as its service account, never as a person. Leave out {field}."
         raise BadRequest(message, code="service_account_acts_as_itself", details=[FieldError(field, message)])
@@ -136,7 +165,18 @@ def service_accounts_disabled() -> Forbidden:
     )
 
 
-def _caller(credential: AnyRow, owner: AnyRow, *, page_key: bytes) -> Caller:
+def acts_as_its_user(field: str) -> BadRequest:
+    """What a request is told that names a user (in its `field`) on v1."""
+    message = f"An access token acts as the person who gave it, and nobody else. Leave out {field}."
+    return BadRequest(message, code="access_token_acts_as_its_user", details=[FieldError(field, message)])
+
+
+def _caller(credential: AnyRow, owner: AnyRow, *, kind: CredentialKind, page_key: bytes) -> Caller:
+    scopes: frozenset[str] | None = None if credential.scopes is None else frozenset(credential.scopes)
+    is_admin: bool = owner.is_admin
+    if kind == "accessToken":
+        scopes = frozenset(narrowed(scopes or (), to=credential.client_scopes))
+        is_admin = is_admin and ApiScope.ADMIN in scopes
     return Caller(
         organization_id=credential.organization_id,
         principal_id=owner.principal_id,
@@ -144,12 +184,13 @@ def _caller(credential: AnyRow, owner: AnyRow, *, page_key: bytes) -> Caller:
         kind=owner.kind,
         email=owner.email,
         name=owner.name,
-        is_admin=owner.is_admin,
+        is_admin=is_admin,
         credential_id=credential.credential_id,
         may_act_for_users=credential.may_act_for_users,
         page_key=page_key,
-        scopes=None if credential.scopes is None else frozenset(credential.scopes),
+        scopes=scopes,
         service_accounts_enabled=credential.service_accounts_enabled,
+        credential=kind,
     )
 
 
@@ -180,22 +221,21 @@ def _bearer(authorization: str | None) -> str:
     return value.strip()
 
 
-def _kind(value: str) -> _Kind:
-    for kind in _KINDS:
+def _kind(value: str, *, version: Version) -> _Kind:
+    for kind in _KINDS[version]:
         if value.startswith(kind.prefix):
             return kind
-    if value.startswith(secrets.ACCESS_TOKEN):
-        raise _refused(
-            "wrong_version", "An access token works on /api/v1; /api/v0 takes an API key or a service-account token."
-        )
-    prefixes = " or ".join(repr(kind.prefix) for kind in _KINDS)
+    others = [kind.prefix for other, kinds in _KINDS.items() if other != version for kind in kinds]
+    if value.startswith(tuple(others)):
+        raise _refused("wrong_version", _OTHER_VERSION[version])
+    prefixes = " or ".join(repr(kind.prefix) for kind in _KINDS[version])
     raise _refused("invalid_credential", f"This is no credential: one begins with {prefixes}.")
 
 
 def _unknown(kind: _Kind, value: str) -> Unauthenticated:
     if not secrets.checksum_matches(value):
         return _refused("invalid_credential", f"No such {kind.name}; it looks mistyped or cut off. Copy it again.")
-    return _refused("invalid_credential", f"No such {kind.name}. Ask an admin for a new one.")
+    return _refused("invalid_credential", f"No such {kind.name}. {kind.renewal}")
 
 
 def _refused(code: str, message: str) -> Unauthenticated:

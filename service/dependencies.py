@@ -10,16 +10,23 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.callers import Caller, authenticate
+from service.callers import Caller, Version, authenticate
 from service.errors import Forbidden, Unauthenticated
 from service.runtime import Runtime
 
 CALLER = "carrel.caller"
+V0_PREFIX = "/api/v0"
+V1_PREFIX = "/api/v1"
 
 
 async def current_runtime(request: Request) -> Runtime:
     """Return the runtime the application was created with."""
     return cast("Runtime", request.app.state.runtime)
+
+
+def version_of(request: Request) -> Version:
+    """The version of the API that is asked, which says what credentials it takes (seed, "Versioning")."""
+    return "v1" if str(request.scope.get("path")).startswith(f"{V1_PREFIX}/") else "v0"
 
 
 RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
@@ -37,7 +44,13 @@ async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
 async def _authenticated(request: Request, runtime: Runtime) -> Caller:
     try:
         async with runtime.database.transaction(None) as connection:
-            return await authenticate(connection, request.headers.get("authorization"), keys=runtime.keys)
+            return await authenticate(
+                connection,
+                request.headers.get("authorization"),
+                keys=runtime.keys,
+                version=version_of(request),
+                clock_offset=runtime.clock.offset,
+            )
     except (Unauthenticated, Forbidden):
         await runtime.rate_limits.count_failure(request.client.host if request.client else None)
         raise

@@ -26,5 +26,13 @@ class Keys:
         """Return the key that signs the page tokens of an organization's callers."""
         return self._derived(b"page tokens", organization_id.bytes)
 
+    def form_token(self, *, browser: str, purpose: str) -> bytes:
+        """Return what a form of a page carries that was made for this browser and purpose."""
+        return self._derived(b"form token", f"{browser}\n{purpose}".encode())
+
+    def upstream_secret(self, *, browser: str, purpose: str) -> bytes:
+        """Return what only this browser's sign-in with another provider has: a verifier, a nonce, a signature."""
+        return self._derived(b"upstream sign-in", f"{browser}\n{purpose}".encode())
+
     def _derived(self, purpose: bytes, context: bytes = b"") -> bytes:
         return hmac.digest(self._secret_key, purpose + b"\0" + context, hashlib.sha256)

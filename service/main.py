@@ -1,4 +1,4 @@
-"""The ASGI application: every domain's endpoints under /api/v0, and the ones operators use."""
+"""The ASGI application: every domain's endpoints under /api/v0 and /api/v1, OAuth, and the ones operators use."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -7,16 +7,22 @@ from typing import Any
 from fastapi import FastAPI
 
 from carrel.wire.common import ErrorResponse
-from service import errors, operations
+from service import errors, operations, pages
 from service.audit import endpoints as audit
 from service.audit.erasure import keep_erasing
 from service.catalog import endpoints as catalog
 from service.collections import endpoints as collections
+from service.dependencies import V0_PREFIX, V1_PREFIX
 from service.edge import Edge
 from service.idempotency.forgetting import keep_forgetting
 from service.identity import endpoints as identity
+from service.identity import me
 from service.ingestion.sweeper import keep_sweeping
 from service.metrics import Metrics
+from service.oauth import admin_endpoints as oauth_clients
+from service.oauth import authorize, consents, upstream
+from service.oauth import endpoints as oauth
+from service.oauth.forgetting import keep_forgetting as keep_forgetting_oauth
 from service.openapi import DescribedApi
 from service.permissions import endpoints as permissions
 from service.routing import Router
@@ -25,7 +31,9 @@ from service.search import endpoints as search
 from service.service_accounts import endpoints as service_accounts
 from service.settings import Settings
 
-DOMAINS = (identity, service_accounts, permissions, audit, catalog, collections, search)
+# One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
+DOMAINS = (identity, service_accounts, permissions, audit, catalog, collections, search, oauth_clients)
+V1_DOMAINS = (me,)
 ERRORS = {"default": {"model": ErrorResponse, "description": "Every error: 400 to 503, in one shape."}}
 
 
@@ -37,10 +45,13 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.add_middleware(Edge, metrics=app.state.metrics)
     errors.install(app)
     app.include_router(operations.router)
-    api = Router(prefix="/api/v0", responses=ERRORS)
-    for domain in DOMAINS:
-        api.include_router(domain.router)
-    app.include_router(api)
+    for prefix, domains in ((V0_PREFIX, DOMAINS), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
+        api = Router(prefix=prefix, responses=ERRORS)
+        for domain in domains:
+            api.include_router(domain.router)
+        app.include_router(api)
+    for module in (oauth, authorize, upstream, consents, pages):
+        app.include_router(module.router)
     return app
 
 
@@ -50,5 +61,6 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
     async with open_runtime(settings, **shared) as runtime:
         runtime.background.spawn(keep_sweeping(runtime))
         runtime.background.spawn(keep_forgetting(runtime))
+        runtime.background.spawn(keep_forgetting_oauth(runtime))
         runtime.background.spawn(keep_erasing(runtime))
         yield create_app(runtime)

@@ -15,7 +15,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 
 from service.authorization import authorize, requirement_of
-from service.dependencies import current_caller, current_runtime
+from service.callers import acts_as_its_user
+from service.dependencies import current_caller, current_runtime, version_of
 from service.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 from service.openapi import security_of
 
@@ -27,6 +28,7 @@ MOST_VALUES = 500_000
 TO_NEXT_VALUE = re.compile(rb'[^",\[{]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)[^",\[{]*+)*+(?:[,\[{]|\Z)', re.DOTALL)
 # Never valid where a model is wanted, so that an unreadable body always fails its validation.
 NOT_A_BODY = object()
+ACTING_MEMBERS = ("userEmail", "uploadAsUserEmail")
 
 
 class CheckedRoute(APIRoute):
@@ -75,7 +77,7 @@ class CheckedRequest(Request):
         if UNREADABLE in self.scope:
             return NOT_A_BODY
         try:
-            return decode(content)
+            return _refuse_acting(decode(content)) if version_of(self) == "v1" else decode(content)
         except ServiceError as error:
             self._unreadable(error)
             return NOT_A_BODY
@@ -120,6 +122,15 @@ def decode(content: bytes) -> Any:
     except (ValueError, RecursionError) as exc:
         raise BadRequest("The body is JSON that can't be taken: a number too long, or nested too deep.") from exc
     return decoded
+
+
+def _refuse_acting(decoded: Any) -> Any:
+    """Refuse the members by which a v0 request names whom it acts for: on v1 everybody acts as themselves."""
+    members = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
+    for name in ACTING_MEMBERS:
+        if name in members:
+            raise acts_as_its_user(name)
+    return cast("Any", decoded)
 
 
 def _holds_too_much(content: bytes) -> bool:

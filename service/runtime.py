@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy.engine import URL
 
 from service import migrations
+from service.clock import Clock
 from service.database import Database, driver_url
 from service.deployment.restore_mark import refuse_marked
 from service.deployment.service import settle_secret_key
@@ -66,6 +67,7 @@ class Runtime:
     embedders: Embedders
     rate_limits: RateLimits
     background: Background = field(default_factory=Background)
+    clock: Clock = field(default_factory=Clock)
 
 
 @asynccontextmanager

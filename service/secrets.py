@@ -12,12 +12,24 @@ from typing import Literal
 
 from pydantic import SecretStr
 
-Prefix = Literal["svc_key_", "svc_sa_", "svc_at_"]
+Prefix = Literal["svc_key_", "svc_sa_", "svc_at_", "svc_rt_", "svc_ac_", "svc_cs_", "svc_ss_"]
 
 API_KEY: Prefix = "svc_key_"
 SERVICE_ACCOUNT_TOKEN: Prefix = "svc_sa_"  # noqa: S105 (the prefix of a token, not a token)
 ACCESS_TOKEN: Prefix = "svc_at_"  # noqa: S105 (likewise)
-PREFIXES: tuple[Prefix, ...] = (API_KEY, SERVICE_ACCOUNT_TOKEN, ACCESS_TOKEN)
+REFRESH_TOKEN: Prefix = "svc_rt_"  # noqa: S105 (likewise)
+AUTHORIZATION_CODE: Prefix = "svc_ac_"
+CLIENT_SECRET: Prefix = "svc_cs_"  # noqa: S105 (likewise)
+SESSION: Prefix = "svc_ss_"
+PREFIXES: tuple[Prefix, ...] = (
+    API_KEY,
+    SERVICE_ACCOUNT_TOKEN,
+    ACCESS_TOKEN,
+    REFRESH_TOKEN,
+    AUTHORIZATION_CODE,
+    CLIENT_SECRET,
+    SESSION,
+)
 
 _ALPHABET = string.digits + string.ascii_letters
 _RANDOM_LENGTH = 32

@@ -169,6 +169,8 @@ async def serve(settings: Settings) -> None:
     server = Server(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, server.stop)
+    # Port 0 takes a free one, which the issuer names.
+    settings = settings.model_copy(update={"port": listener.getsockname()[1]})
     async with open_app(settings) as app:
         config.app = app
         await server.serve([listener])

@@ -2,11 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MEBIBYTE = 1024 * 1024
@@ -42,7 +42,14 @@ class Settings(BaseSettings):
         default=None,
         description="The first admin's API key (svc_key_ and at least 32 characters), which may act for users.",
     )
-    public_url: str | None = Field(default=None, description="The address callers use; the OAuth issuer.")
+    public_url: str | None = Field(
+        default=None, description="The address callers use; the OAuth issuer. By default http, host and port."
+    )
+    oidc_issuer: str | None = Field(
+        default=None, description="An OpenID Connect provider that people can sign in with, beside their password here."
+    )
+    oidc_client_id: str | None = Field(default=None, description="What that provider knows the service by.")
+    oidc_client_secret: SecretStr | None = Field(default=None, description="The secret that goes with it.")
     secret_key: SecretStr | None = Field(
         default=None,
         min_length=32,
@@ -118,6 +125,33 @@ class Settings(BaseSettings):
     def uploads_dir(self) -> Path:
         """Where files lie on their way in, each gone with its request."""
         return self.data_dir / "uploads"
+
+    @property
+    def issuer(self) -> str:
+        """The address that callers know the service by, without a slash at its end (RFC 8414, section 2)."""
+        if self.public_url is not None:
+            return self.public_url
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - read, not listened on
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @model_validator(mode="after")
+    def _whole_provider(self) -> Self:
+        given = {self.oidc_issuer is None, self.oidc_client_id is None, self.oidc_client_secret is None}
+        if len(given) > 1:
+            msg = "CARREL_OIDC_ISSUER, CARREL_OIDC_CLIENT_ID and CARREL_OIDC_CLIENT_SECRET are set together"
+            raise ValueError(msg)
+        return self
+
+    @field_validator("public_url")
+    @classmethod
+    def _issuer(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+            msg = "must be an http or https address without a query or fragment, such as https://carrel.example.com"
+            raise ValueError(msg)
+        return value.rstrip("/")
 
     @field_validator("rate_limit_store")
     @classmethod

@@ -56,6 +56,12 @@ async def record_unattended(connection: AsyncConnection, organization_id: UUID, 
     await queries.insert_entries(connection, organization_id, entries=[_entry(change, None)])
 
 
+async def record_for(connection: AsyncConnection, organization_id: UUID, *, actor_id: UUID, change: Change) -> None:
+    """Add an entry for what a person did in a browser, without a credential of the API."""
+    entry = {**_entry(change, None), "actor_id": actor_id}
+    await queries.insert_entries(connection, organization_id, entries=[entry])
+
+
 def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:
     acted_for = caller is not None and caller.acting_through is not None
     return {

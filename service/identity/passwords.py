@@ -1,11 +1,13 @@
 """Passwords as Argon2id hashes (RFC 9106), made in threads of their own so that the event loop never waits."""
 
 import asyncio
+import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
 from pydantic import SecretStr
 
 # OWASP's recommendation for Argon2id: about 15 ms and 19 MiB a password, so that 1000 users fit in one request.
@@ -22,6 +24,24 @@ async def hash_passwords(passwords: Sequence[SecretStr]) -> list[str]:
     """The hashes of passwords, in their order; however many are asked for, few are worked on at a time."""
     loop = asyncio.get_running_loop()
     return list(await asyncio.gather(*(loop.run_in_executor(_executor(), _hash, one) for one in passwords)))
+
+
+async def verify_password(password: SecretStr, password_hash: str | None) -> bool:
+    """Whether it is the password of this hash; without one the answer is no, and takes as long."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_executor(), _verify, password, password_hash)
+
+
+def _verify(password: SecretStr, password_hash: str | None) -> bool:
+    try:
+        return _HASHER.verify(password_hash or _nobodys(), password.get_secret_value()) and password_hash is not None
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+@cache
+def _nobodys() -> str:
+    return _HASHER.hash(secrets.token_urlsafe())
 
 
 def _hash(password: SecretStr) -> str:

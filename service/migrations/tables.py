@@ -8,8 +8,10 @@ from service.deployment import tables as deployment
 from service.idempotency import tables as idempotency
 from service.identity import tables as identity
 from service.indexing import tables as indexing
+from service.oauth import tables as oauth
 from service.permissions import tables as permissions
 from service.search import tables as search
+from service.signin import tables as signin
 
 __all__ = [
     "audit",
@@ -20,6 +22,8 @@ __all__ = [
     "identity",
     "indexing",
     "metadata",
+    "oauth",
     "permissions",
     "search",
+    "signin",
 ]

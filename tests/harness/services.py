@@ -138,10 +138,12 @@ class ServiceHarness:
     async def _assemble(
         self, stack: AsyncExitStack, settings: Settings, database: str, shared: dict[str, Any]
     ) -> RunningService:
+        listener = _listener()
+        stack.callback(listener.close)
+        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         app = await stack.enter_async_context(open_app(settings, **shared))
         runtime: Runtime = app.state.runtime
         server = QuickServer(server_config(settings, app))
-        listener = _listener()
         serving = asyncio.create_task(server.serve([listener]))
         stack.push_async_callback(_end, server, serving)
         await server.ready.wait()

@@ -15,6 +15,7 @@ from tests.service.directory import done
 
 Body = dict[str, Any]
 FINGERPRINT = "f" * 64
+CLIENT = {"name": "Logbook", "redirectUris": ["https://app.example.test/cb"], "scopes": ["api:catalog:read"]}
 _numbers = count(1)
 
 
@@ -64,6 +65,8 @@ class Things:
     account_id: str = ""
     spare_account_id: str = ""
     token_id: str = ""
+    client_id: str = ""
+    spare_client_id: str = ""
     document_id: str = field(init=False)
     spare_document_id: str = field(init=False)
     collection_id: str = field(init=False)
@@ -124,6 +127,10 @@ class Things:
         made = done(self.owner.call("admin/serviceAccounts/create", {"displayName": "Spare"}))
         self.spare_account_id = made["serviceAccountId"]
 
+    def new_client(self) -> None:
+        """Make the spare OAuth client anew."""
+        self.spare_client_id = done(self.owner.call("admin/oauthClients/create", CLIENT))["clientId"]
+
 
 @dataclass(frozen=True)
 class Example:
@@ -154,6 +161,7 @@ NO_DOCUMENT = (404, "document_not_found")
 NO_COLLECTION = (404, "collection_not_found")
 NO_RESOURCE = (404, "resource_not_found")
 NO_PRINCIPAL = (400, "unknown_principal")
+NO_CLIENT = (404, "oauth_client_not_found")
 NO_ACCOUNT = (404, "service_account_not_found")
 USER_EMAIL = "userEmail"
 
@@ -287,5 +295,16 @@ EXAMPLES: dict[str, Example] = {
     ),
     "admin/serviceAccountTokens/previewReach": Example(
         lambda things: {"serviceAccountId": things.account_id, "scopes": []}, elsewhere=NO_ACCOUNT
+    ),
+    "admin/oauthClients/create": Example(lambda _: CLIENT),
+    "admin/oauthClients/request": Example(lambda _: CLIENT),
+    "admin/oauthClients/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/oauthClients/update": Example(
+        lambda things: {"clientId": things.client_id, "name": "Log"}, elsewhere=NO_CLIENT
+    ),
+    "admin/oauthClients/approve": Example(lambda things: {"clientId": things.client_id}, elsewhere=NO_CLIENT),
+    "admin/oauthClients/rotateSecret": Example(lambda things: {"clientId": things.client_id}, elsewhere=NO_CLIENT),
+    "admin/oauthClients/delete": Example(
+        lambda things: {"clientId": things.spare_client_id}, elsewhere=NO_CLIENT, anew=Things.new_client
     ),
 }

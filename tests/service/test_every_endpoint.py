@@ -20,7 +20,7 @@ from service.identifiers import NIL
 from service.secrets import API_KEY, SERVICE_ACCOUNT_TOKEN, mint
 from tests.harness.services import RunningService, ServiceHarness
 from tests.service.directory import a_key, a_user, another_organization, done
-from tests.service.examples import EXAMPLES, USER_EMAIL, Example, Owner, Things
+from tests.service.examples import CLIENT, EXAMPLES, USER_EMAIL, Example, Owner, Things
 from tests.service.service_accounts import a_token, an_account, delete_account, enable_service_accounts
 
 Outcome = tuple[int, str | None]
@@ -213,6 +213,8 @@ def name_admin_things(things: Things) -> None:
     account = an_account(service, "Cook")
     things.account_id, things.token_id = account["serviceAccountId"], a_token(service, account)["tokenId"]
     things.new_account()
+    things.client_id = done(service.call("admin/oauthClients/create", CLIENT))["clientId"]
+    things.new_client()
 
 
 def let_expire(service: RunningService, api_key_id: str, token_id: str) -> None:

@@ -35,17 +35,28 @@ from service.identity.memberships import queries as memberships
 from service.indexing import queries as indexing
 from service.indexing.service import find_catalog
 from service.ingestion.queries import keep_caller_chunks
+from service.oauth import queries as oauth
 from service.permissions import queries as permissions
 from service.search import queries as search
 from service.search.question import Scope, ask
+from service.signin import queries as signin
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
+from tests.oauth.flow import PASSWORD, Person, an_app
 from tests.service.directory import another_organization, done, group, organization_id, user
 from tests.service.examples import EXAMPLES, Owner, Things
 
 MARK = "harbour"
+ISSUER = "https://people.test"
 ADA = "ada@example.test"
 # What a transaction without an organization must find, to learn its organization.
-CREDENTIALS = {"organizations", "api_keys", "service_account_tokens"}
+CREDENTIALS = {
+    "api_keys",
+    "browser_sessions",
+    "oauth_access_tokens",
+    "oauth_clients",
+    "organizations",
+    "service_account_tokens",
+}
 # The audit log can't be changed at all.
 ONLY_GROWS = {"audit_entries"}
 
@@ -64,7 +75,7 @@ class Tenant:
 
     def _fill(self) -> None:
         call, things = self.owner.call, self.things
-        done(call("admin/users/upsert", {"users": [{"email": ADA, "name": "Ada"}]}))
+        done(call("admin/users/upsert", {"users": [{"email": ADA, "name": "Ada", "password": PASSWORD}]}))
         crew = {"name": "Crew", "externalId": "crew", "members": [user(ADA)]}
         things.group_id = done(call("admin/groups/upsert", {"groups": [crew]}))["groups"][0]["id"]
         grants = [{"principal": group({"id": things.group_id}), "role": "VIEWER"}]
@@ -78,8 +89,25 @@ class Tenant:
         token = {"serviceAccountId": things.account_id, "name": "Deck", "scopes": ["catalog:read"]}
         things.new_account()
         things.token_id = done(call("admin/serviceAccountTokens/mint", token))["tokenId"]
+        self._sign_in()
         self.run(lambda connection: indexing.fold_deltas(connection, self.organization_id, limit=3))
         self.run(self._keep_waiting_chunks)
+
+    def _sign_in(self) -> None:
+        app = an_app(self.service, api_key=self.owner.credential)
+        self.things.client_id = app.client_id
+        self.things.new_client()
+        ada = Person(self.service, ADA)
+        ada.tokens(app)
+        ada.http.close()
+        self.run(self._bind_identity)
+
+    async def _bind_identity(self, connection: AsyncConnection) -> None:
+        ada = await signin.find_person(connection, self.organization_id, email=ADA)
+        assert ada is not None
+        now = await self.service.runtime.clock.now(connection)
+        row = {"issuer": ISSUER, "subject": "ada", "principal_id": ada.principal_id, "bound_at": now}
+        await signin.bind_identity(connection, self.organization_id, row=row)
 
     async def _keep_waiting_chunks(self, connection: AsyncConnection) -> None:
         space = await find_catalog(connection, self.organization_id)
@@ -225,6 +253,8 @@ def reads(tenant: Tenant) -> dict[str, Work]:
     own, things, caller = tenant.organization_id, tenant.things, tenant.caller()
     document, collection = UUID(things.document_id), UUID(things.collection_id)
     crew, admin = UUID(things.group_id), caller.principal_id
+    client = UUID(things.client_id)
+    ada = tenant.run(lambda connection: signin.find_person(connection, own, email=ADA)).principal_id
     page: dict[str, Any] = {"after": NIL, "limit": 1000}
     space = tenant.run(lambda connection: find_catalog(connection, own))
     embedder = tenant.service.runtime.embedders.get(None)
@@ -264,6 +294,14 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "find the catalog": lambda c: indexing.find_catalog_space(c, own),
         "search by meaning": lambda c: search.dense_leg(c, scope, question, at_least=10),
         "search by words": lambda c: search.lexical_leg(c, scope, question, at_least=10),
+        "get a client": lambda c: oauth.get_client(c, own, client_id=client),
+        "list clients": lambda c: oauth.list_clients(c, own, status=None, **page),
+        "get a consent": lambda c: oauth.get_consent(c, own, principal_id=ada, client_id=client),
+        "list consents": lambda c: oauth.list_consents(c, own, principal_id=ada),
+        "list families": lambda c: oauth.families_of(c, own, principal_id=ada, client_id=client),
+        "get a person": lambda c: signin.get_person(c, own, principal_id=ada),
+        "find a person": lambda c: signin.find_person(c, own, email=ADA),
+        "find an identity": lambda c: signin.find_identity(c, own, issuer=ISSUER, subject="ada"),
         "list searches": lambda c: search.list_searches(c, own, wanted=search.SearchFilter(), before=None, limit=9),
     }
 
@@ -385,4 +423,4 @@ def test_without_an_organization_only_credentials_are_seen(pair: Pair, protected
     with pair[0].service.owner_connection() as connection:
         connection.execute(f"SET ROLE {SERVICE_ROLE}")
         for table in CREDENTIALS:
-            assert connection.execute(on("UPDATE {} SET created_at = now()", table)).rowcount == 0, table
+            assert connection.execute(on("UPDATE {} SET organization_id = organization_id", table)).rowcount == 0, table

@@ -5,12 +5,13 @@ from typing import Any, cast
 import pytest
 
 from scripts.endpoints_reference import PAGE, reference
-from service.authorization import REQUIREMENTS
+from service.authorization import REQUIREMENTS, V1_REQUIREMENTS
 from service.main import create_app
-from service.openapi import SCHEME
+from service.openapi import ACCESS_SCHEME, SCHEME
 from service.runtime import Runtime
 
 PREFIX = "/api/v0/"
+V1_PREFIX = "/api/v1/"
 # Every v0 operation that the API shares with its published clients; whatever else there is, is an extension.
 SHARED = {
     "catalog/uploadFile",
@@ -42,13 +43,13 @@ def operations(described: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_the_page_is_what_the_code_says() -> None:
     """Every operation is on the page with what it asks for; `make docs` brings it there."""
     assert PAGE.read_text() == reference()
-    assert all(f"| `{name}` |" in reference() for name in REQUIREMENTS)
+    assert all(f"| `{name}` |" in reference() for name in [*REQUIREMENTS, *V1_REQUIREMENTS])
 
 
 def test_every_operation_declares_its_security(described: dict[str, Any]) -> None:
-    """The bearer scheme, with the scope or the admin of the one table as its role."""
+    """The bearer scheme, with the scope or the admin of the one table as its role; nothing for what is any member's."""
     expected = {
-        name: [{SCHEME: [requirement.scope.value if requirement.scope else "admin"]}]
+        name: [{SCHEME: [requirement.scope.value] if requirement.scope else ["admin"] if requirement.admin else []}]
         for name, requirement in REQUIREMENTS.items()
     }
     assert {name: one.get("security") for name, one in operations(described).items()} == expected
@@ -57,9 +58,24 @@ def test_every_operation_declares_its_security(described: dict[str, Any]) -> Non
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
 
 
+def test_the_same_operations_on_v1_declare_the_scope_of_an_access_token(described: dict[str, Any]) -> None:
+    """One definition, two mounts: every operation is there again, for access tokens and their scopes alone."""
+    found = {
+        path.removeprefix(V1_PREFIX): one["security"]
+        for path, item in described["paths"].items()
+        if path.startswith(V1_PREFIX)
+        for one in item.values()
+    }
+    expected = {
+        name: [{ACCESS_SCHEME: [requirement.api_scope.value] if requirement.api_scope else []}]
+        for name, requirement in {**REQUIREMENTS, **V1_REQUIREMENTS}.items()
+    }
+    assert found == expected
+
+
 def test_what_operators_ask_declares_no_security(described: dict[str, Any]) -> None:
     """Health and metrics take no credential, and say so."""
-    others = {path: item for path, item in described["paths"].items() if not path.startswith(PREFIX)}
+    others = {path: item for path, item in described["paths"].items() if not path.startswith((PREFIX, V1_PREFIX))}
     assert others.keys() >= {"/healthz", "/readyz", "/metrics"}
     assert not any("security" in one for item in others.values() for one in item.values())
 

@@ -13,6 +13,8 @@ from service import logs
 SECRETS = [
     ("svc_key_abcDEF123-._~+/=xyz", "abcDEF123"),
     ("svc_sa_0123456789", "0123456789"),
+    ("svc_ac_0123456789", "0123456789"),
+    ("svc_ss_0123456789", "0123456789"),
     ("Bearer eyJhbGciOi.something", "eyJhbGciOi"),
     ("bearer   opaque-token", "opaque-token"),
     ("redis://:hunter2@store.example.test:6379", "hunter2"),

@@ -1,7 +1,7 @@
 """SQL from a credential to the principal that acts: asked on every request, so each statement is built once."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -9,10 +9,12 @@ from sqlalchemy import (
     ARRAY,
     CTE,
     ColumnElement,
+    Interval,
     Select,
     Table,
     Text,
     Uuid,
+    bindparam,
     case,
     cast,
     false,
@@ -25,6 +27,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.database import ORGANIZATION_SETTING
 from service.identity.tables import api_keys, group_members, organizations, principals, service_account_tokens
+from service.oauth.tables import oauth_access_tokens, oauth_clients
 from service.sql import ORGANIZATION, AnyRow, given, giving
 
 LAST_USED_PRECISION = timedelta(minutes=1)
@@ -39,13 +42,17 @@ _ACTING = (
     principals.c.active,
 )
 
-CredentialKind = Literal["apiKey", "serviceAccountToken"]
+CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
+
+# How far the clock that credentials expire by is from the database's (`service.clock`).
+_OFFSET = bindparam("given_offset", type_=Interval())
 
 
-def credential_status(table: Table) -> ColumnElement[str]:
+def credential_status(table: Table, now: ColumnElement[datetime] | None = None) -> ColumnElement[str]:
     """Whether a credential of this table works now, by the database's clock: `active`, `expired` or `revoked`."""
+    now = func.now() if now is None else now
     return case(
-        (table.c.revoked_at.is_not(None), "revoked"), (table.c.expires_at <= func.now(), "expired"), else_="active"
+        (table.c.revoked_at.is_not(None), "revoked"), (table.c.expires_at <= now, "expired"), else_="active"
     ).label("status")
 
 
@@ -55,15 +62,21 @@ def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*
         select(
             table.c.organization_id,
             table.c.secret_hash,
-            credential_status(table),
+            credential_status(table, func.now() + _OFFSET),
             *(column.label(name) for name, column in columns.items()),
             organizations.c.service_accounts_enabled,
-            func.coalesce(table.c.last_used_at < func.now() - LAST_USED_PRECISION, True).label("unused_for_a_minute"),
+            _unused_for_a_minute(table).label("unused_for_a_minute"),
             entered.label("entered"),
         )
         .join(organizations, organizations.c.organization_id == table.c.organization_id)
         .where(table.c.secret_hash == given(table.c.secret_hash))
     )
+
+
+def _unused_for_a_minute(table: Table) -> ColumnElement[bool]:
+    if "last_used_at" not in table.c:
+        return false()
+    return func.coalesce(table.c.last_used_at < func.now() - LAST_USED_PRECISION, True)
 
 
 _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
@@ -81,15 +94,24 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
         may_act_for_users=false(),
         scopes=service_account_tokens.c.scopes,
     ),
+    # What a client may no longer be given stops in the tokens that it has.
+    "accessToken": _credential_of_hash(
+        oauth_access_tokens,
+        credential_id=oauth_access_tokens.c.token_id,
+        principal_id=oauth_access_tokens.c.principal_id,
+        may_act_for_users=false(),
+        scopes=oauth_access_tokens.c.scopes,
+        client_scopes=oauth_clients.c.scopes,
+    ).join(oauth_clients, oauth_clients.c.client_id == oauth_access_tokens.c.client_id),
 }
 
 
 async def enter_by_credential(
-    connection: AsyncConnection, kind: CredentialKind, *, secret_hash: bytes
+    connection: AsyncConnection, kind: CredentialKind, *, secret_hash: bytes, clock_offset: timedelta
 ) -> AnyRow | None:
     """The credential of this hash with its organization's settings; the transaction is in that organization now."""
-    statement = _CREDENTIAL_OF_HASH[kind]
-    return (await connection.execute(statement, {"given_secret_hash": secret_hash})).one_or_none()
+    parameters = {"given_secret_hash": secret_hash, "given_offset": clock_offset}
+    return (await connection.execute(_CREDENTIAL_OF_HASH[kind], parameters)).one_or_none()
 
 
 async def touch_credential(

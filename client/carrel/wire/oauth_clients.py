@@ -1,0 +1,174 @@
+"""admin/oauthClients: the applications that people may let act for them on v1; extensions.
+
+A redirect URI is compared character by character (RFC 9700, section 2.1), so one is taken only as it will be sent.
+"""
+
+import re
+from enum import StrEnum
+from ipaddress import IPv6Address
+from typing import Annotated, ClassVar
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from pydantic import AfterValidator, Field
+
+from carrel.wire.common import Instant, Label, PagedRequest, PagedResponse, RequestModel, ResponseModel
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_MESSAGE_ONE = re.compile(r"api:agent:message:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?")
+
+
+class ApiScope(StrEnum):
+    """What an access token may be used for on v1, beside `api:agent:message:<agentId>` for a single agent."""
+
+    AGENT_MESSAGE = "api:agent:message:*"
+    CATALOG_READ = "api:catalog:read"
+    CATALOG_WRITE = "api:catalog:write"
+    ADMIN = "api:admin"
+
+
+def is_api_scope(text: str) -> bool:
+    """Whether there is such a scope of v1."""
+    return text in set(ApiScope) or _MESSAGE_ONE.fullmatch(text) is not None
+
+
+def _refuse_unknown_scope(text: str) -> str:
+    if not is_api_scope(text):
+        msg = f"must be one of {', '.join(ApiScope)}, or api:agent:message: and an agent's id in lower case"
+        raise ValueError(msg)
+    return text
+
+
+def _refuse_odd_redirect_uri(text: str) -> str:
+    if not text.isascii() or not text.isprintable() or any(char in text for char in ' "<>\\^`{|}*#'):
+        msg = "must be an address as it is sent: ASCII, without a fragment or a wildcard"
+        raise ValueError(msg)
+    try:
+        parts = urlsplit(text)
+        host, _port = parts.hostname or "", parts.port
+        literal = parts.netloc.startswith("[") and bool(IPv6Address(host))
+    except ValueError:
+        msg = "must be an absolute address, such as https://app.example.com/callback"
+        raise ValueError(msg) from None
+    if "@" in parts.netloc or not (literal or _HOST_NAME.fullmatch(host)):
+        msg = "must name a host, and neither a user nor a password"
+        raise ValueError(msg)
+    if parts.scheme != "https" and not (parts.scheme == "http" and host in LOOPBACK):
+        msg = "must be https, or http for localhost, 127.0.0.1 or [::1]"
+        raise ValueError(msg)
+    return text
+
+
+RedirectUri = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_refuse_odd_redirect_uri)]
+RedirectUris = Annotated[list[RedirectUri], Field(min_length=1, max_length=20)]
+ApiScopes = Annotated[
+    list[Annotated[str, Field(max_length=100), AfterValidator(_refuse_unknown_scope)]],
+    Field(min_length=1, max_length=100),
+]
+
+
+class OAuthClientStatus(StrEnum):
+    """Whether a client may be used: a pending one can do nothing."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+
+
+class _OAuthClientFields(RequestModel):
+    name: Label
+    redirect_uris: RedirectUris
+    scopes: ApiScopes
+
+
+class AdminOAuthClientsCreateRequest(_OAuthClientFields):
+    """Create a client, approved at once. People can be asked for these scopes and no others."""
+
+
+class AdminOAuthClientsRequestRequest(_OAuthClientFields):
+    """Ask for a client, as any member may; it can do nothing until an admin approves it."""
+
+
+class OAuthClient(ResponseModel):
+    """A client without its secret; `hint` is the secret's last four characters."""
+
+    client_id: UUID
+    name: str
+    redirect_uris: list[str]
+    scopes: list[str]
+    status: OAuthClientStatus
+    hint: str
+    requested_by: str
+    created_at: Instant
+
+
+class OAuthClientWithSecret(OAuthClient):
+    """A client with its secret."""
+
+    client_secret: str = Field(repr=False)
+
+
+class AdminOAuthClientsCreateResponse(OAuthClientWithSecret):
+    """The new client; `client_secret` is shown this once."""
+
+
+class AdminOAuthClientsRequestResponse(OAuthClientWithSecret):
+    """The client as it waits for an admin; `client_secret` is shown this once."""
+
+
+class AdminOAuthClientsListRequest(PagedRequest):
+    """List clients, those of one status if it is named."""
+
+    status: OAuthClientStatus | None = None
+
+
+class AdminOAuthClientsListResponse(PagedResponse):
+    """One page of clients."""
+
+    rows_in: ClassVar[str] = "oauth_clients"
+    oauth_clients: list[OAuthClient]
+
+
+class AdminOAuthClientsUpdateRequest(RequestModel):
+    """Change a client; what is left out stays. A scope that is taken away stops at once, in tokens given before too."""
+
+    client_id: UUID
+    name: Label | None = None
+    redirect_uris: RedirectUris | None = None
+    scopes: ApiScopes | None = None
+
+
+class AdminOAuthClientsUpdateResponse(OAuthClient):
+    """The client as it is now."""
+
+
+class AdminOAuthClientsApproveRequest(RequestModel):
+    """Let a client be used that a member asked for."""
+
+    client_id: UUID
+
+
+class AdminOAuthClientsApproveResponse(OAuthClient):
+    """The client as it is now."""
+
+
+class AdminOAuthClientsRotateSecretRequest(RequestModel):
+    """Give a client a new secret; the one before stops at once."""
+
+    client_id: UUID
+
+
+class AdminOAuthClientsRotateSecretResponse(OAuthClientWithSecret):
+    """The client with its new secret, shown this once."""
+
+
+class AdminOAuthClientsDeleteRequest(RequestModel):
+    """Delete a client: its codes and tokens stop at once, and what people allowed it is forgotten."""
+
+    client_id: UUID
+
+
+class AdminOAuthClientsDeleteResponse(ResponseModel):
+    """The client that is gone."""
+
+    client_id: UUID

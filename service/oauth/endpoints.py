@@ -1,0 +1,116 @@
+"""The endpoints that clients call: token, revocation, and the server's description of itself."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from psycopg import Error as DriverError
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from carrel.wire.oauth_clients import ApiScope
+from service.dependencies import RuntimeDep
+from service.errors import ServiceError, database_away, from_database
+from service.logs import logger
+from service.oauth.models import Request as OAuthRequest
+from service.oauth.requests import form_of
+from service.oauth.server import NO_STORE, Answer, AuthorizationServer
+from service.oauth.store import Store, in_thread
+from service.runtime import Runtime
+
+METADATA = "/.well-known/oauth-authorization-server"
+CLIENT_AUTHENTICATION = ["client_secret_basic", "client_secret_post"]
+
+
+class ClientRoute(APIRoute):
+    """A route whose every error is JSON as RFC 6749, section 5.2 has it."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Answer what goes wrong before the server can judge the request."""
+        handler = super().get_route_handler()
+
+        async def answered(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except ServiceError as error:
+                return _refusal(error)
+            except DBAPIError as error:
+                logger.exception("oauth_database_error", kind=type(error.orig).__name__)
+                return _refusal(from_database(error))
+            except (DriverError, PoolTimeoutError):
+                logger.exception("oauth_database_away")
+                return _refusal(database_away())
+
+        return answered
+
+
+router = APIRouter(route_class=ClientRoute, include_in_schema=False)
+
+
+@router.post("/api/oauth/token")
+async def token(request: Request, runtime: RuntimeDep) -> Response:
+    """Give tokens for a code or a refresh token (RFC 6749, sections 4.1.3 and 6)."""
+    return await _answered(request, runtime, AuthorizationServer.token)
+
+
+@router.post("/api/oauth/revoke")
+async def revoke(request: Request, runtime: RuntimeDep) -> Response:
+    """Stop a token (RFC 7009)."""
+    return await _answered(request, runtime, AuthorizationServer.revocation)
+
+
+@router.get(METADATA)
+@router.get(METADATA + "/{path:path}")
+async def metadata(runtime: RuntimeDep, path: str = "") -> Response:
+    """Describe the server (RFC 8414); an issuer with a path has it after the well-known part."""
+    issuer = runtime.settings.issuer
+    if path and f"/{path}" != urlsplit(issuer).path:
+        raise ServiceError("There is no such issuer here.", code="not_found", status=404)
+    return JSONResponse(description(issuer), headers={"Cache-Control": "public, max-age=300"})
+
+
+def description(issuer: str) -> dict[str, object]:
+    """The server's metadata (RFC 8414, section 2)."""
+    return {
+        "issuer": issuer,
+        "authorization_endpoint": f"{issuer}/api/oauth/authorize",
+        "token_endpoint": f"{issuer}/api/oauth/token",
+        "token_endpoint_auth_methods_supported": CLIENT_AUTHENTICATION,
+        "revocation_endpoint": f"{issuer}/api/oauth/revoke",
+        "revocation_endpoint_auth_methods_supported": CLIENT_AUTHENTICATION,
+        "scopes_supported": [scope.value for scope in ApiScope],
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": True,
+    }
+
+
+async def _answered(
+    request: Request, runtime: Runtime, endpoint: Callable[[AuthorizationServer, OAuthRequest], Answer]
+) -> Response:
+    """Answer from a transaction that is committed, whatever the answer is: a refusal may have revoked something."""
+    asked = OAuthRequest("POST", parameters=await form_of(request), headers=request.headers)
+    async with runtime.database.transaction(None) as connection:
+        store = Store(connection, await runtime.clock.now(connection))
+        server = AuthorizationServer(store, issuer=runtime.settings.issuer)
+        answer = await in_thread(endpoint, server, asked)
+    return JSONResponse(dict(answer.body), status_code=answer.status, headers=dict(answer.headers))
+
+
+def _refusal(error: ServiceError) -> Response:
+    """What RFC 6749 has no word for: a form that is none is invalid_request, and 5xx say when to come again."""
+    name = (
+        "invalid_request"
+        if error.status < 500
+        else "temporarily_unavailable"
+        if error.status == 503
+        else "server_error"
+    )
+    status = 400 if error.status == 415 else error.status
+    headers = {**error.headers, **NO_STORE}
+    return JSONResponse({"error": name, "error_description": error.message}, status_code=status, headers=headers)

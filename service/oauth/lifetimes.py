@@ -1,0 +1,10 @@
+"""How long codes and tokens live (seed, "Limits")."""
+
+from datetime import timedelta
+
+CODE = timedelta(minutes=10)
+ACCESS_TOKEN = timedelta(hours=1)
+REFRESH_TOKEN = timedelta(days=30)
+
+# A client's two tabs may refresh at once: whoever comes second within this time has lost a race, and stolen nothing.
+RACE = timedelta(seconds=10)

@@ -1,0 +1,40 @@
+"""Scopes of v1: which there are, which cover which, and what each means to a person.
+
+`api:agent:message:*` covers `api:agent:message:<agentId>`; every other scope covers itself alone.
+"""
+
+from collections.abc import Collection, Iterable
+
+from carrel.wire.oauth_clients import ApiScope, is_api_scope
+
+MESSAGE_PREFIX = ApiScope.AGENT_MESSAGE.removesuffix("*")
+
+_MEANINGS = {
+    ApiScope.AGENT_MESSAGE: "Send messages to the agents you may use, as you, and read their answers",
+    ApiScope.CATALOG_READ: "Search and read the documents and collections you may read",
+    ApiScope.CATALOG_WRITE: "Upload documents as you, and change or delete those you may change",
+    ApiScope.ADMIN: "Administer your organization: its people, groups, access, credentials and logs",
+}
+
+
+def parse_scopes(text: str) -> tuple[str, ...] | None:
+    """The scopes of a space-separated list, each once and in its order; None when one is unknown."""
+    scopes = tuple(dict.fromkeys(text.split(" "))) if text else ()
+    return scopes if all(is_api_scope(scope) for scope in scopes) else None
+
+
+def covers(granted: Collection[str], scope: str) -> bool:
+    """Whether these scopes allow what `scope` allows."""
+    return scope in granted or (scope.startswith(MESSAGE_PREFIX) and ApiScope.AGENT_MESSAGE in granted)
+
+
+def narrowed(scopes: Iterable[str], *, to: Collection[str]) -> tuple[str, ...]:
+    """The scopes that others cover, in their order."""
+    return tuple(scope for scope in scopes if covers(to, scope))
+
+
+def meaning(scope: str, *, agent_name: str | None = None) -> str:
+    """What a scope allows, in plain words."""
+    known = _MEANINGS.get(ApiScope(scope)) if scope in set(ApiScope) else None
+    agent = agent_name or scope.removeprefix(MESSAGE_PREFIX)
+    return known or f"Send messages to the agent {agent}, as you, and read its answers"

@@ -1,0 +1,155 @@
+"""GET /api/oauth/upstream and its callback: signing in with another provider on the way to an application.
+
+What must be known on return travels in `state`, signed for the browser it is shown to; verifier and nonce follow from
+it and from the service's own key, so that nothing is kept.
+"""
+
+import base64
+import hmac
+import json
+import secrets
+from datetime import datetime, timedelta
+from urllib.parse import parse_qsl, urlencode
+from uuid import UUID
+
+import httpx
+from fastapi import APIRouter, Request, Response
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit.service import Change, record_for
+from service.dependencies import RuntimeDep
+from service.errors import BadRequest
+from service.identity.principals import normal_email
+from service.oauth.authorize import PROMPTS_SIGN_IN, Visit
+from service.oauth.requests import Parameters, first_of, query_of
+from service.oauth.server import Answer
+from service.pages.routing import PageRoute
+from service.runtime import Runtime
+from service.signin import queries
+from service.signin.browsers import Browser
+from service.signin.provider import Proof, Provider, Subject
+from service.signin.sessions import begin_session
+from service.sql import AnyRow
+
+LONGEST = timedelta(minutes=15)
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/api/oauth/upstream")
+async def leave(request: Request, runtime: RuntimeDep) -> Response:
+    """Send somebody to the provider, who is on the way to a proven application."""
+    visit = Visit.of(request, runtime)
+    async with runtime.database.transaction(None) as connection:
+        asked = await visit.open(connection)
+        now = await runtime.clock.now(connection)
+    if isinstance(asked, Answer):
+        return visit.redirect(asked)
+    state = _signed(visit.browser, runtime, parameters=visit.parameters, now=now)
+    prompt = next(iter(sorted(asked.prompts & PROMPTS_SIGN_IN)), None)
+    async with httpx.AsyncClient() as http:
+        proof = _proof(visit.browser, runtime, state)
+        address = await Provider(runtime.settings, http).sign_in_address(proof, state=state, prompt=prompt)
+    response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
+    if not visit.browser.known:
+        visit.browser.keep(response)
+    return response
+
+
+@router.get("/api/oauth/upstream/callback")
+async def come_back(request: Request, runtime: RuntimeDep) -> Response:
+    """Sign in whom the provider vouches for, and go on to the application."""
+    given = first_of(query_of(request))
+    browser, state = Browser.of(request, runtime), given.get("state", "")
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+    visit = Visit.of(request, runtime, _parameters(browser, runtime, state, now=now))
+    if "code" not in given or given.get("iss", runtime.settings.oidc_issuer) != runtime.settings.oidc_issuer:
+        raise BadRequest("The provider did not sign you in. Go back and try again.", code="upstream_refused")
+    async with httpx.AsyncClient() as http:
+        subject = await Provider(runtime.settings, http).subject(given["code"], _proof(browser, runtime, state))
+    async with runtime.database.transaction(None) as connection:
+        asked = await visit.open(connection)
+        if isinstance(asked, Answer):
+            return visit.redirect(asked)
+        person = await _person(connection, asked.client.organization_id, subject=subject, now=now)
+        renewed = await begin_session(connection, browser, person=person, now=now, by_password=False)
+    response = visit.again(at="../authorize")
+    renewed.keep(response)
+    return response
+
+
+async def _person(connection: AsyncConnection, organization_id: UUID, *, subject: Subject, now: datetime) -> AnyRow:
+    """Whom the subject is bound to; at first the person of the address that the provider has verified.
+
+    An address may pass to somebody else, a subject never does: so a person who is bound is nobody else's any more.
+    """
+    issuer = subject.issuer
+    bound = await queries.find_identity(connection, organization_id, issuer=issuer, subject=subject.subject)
+    if bound is not None:
+        person = await queries.get_person(connection, organization_id, principal_id=bound)
+    else:
+        person = await _newly_bound(connection, organization_id, subject=subject, now=now)
+    if person is None or not person.active:
+        raise BadRequest(
+            "There is no account here for the person you signed in as. Ask an admin of your organization.",
+            code="unknown_upstream_person",
+        )
+    return person
+
+
+async def _newly_bound(
+    connection: AsyncConnection, organization_id: UUID, *, subject: Subject, now: datetime
+) -> AnyRow | None:
+    if subject.email is None or "\0" in subject.email:
+        return None
+    person = await queries.find_person(connection, organization_id, email=normal_email(subject.email))
+    if person is None or not person.active:
+        return None
+    principal_id, issuer = person.principal_id, subject.issuer
+    row = {"issuer": issuer, "subject": subject.subject, "principal_id": principal_id, "bound_at": now}
+    if not await queries.bind_identity(connection, organization_id, row=row):
+        return None
+    change = Change("identity.bind", "user", principal_id, details={"issuer": issuer})
+    await record_for(connection, organization_id, actor_id=principal_id, change=change)
+    return person
+
+
+def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:
+    return Proof(
+        verifier=_secret(browser, runtime, f"verifier\n{state}"), nonce=_secret(browser, runtime, f"nonce\n{state}")
+    )
+
+
+def _signed(browser: Browser, runtime: Runtime, *, parameters: Parameters, now: datetime) -> str:
+    content = json.dumps([secrets.token_urlsafe(16), now.timestamp(), urlencode(parameters)]).encode()
+    payload = _written(content)
+    signature = _secret(browser, runtime, f"state\n{payload}")
+    return f"{payload}.{signature}"
+
+
+def _parameters(browser: Browser, runtime: Runtime, state: str, *, now: datetime) -> Parameters:
+    """The authorization request that a state was made for. Raises BadRequest for another browser's, or an old one."""
+    payload, _, signature = state.partition(".")
+    expected = _secret(browser, runtime, f"state\n{payload}")
+    if not browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):
+        raise _stale()
+    _, begun, query = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    if now.timestamp() - begun > LONGEST.total_seconds():
+        raise _stale()
+    return parse_qsl(query)
+
+
+def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:
+    return _written(runtime.keys.upstream_secret(browser=browser.value.get_secret_value(), purpose=purpose))
+
+
+def _written(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def _stale() -> BadRequest:
+    return BadRequest(
+        "This sign-in was begun in another browser, or too long ago. Go back to the application and start again.",
+        code="stale_sign_in",
+    )

@@ -1,0 +1,57 @@
+"""Routes that answer people in a browser: whatever goes wrong is a page, too."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
+from psycopg import Error as DriverError
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from service.errors import ServiceError, database_away, from_database
+from service.logs import logger, request_id
+from service.pages import page
+
+
+class PageRoute(APIRoute):
+    """A route of pages."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Show what the endpoint refuses as a page."""
+        handler = super().get_route_handler()
+
+        async def shown(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except ServiceError as error:
+                return problem(request, error)
+            except DBAPIError as error:
+                logger.exception("page_database_error", kind=type(error.orig).__name__)
+                return problem(request, from_database(error))
+            except (DriverError, PoolTimeoutError):
+                logger.exception("page_database_away")
+                return problem(request, database_away())
+
+        return shown
+
+
+def problem(request: Request, error: ServiceError) -> HTMLResponse:
+    """The page that says what is wrong, and what to do."""
+    title = "Please try again" if error.status >= 500 else "This doesn't work"
+    return page(
+        "message.html",
+        depth=depth_of(request),
+        status=error.status,
+        headers=error.headers,
+        title=title,
+        message=error.message,
+        hint=None,
+        request_id=request_id(),
+    )
+
+
+def depth_of(request: Request) -> int:
+    """How many folders below the root a page lies."""
+    return request.scope["path"].count("/") - 1

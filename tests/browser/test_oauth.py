@@ -1,0 +1,232 @@
+"""Signing in and consent in a real browser, in front of the running service and an application on loopback."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.harness.services import RunningService
+from tests.oauth.flow import PASSWORD, App, Pkce, a_person, an_app, works
+from tests.service.directory import done
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@dataclass
+class Application:
+    """An application that sends people to sign in, and keeps what they come back with."""
+
+    url: str
+    answers: list[dict[str, str]] = field(default_factory=list)
+    referrers: list[str | None] = field(default_factory=list)
+    app: App | None = None
+
+    @property
+    def callback(self) -> str:
+        """Its redirect URI."""
+        return f"{self.url}/callback"
+
+    def start(self, pkce: Pkce, **changes: str | None) -> str:
+        """The address that it sends people to."""
+        assert self.app is not None
+        return f"{self.app.service.base_url}/api/oauth/authorize?{urlencode(self.app.parameters(pkce, **changes))}"
+
+
+@contextmanager
+def listening() -> Iterator[Application]:
+    """An application on a free port; after the callback it redirects once more, as most do."""
+    application = Application("")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            if parts.path == "/callback":
+                application.answers.append(dict(parse_qsl(parts.query)))
+                application.referrers.append(self.headers.get("Referer"))
+                self.send_response(302)
+                self.send_header("Location", "/home")
+                self.end_headers()
+                return
+            self.send_response(200 if parts.path == "/home" else 404)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>The app</title><h1>Back in the app</h1>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        application.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield application
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def application(service: RunningService) -> Iterator[Application]:
+    """The application, registered, and a person who may use it."""
+    with listening() as application:
+        application.app = an_app(service, application.callback)
+        a_person(service)
+        yield application
+
+
+@pytest.fixture
+def complaints(page: Page) -> Iterator[list[str]]:
+    """What the browser complained about: nothing, at the end of every test that asks for this."""
+    found: list[str] = []
+    page.on("console", lambda message: found.append(message.text) if message.type in {"error", "warning"} else None)
+    page.on("pageerror", lambda error: found.append(str(error)))
+    yield found
+    # The icon that browsers ask for by themselves is not there, and a wrong password is a 403.
+    assert [text for text in found if "status of 40" not in text] == []
+
+
+def sign_in(page: Page, password: str = PASSWORD) -> None:
+    """Fill in the sign-in page, and send it."""
+    page.get_by_label("Email address").fill("ada@example.test")
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+
+
+def test_sign_in_and_consent_lead_back_to_the_application(
+    service: RunningService, application: Application, page: Page, complaints: list[str]
+) -> None:
+    """Every redirect after a form is let through by the pages' own policy; the code works; no referrer tells of it."""
+    pkce = Pkce()
+    page.goto(application.start(pkce))
+    expect(page.get_by_role("heading", name="Sign in to example.test")).to_be_visible()
+    sign_in(page)
+    expect(page.get_by_role("heading", name="Allow An App to act for you?")).to_be_visible()
+    expect(page.get_by_text("Search and read the documents")).to_be_visible()
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    (answer,) = application.answers
+    assert answer["state"] == "a state"
+    assert application.app is not None
+    assert works(service, done(application.app.exchange(answer["code"], pkce))["access_token"])
+    assert application.referrers in ([None], [""])
+    # Remembered: no page the next time, and none at all in between for who signs in anew.
+    page.goto(application.start(Pkce()))
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    page.goto(application.start(Pkce(), prompt="login"))
+    sign_in(page)
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    assert len(application.answers) == 3
+    assert complaints == [text for text in complaints if "404" in text]
+
+
+def test_denying_leads_back_without_a_code(application: Application, page: Page, complaints: list[str]) -> None:
+    """The application learns that it was denied."""
+    page.goto(application.start(Pkce()))
+    sign_in(page)
+    page.get_by_role("button", name="Deny").click()
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    assert application.answers[0]["error"] == "access_denied"
+    assert complaints is not None
+
+
+def test_a_wrong_password_says_so_and_keeps_the_address(application: Application, page: Page) -> None:
+    """The right one then works; the password field is empty and has the focus."""
+    page.goto(application.start(Pkce()))
+    sign_in(page, "wrong password")
+    expect(page.get_by_role("alert")).to_have_text("The email address or the password is wrong.")
+    expect(page.get_by_label("Email address")).to_have_value("ada@example.test")
+    expect(page.get_by_label("Password")).to_have_value("")
+    expect(page.get_by_label("Password")).to_be_focused()
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Allow")).to_be_visible()
+
+
+def test_the_back_button_breaks_nothing(application: Application, page: Page) -> None:
+    """From consent to the sign-in page and from the application to consent: going on works from either."""
+    page.goto("about:blank")
+    page.goto(application.start(Pkce()))
+    sign_in(page)
+    expect(page.get_by_role("button", name="Allow")).to_be_visible()
+    page.go_back()
+    if page.get_by_label("Password").is_visible():
+        sign_in(page)
+    expect(page.get_by_role("button", name="Allow")).to_be_visible()
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    page.go_back()
+    if page.get_by_role("button", name="Allow").is_visible():
+        page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    assert all("code" in answer for answer in application.answers)
+    assert len({answer["code"] for answer in application.answers}) == len(application.answers)
+
+
+def test_two_tabs_at_once(application: Application, page: Page) -> None:
+    """Both were asked to sign in; when one has, the other goes on with it, each to its own state."""
+    context: BrowserContext = page.context
+    other = context.new_page()
+    page.goto(application.start(Pkce(), state="first"))
+    other.goto(application.start(Pkce(), state="second"))
+    sign_in(page)
+    expect(page.get_by_role("button", name="Allow")).to_be_visible()
+    sign_in(other)
+    expect(other.get_by_role("button", name="Allow")).to_be_visible()
+    other.get_by_role("button", name="Allow").click()
+    expect(other.get_by_role("heading", name="Back in the app")).to_be_visible()
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    assert [answer["state"] for answer in application.answers] == ["second", "first"]
+
+
+def test_the_keyboard_is_enough(application: Application, page: Page) -> None:
+    """The first field has the focus; Tab and Enter do the rest."""
+    page.goto(application.start(Pkce()))
+    expect(page.get_by_label("Email address")).to_be_focused()
+    page.keyboard.type("ada@example.test")
+    page.keyboard.press("Tab")
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    allow = page.get_by_role("button", name="Allow")
+    expect(allow).to_be_visible()
+    for _ in range(5):
+        if allow.evaluate("element => element === document.activeElement"):
+            break
+        page.keyboard.press("Tab")
+    expect(allow).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+
+
+def test_what_was_allowed_can_be_taken_back(service: RunningService, application: Application, page: Page) -> None:
+    """On the page that consent links to."""
+    pkce = Pkce()
+    page.goto(application.start(pkce))
+    sign_in(page)
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    assert application.app is not None
+    token = done(application.app.exchange(application.answers[0]["code"], pkce))["access_token"]
+    page.goto(application.start(Pkce(), prompt="consent"))
+    page.get_by_role("link", name="applications you allowed").click()
+    expect(page.get_by_role("heading", name="Applications you allowed")).to_be_visible()
+    page.get_by_role("button", name="Take back what An App may do").click()
+    expect(page.get_by_text("There are none.")).to_be_visible()
+    assert not works(service, token)
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="You are not signed in")).to_be_visible()
+
+
+def test_pages_fit_a_narrow_window(application: Application, page: Page) -> None:
+    """Nothing has to be scrolled sideways on a telephone, however long a name is."""
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.goto(application.start(Pkce()))
+    for _ in range(2):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320
+        if page.get_by_label("Password").is_visible():
+            sign_in(page)
+            expect(page.get_by_role("button", name="Allow")).to_be_visible()

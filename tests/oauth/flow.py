@@ -1,0 +1,220 @@
+"""Short words for the OAuth flow: a client's side of it, and a person with a browser, without any library's help."""
+
+import base64
+import hashlib
+import secrets
+from dataclasses import dataclass, field
+from datetime import timedelta
+from html.parser import HTMLParser
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, urljoin, urlsplit
+
+import httpx
+
+from tests.harness.services import RunningService
+from tests.service.directory import done
+
+CALLBACK = "https://app.example.test/callback"
+SCOPE = "api:catalog:read"
+EVERY_SCOPE = ["api:agent:message:*", "api:catalog:read", "api:catalog:write", "api:admin"]
+PASSWORD = "a long enough password"
+
+
+@dataclass(frozen=True)
+class App:
+    """A registered client."""
+
+    service: RunningService
+    client_id: str
+    client_secret: str
+    redirect_uri: str = CALLBACK
+
+    def parameters(self, pkce: "Pkce", **changes: str | None) -> dict[str, str]:
+        """What it sends to the authorization endpoint; a change to None leaves a parameter out."""
+        values: dict[str, str | None] = {
+            "response_type": "code",
+            "client_id": self.client_id,
+            "redirect_uri": self.redirect_uri,
+            "scope": SCOPE,
+            "state": "a state",
+            "code_challenge": pkce.challenge,
+            "code_challenge_method": "S256",
+        }
+        return {name: value for name, value in (values | changes).items() if value is not None}
+
+    def exchange(self, code: str, pkce: "Pkce", /, **changes: str | None) -> httpx.Response:
+        """Exchange a code at the token endpoint, as the seed has it."""
+        values: dict[str, str | None] = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self.redirect_uri,
+            "code_verifier": pkce.verifier,
+        }
+        return self.post("token", **(values | changes))
+
+    def refresh(self, refresh_token: str, /, **changes: str | None) -> httpx.Response:
+        """Refresh at the token endpoint."""
+        return self.post("token", **({"grant_type": "refresh_token", "refresh_token": refresh_token} | changes))
+
+    def revoke(self, token: str, /, **changes: str | None) -> httpx.Response:
+        """Revoke a token."""
+        return self.post("revoke", **({"token": token} | changes))
+
+    def post(self, endpoint: str, /, **values: str | None) -> httpx.Response:
+        """Send a form with the client's id and secret; a value of None is left out."""
+        own = {"client_id": self.client_id, "client_secret": self.client_secret}
+        form = {name: value for name, value in (own | values).items() if value is not None}
+        return httpx.post(f"{self.service.base_url}/api/oauth/{endpoint}", data=form, timeout=60)
+
+
+@dataclass(frozen=True)
+class Pkce:
+    """A verifier and its challenge (RFC 7636, section 4)."""
+
+    verifier: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+
+    @property
+    def challenge(self) -> str:
+        """Base64url of the verifier's SHA-256, without padding."""
+        return base64.urlsafe_b64encode(hashlib.sha256(self.verifier.encode()).digest()).decode().rstrip("=")
+
+
+@dataclass
+class Form:
+    """A form of a page: where it goes, its fields, and its buttons' values."""
+
+    action: str
+    fields: dict[str, str]
+    buttons: list[str]
+
+
+class Page(HTMLParser):
+    """What of a page a person can do something with."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        super().__init__()
+        self.response = response
+        self.forms: list[Form] = []
+        self.text = ""
+        self.feed(response.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note forms, their fields and buttons."""
+        named = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self.forms.append(Form(urljoin(str(self.response.url), named["action"]), {}, []))
+        elif tag == "input":
+            self.forms[-1].fields[named["name"]] = named.get("value", "")
+        elif tag == "button":
+            self.forms[-1].buttons.append(named["value"])
+
+    def handle_data(self, data: str) -> None:
+        """Note what is to be read."""
+        self.text += data
+
+    def form(self, button: str) -> Form:
+        """The form with this button."""
+        return next(form for form in self.forms if button in form.buttons)
+
+
+class Person:
+    """Somebody with a browser, which keeps cookies and goes nowhere by itself."""
+
+    opened: ClassVar[list[httpx.Client]] = []
+
+    def __init__(self, service: RunningService, email: str = "", password: str = PASSWORD) -> None:
+        self.service = service
+        self.email = email or service.admin_email
+        self.password = password if email else service.admin_password
+        self.http = httpx.Client(base_url=service.base_url, timeout=60)
+        self.opened.append(self.http)
+
+    def open(self, app: App, pkce: Pkce | None = None, **changes: str | None) -> httpx.Response:
+        """Open the authorization endpoint as the client asks for it."""
+        return self.http.get("/api/oauth/authorize", params=app.parameters(pkce or Pkce(), **changes))
+
+    def press(self, response: httpx.Response, button: str, **fields: str) -> httpx.Response:
+        """Fill in the form with this button, and press it."""
+        form = Page(response).form(button)
+        return self.http.post(form.action, data=form.fields | fields | {"action": button})
+
+    def sign_in(self, response: httpx.Response, **fields: str) -> httpx.Response:
+        """Sign in on the page, and follow to the next one."""
+        return self.follow(
+            self.press(response, "signIn", **({"email": self.email, "password": self.password} | fields))
+        )
+
+    def follow(self, response: httpx.Response) -> httpx.Response:
+        """Follow redirects as long as they stay with the service."""
+        while response.has_redirect_location:
+            target = urljoin(str(response.url), response.headers["Location"])
+            if not target.startswith(f"{self.service.base_url}/"):
+                break
+            response = self.http.get(target)
+        return response
+
+    def allow(self, app: App, pkce: Pkce | None = None, **changes: str | None) -> httpx.Response:
+        """Go through all pages and allow what is asked; the redirect to the client, or what came instead."""
+        response = self.follow(self.open(app, pkce, **changes))
+        if response.status_code == 200 and Page(response).forms[0].buttons == ["signIn"]:
+            response = self.sign_in(response)
+        if response.status_code == 200 and "allow" in Page(response).forms[0].buttons:
+            response = self.press(response, "allow")
+        return response
+
+    def code(self, app: App, pkce: Pkce, **changes: str | None) -> str:
+        """The code that allowing gives the client."""
+        return sent_back(self.allow(app, pkce, **changes))["code"]
+
+    def tokens(self, app: App, **changes: str | None) -> dict[str, Any]:
+        """The tokens that allowing gives the client."""
+        pkce = Pkce()
+        return done(app.exchange(self.code(app, pkce, **changes), pkce))
+
+
+def an_app(service: RunningService, *redirect_uris: str, scopes: list[str] | None = None, **options: Any) -> App:
+    """A client that an admin registered."""
+    body = {"name": "An App", "redirectUris": list(redirect_uris) or [CALLBACK], "scopes": scopes or EVERY_SCOPE}
+    client = done(service.call("admin/oauthClients/create", body, **options))
+    return App(service, client["clientId"], client["clientSecret"], body["redirectUris"][0])
+
+
+def a_person(service: RunningService, email: str = "ada@example.test", **body: Any) -> Person:
+    """A user with a password, and a browser."""
+    user = {"email": email, "name": "Ada Lovelace", "password": PASSWORD, **body}
+    done(service.call("admin/users/upsert", {"users": [user]}))
+    return Person(service, email, user["password"])
+
+
+def sent_back(response: httpx.Response, to: str = CALLBACK) -> dict[str, str]:
+    """What the client is sent: the parameters of the redirect's query."""
+    assert response.status_code in {302, 303}, response.text
+    location = response.headers["Location"]
+    assert location.startswith(to), location
+    return dict(parse_qsl(urlsplit(location).query, strict_parsing=True))
+
+
+def v1(service: RunningService, path: str, token: str, body: object = None, **options: Any) -> httpx.Response:
+    """Call v1 with an access token: GET without a body, else POST."""
+    headers = {"Authorization": f"Bearer {token}"} | options.pop("headers", {})
+    url = f"{service.base_url}/api/v1/{path}"
+    if body is None:
+        return httpx.get(url, headers=headers, timeout=60, **options)
+    return httpx.post(url, headers=headers, json=body, timeout=60, **options)
+
+
+def works(service: RunningService, token: str) -> bool:
+    """Whether an access token is taken."""
+    return v1(service, "me", token).status_code == 200
+
+
+def later(service: RunningService, **time: float) -> None:
+    """Let time pass."""
+    service.runtime.clock.offset += timedelta(**time)
+
+
+def error(response: httpx.Response) -> tuple[int, str]:
+    """The status and error of the token endpoint's refusal, which nobody may keep."""
+    assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["Content-Type"].startswith("application/json")
+    return response.status_code, response.json()["error"]

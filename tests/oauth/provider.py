@@ -1,0 +1,128 @@
+"""A small OpenID Connect provider on loopback: it really signs, and really asks for secret, code and verifier."""
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from joserfc import jwt
+from joserfc.jwk import OctKey, RSAKey
+
+CLIENT_ID, CLIENT_SECRET = "carrel", "a secret of the provider's"
+Claims = dict[str, Any]
+
+
+@dataclass
+class OpenIdProvider:
+    """What the next person to sign in is, and how the token that says so is changed or signed."""
+
+    issuer: str = ""
+    person: Claims = field(default_factory=dict)
+    change: Callable[[Claims], Claims] = lambda claims: claims
+    key: Any = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "one"}))
+    signing_key: Any = None
+    algorithm: str = "RS256"
+    denies: bool = False
+    codes: dict[str, dict[str, str]] = field(default_factory=dict)
+    asked: list[dict[str, str]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def metadata(self) -> Claims:
+        """Its discovery document."""
+        return {
+            "issuer": self.issuer,
+            "authorization_endpoint": f"{self.issuer}/authorize",
+            "token_endpoint": f"{self.issuer}/token",
+            "jwks_uri": f"{self.issuer}/jwks",
+        }
+
+    def authorize(self, asked: dict[str, str]) -> str:
+        """Sign the person in without a page, and send them back."""
+        self.asked.append(asked)
+        if self.denies:
+            answer = {"error": "access_denied", "state": asked["state"]}
+        else:
+            code = f"code-{len(self.codes)}"
+            self.codes[code] = asked
+            answer = {"code": code, "state": asked["state"]}
+        return f"{asked['redirect_uri']}?{urlencode(answer)}"
+
+    def token(self, form: dict[str, str], authorization: str) -> Claims | None:
+        """The ID token of a code, used once; None for what isn't exactly right."""
+        asked = self.codes.pop(form.get("code", ""), None)
+        pair = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        problems = {
+            "code": asked is None,
+            "client": authorization != f"Basic {pair}",
+            "redirect": asked is not None and asked["redirect_uri"] != form.get("redirect_uri"),
+            "verifier": asked is not None and asked["code_challenge"] != challenge,
+        }
+        if asked is None or any(problems.values()):
+            self.refused += [name for name, holds in problems.items() if holds]
+            return None
+        now = int(time.time())
+        claims = {"iss": self.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 300, "nonce": asked["nonce"]}
+        return {"id_token": self.signed(self.change({**claims, **self.person})), "token_type": "Bearer"}
+
+    def signed(self, claims: Claims) -> str:
+        """The claims as a token."""
+        if self.algorithm == "none":
+            parts = ({"alg": "none"}, claims)
+            return (
+                ".".join(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts) + "."
+            )
+        key = self.signing_key or self.key
+        if self.algorithm == "HS256":
+            key = OctKey.import_key(CLIENT_SECRET)
+        return jwt.encode({"alg": self.algorithm, "kid": "one"}, claims, key, algorithms=[self.algorithm])
+
+
+@contextmanager
+def serving() -> Iterator[OpenIdProvider]:
+    """The provider, on a free port."""
+    provider = OpenIdProvider()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            if parts.path == "/.well-known/openid-configuration":
+                self.answer(200, provider.metadata())
+            elif parts.path == "/jwks":
+                self.answer(200, {"keys": [provider.key.as_dict(private=False)]})
+            elif parts.path == "/authorize":
+                self.send_response(302)
+                self.send_header("Location", provider.authorize(dict(parse_qsl(parts.query))))
+                self.end_headers()
+            else:
+                self.answer(404, {})
+
+        def do_POST(self) -> None:
+            form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+            tokens = provider.token(form, self.headers.get("Authorization", ""))
+            self.answer(200 if tokens else 400, tokens or {"error": "invalid_grant"})
+
+        def answer(self, status: int, content: Claims) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps(content).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        provider.issuer = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield provider
+        server.shutdown()
+        thread.join()

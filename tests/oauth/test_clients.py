@@ -1,0 +1,256 @@
+"""admin/oauthClients: who may register an application, and what of it is ever shown."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from service.oauth.forgetting import forget
+from tests.harness.services import RunningService
+from tests.oauth.conftest import Standing
+from tests.oauth.flow import (
+    CALLBACK,
+    SCOPE,
+    Person,
+    Pkce,
+    a_person,
+    an_app,
+    error,
+    later,
+    sent_back,
+    v1,
+    works,
+)
+from tests.service.directory import another_organization, code, done, walk
+
+FIELDS = {"name": "Reports", "redirectUris": [CALLBACK], "scopes": [SCOPE]}
+
+
+def entries(service: RunningService, action: str) -> list[dict[str, Any]]:
+    """The audit log's entries of an action."""
+    return done(service.call("admin/auditLog/query", {"action": action}))["entries"]
+
+
+def test_a_client_an_admin_creates_is_approved_and_its_secret_shown_once(service: RunningService) -> None:
+    """The response has it; the list, the audit log and a replay of the request have not."""
+    once = {"headers": {"Idempotency-Key": "one"}}
+    client = done(service.call("admin/oauthClients/create", FIELDS, **once))
+    assert client["status"] == "approved"
+    assert client["clientSecret"].startswith("svc_cs_")
+    assert client["hint"] == client["clientSecret"][-4:]
+    assert client["requestedBy"] == service.admin_email
+    assert code(service.call("admin/oauthClients/create", FIELDS, **once)) == (409, "already_done")
+    listed = service.call("admin/oauthClients/list")
+    assert done(listed)["oauthClients"] == [{name: client[name] for name in client if name != "clientSecret"}]
+    assert client["clientSecret"] not in service.call("admin/auditLog/query").text
+    (entry,) = entries(service, "oauthClient.create")
+    assert entry["target"] == {"type": "oauthClient", "id": client["clientId"]}
+    assert entry["details"] == {"scopes": [SCOPE], "redirectUris": [CALLBACK]}
+
+
+def test_a_client_a_member_asks_for_can_do_nothing_until_an_admin_approves_it(service: RunningService) -> None:
+    """Neither does anybody see its consent page, nor does its secret prove anything."""
+    ada = a_person(service)
+    token = ada.tokens(an_app(service))["access_token"]
+    client = done(v1(service, "admin/oauthClients/request", token, FIELDS))
+    assert client["status"] == "pending"
+    assert client["requestedBy"] == ada.email
+    app = an_app(service)
+    pending = type(app)(service, client["clientId"], client["clientSecret"])
+    refused = ada.open(pending)
+    assert refused.status_code == 400
+    assert "Location" not in refused.headers
+    assert error(pending.refresh("svc_rt_x")) == (401, "invalid_client")
+    for operation, body in (("approve", {"clientId": client["clientId"]}), ("list", {})):
+        assert code(v1(service, f"admin/oauthClients/{operation}", token, body)) == (403, "missing_scope")
+    approved = done(service.call("admin/oauthClients/approve", {"clientId": client["clientId"]}))
+    assert approved["status"] == "approved"
+    assert "clientSecret" not in approved
+    assert works(service, ada.tokens(pending)["access_token"])
+    assert len(entries(service, "oauthClient.request")) == len(entries(service, "oauthClient.approve")) == 1
+    done(service.call("admin/oauthClients/approve", {"clientId": client["clientId"]}))
+    assert len(entries(service, "oauthClient.approve")) == 1
+
+
+def test_one_member_can_have_so_many_clients_wait(service: RunningService) -> None:
+    """One more than 25 is refused until an admin has decided about one."""
+    key = service.new_user("ben@example.test")
+    for _ in range(25):
+        done(service.call("admin/oauthClients/request", FIELDS, api_key=key))
+    another = service.call("admin/oauthClients/request", FIELDS, api_key=key)
+    assert code(another) == (409, "too_many_pending")
+    waiting = walk(service, "admin/oauthClients/list", {"status": "pending"}, page_size=9)
+    assert len(waiting) == 25
+    done(service.call("admin/oauthClients/approve", {"clientId": waiting[0]["clientId"]}))
+    done(service.call("admin/oauthClients/request", FIELDS, api_key=key))
+
+
+@pytest.mark.parametrize(
+    "redirect_uri",
+    [
+        "https://app.example.test/callback",
+        "https://app.example.test",
+        "https://app.example.test:8443/a/b?keep=this&and",
+        "http://localhost:8501/oauth/callback",
+        "http://127.0.0.1:1/x",
+        "http://[::1]:5/x",
+    ],
+)
+def test_redirect_uris_are_https_or_loopback(standing: Standing, redirect_uri: str) -> None:
+    """Those are taken, and kept as they are written."""
+    client = done(standing.service.call("admin/oauthClients/create", FIELDS | {"redirectUris": [redirect_uri]}))
+    assert client["redirectUris"] == [redirect_uri]
+
+
+@pytest.mark.parametrize(
+    "redirect_uri",
+    [
+        "http://app.example.test/callback",
+        "http://localhost.evil.test/callback",
+        "http://127.0.0.1.evil.test/",
+        "http://127.0.0.1@evil.test/",
+        "https://user:password@app.example.test/",
+        "https://app.example.test/callback#part",
+        "https://app.example.test/callback#",
+        "https://*.example.test/callback",
+        "https://app.example.test/*",
+        "https://app.example.test/a b",
+        "https://app.example.test/\r\nSet-Cookie: x=y",
+        "https://app.example.test/\\evil",
+        "https://app.example.test:x/",
+        "https://ex\u00e4mple.test/",
+        "https:///callback",
+        "https:callback",
+        "//app.example.test/callback",
+        "/callback",
+        "com.example.app:/callback",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "",
+    ],
+)
+def test_other_redirect_uris_are_refused(standing: Standing, redirect_uri: str) -> None:
+    """No plain http to elsewhere, no fragment, no wildcard, no user, nothing that isn't an address as it is sent."""
+    refused = standing.service.call("admin/oauthClients/create", FIELDS | {"redirectUris": [CALLBACK, redirect_uri]})
+    assert code(refused) == (400, "invalid_request")
+    assert refused.json()["error"]["details"][0]["field"] == "redirectUris.1"
+
+
+@pytest.mark.parametrize("scopes", [[], ["agent:message"], ["api:everything"], ["api:agent:message:x"], ["API:ADMIN"]])
+def test_unknown_scopes_are_refused(standing: Standing, scopes: list[str]) -> None:
+    """A client is registered for scopes that there are, at least one."""
+    assert code(standing.service.call("admin/oauthClients/create", FIELDS | {"scopes": scopes})) == (
+        400,
+        "invalid_request",
+    )
+
+
+def test_a_rotated_secret_stops_the_one_before_at_once(service: RunningService) -> None:
+    """Codes and tokens stay: they are the people's, and need the new secret."""
+    app, ada = an_app(service), a_person(service)
+    tokens = ada.tokens(app)
+    rotated = done(service.call("admin/oauthClients/rotateSecret", {"clientId": app.client_id}))
+    assert rotated["clientSecret"] != app.client_secret
+    assert error(app.refresh(tokens["refresh_token"])) == (401, "invalid_client")
+    renewed = type(app)(service, app.client_id, rotated["clientSecret"])
+    assert renewed.refresh(tokens["refresh_token"]).status_code == 200
+    assert len(entries(service, "oauthClient.rotateSecret")) == 1
+
+
+def test_a_deleted_clients_tokens_stop_at_once(service: RunningService) -> None:
+    """So do its codes; and people see no consent page of it any more."""
+    app, ada, pkce = an_app(service), a_person(service), Pkce()
+    tokens = ada.tokens(app)
+    unused = ada.code(app, pkce)
+    assert works(service, tokens["access_token"])
+    done(service.call("admin/oauthClients/delete", {"clientId": app.client_id}))
+    assert not works(service, tokens["access_token"])
+    assert error(app.refresh(tokens["refresh_token"])) == (401, "invalid_client")
+    assert error(app.exchange(unused, pkce)) == (401, "invalid_client")
+    assert ada.open(app).status_code == 400
+    assert code(service.call("admin/oauthClients/delete", {"clientId": app.client_id})) == (
+        404,
+        "oauth_client_not_found",
+    )
+    assert len(entries(service, "oauthClient.delete")) == 1
+
+
+def test_a_scope_taken_from_a_client_stops_in_its_tokens(service: RunningService) -> None:
+    """The next request is refused, and so is asking for it anew; what is left goes on."""
+    app, ada = an_app(service), a_person(service)
+    tokens = ada.tokens(app, scope="api:catalog:read api:catalog:write")
+    plan = {"documents": []}
+    assert v1(service, "catalog/planUpload", tokens["access_token"], plan).status_code != 403
+    changed = {"clientId": app.client_id, "scopes": ["api:catalog:read"], "name": "Renamed"}
+    assert done(service.call("admin/oauthClients/update", changed))["scopes"] == ["api:catalog:read"]
+    assert code(v1(service, "catalog/planUpload", tokens["access_token"], plan)) == (403, "missing_scope")
+    assert v1(service, "catalog/listDocuments", tokens["access_token"], {}).status_code == 200
+    assert sent_back(ada.open(app, scope="api:catalog:write"))["error"] == "invalid_scope"
+    assert error(app.refresh(tokens["refresh_token"])) == (400, "invalid_scope")
+    assert app.refresh(tokens["refresh_token"], scope="api:catalog:read").status_code == 200
+    (entry,) = entries(service, "oauthClient.update")
+    assert "Renamed" not in str(entry)
+
+
+def test_a_redirect_uri_taken_from_a_client_is_unproven_at_once(service: RunningService) -> None:
+    """And the new one works."""
+    app, ada = an_app(service), a_person(service)
+    other = "https://new.example.test/callback"
+    done(service.call("admin/oauthClients/update", {"clientId": app.client_id, "redirectUris": [other]}))
+    assert "Location" not in ada.open(app).headers
+    assert "code" in sent_back(ada.allow(app, redirect_uri=other), to=other)
+
+
+def test_clients_of_another_organization_do_not_exist(service: RunningService) -> None:
+    """Its admin neither sees nor changes them, and its people can't sign in to them."""
+    app = an_app(service)
+    other = another_organization(service)
+    assert done(service.call("admin/oauthClients/list", api_key=other))["oauthClients"] == []
+    for operation in ("update", "approve", "rotateSecret", "delete"):
+        refused = service.call(f"admin/oauthClients/{operation}", {"clientId": app.client_id}, api_key=other)
+        assert code(refused) == (404, "oauth_client_not_found")
+    users = {"users": [{"email": "eve@other.test", "password": "a long enough password"}]}
+    done(service.call("admin/users/upsert", users, api_key=other))
+    eve = Person(service, "eve@other.test")
+    assert "is wrong" in eve.sign_in(eve.open(app)).text
+
+
+def test_a_session_of_one_organization_is_nobody_in_another(service: RunningService) -> None:
+    """The same browser is asked to sign in again, with the other organization's client."""
+    ada = a_person(service)
+    ada.tokens(an_app(service))
+    other = another_organization(service)
+    theirs = an_app(service, api_key=other)
+    page = ada.open(theirs)
+    assert page.status_code == 200
+    assert "Sign in to Other" in page.text
+
+
+def test_what_is_needed_no_more_is_removed(service: RunningService) -> None:
+    """Long after they expired, codes, tokens, families and sessions are gone; what still works stays."""
+    app, ada = an_app(service), a_person(service)
+    ada.tokens(app)
+    later(service, days=20)
+    kept = ada.tokens(app)
+    later(service, days=20)
+    service.run(forget(service.runtime))
+    with service.owner_connection() as connection:
+        counts = {
+            table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - ours
+            for table in ("oauth_codes", "oauth_access_tokens", "oauth_refresh_tokens", "oauth_token_families")
+        }
+    assert counts == {"oauth_codes": 0, "oauth_access_tokens": 0, "oauth_refresh_tokens": 1, "oauth_token_families": 1}
+    assert app.refresh(kept["refresh_token"]).status_code == 200
+
+
+def test_strangers_learn_nothing_of_clients(standing: Standing) -> None:
+    """An unknown client's page and a wrong redirect URI's say the same."""
+    app, ada = standing.app, standing.person()
+    unknown = ada.open(app, client_id="0197a000-0000-7000-8000-000000000000")
+    wrong = ada.open(app, redirect_uri="https://evil.test/")
+    assert unknown.status_code == wrong.status_code == 400
+
+    def told(response: httpx.Response) -> str:
+        return response.text.replace(response.headers["X-Request-Id"], "")
+
+    assert told(unknown) == told(wrong)

@@ -1,0 +1,183 @@
+"""Consent: what a person is asked, what is remembered, and taking it back."""
+
+import pytest
+
+from tests.harness.services import RunningService
+from tests.oauth.flow import (
+    Page,
+    Person,
+    Pkce,
+    a_person,
+    an_app,
+    error,
+    sent_back,
+    v1,
+    works,
+)
+from tests.service.directory import a_user, code, done
+
+ADMIN_TOO = "api:catalog:read api:admin"
+
+
+def test_the_page_names_the_client_the_person_and_what_is_asked_in_plain_words(service: RunningService) -> None:
+    """And where they return to."""
+    app, ada = an_app(service), a_person(service)
+    page = Page(ada.sign_in(ada.open(app, scope="api:catalog:read api:agent:message:*")))
+    for words in (
+        "Allow An App to act for you?",
+        "Ada Lovelace (ada@example.test)",
+        "Search and read the documents and collections you may read",
+        "Send messages to the agents you may use",
+        "app.example.test",
+    ):
+        assert words in page.text
+    assert "Upload" not in page.text
+    assert page.forms[0].buttons == ["allow", "deny", "switch"]
+
+
+def test_denying_gives_no_code_and_is_not_remembered(service: RunningService) -> None:
+    """`access_denied` (RFC 6749, section 4.1.2.1); asked again next time."""
+    app, ada = an_app(service), a_person(service)
+    consent = ada.sign_in(ada.open(app))
+    back = sent_back(ada.press(consent, "deny"))
+    assert back["error"] == "access_denied"
+    assert "code" not in back
+    assert "allow" in Page(ada.open(app)).forms[0].buttons
+
+
+def test_what_was_allowed_is_not_asked_again_and_what_is_new_is(service: RunningService) -> None:
+    """Remembered by client and scope, each of them; a new one is marked on the page, and then remembered with them."""
+    app, other, ada = an_app(service), an_app(service), a_person(service)
+    ada.tokens(app, scope="api:catalog:read")
+    assert "code" in sent_back(ada.open(app, scope="api:catalog:read"))
+    assert "allow" in Page(ada.open(other, scope="api:catalog:read")).forms[0].buttons
+    more = ada.open(app, scope="api:catalog:read api:catalog:write")
+    assert Page(more).text.count("new") == 1
+    ada.press(more, "allow")
+    for scope in ("api:catalog:write", "api:catalog:write api:catalog:read", "api:catalog:read"):
+        assert "code" in sent_back(ada.open(app, scope=scope))
+
+
+def test_allowing_messages_to_all_agents_covers_each(service: RunningService) -> None:
+    """And not the other way round."""
+    app, ada = an_app(service), a_person(service)
+    one = "api:agent:message:0197a000-0000-7000-8000-000000000001"
+    ada.tokens(app, scope=one)
+    assert "allow" in Page(ada.open(app, scope="api:agent:message:*")).forms[0].buttons
+    ada.tokens(app, scope="api:agent:message:*")
+    assert "code" in sent_back(ada.open(app, scope=one.replace("1", "2")))
+
+
+def test_a_consent_form_is_good_for_one_person_and_one_request(service: RunningService) -> None:
+    """Its token fits no other request, browser or person; nobody's code comes of it (CSRF)."""
+    app, ada, ben = an_app(service), a_person(service), a_person(service, "ben@example.test")
+    form = Page(ada.sign_in(ada.open(app))).form("allow")
+    theirs = Page(ben.sign_in(ben.open(app))).form("allow")
+    allow = form.fields | {"action": "allow"}
+    wider = ada.open(app, scope="api:catalog:write")
+    for action, fields, person in (
+        (form.action, {"action": "allow"}, ada),
+        (form.action, allow | {"csrf": theirs.fields["csrf"]}, ada),
+        (theirs.action, allow, ada),
+        (Page(wider).form("allow").action, allow, ada),
+    ):
+        refused = person.http.post(action, data=fields)
+        assert refused.status_code == 403
+        assert "Location" not in refused.headers
+        assert "out of date" in refused.text
+    # Whoever isn't signed in is asked to.
+    nobody = Person(service)
+    assert "signIn" in Page(nobody.follow(nobody.http.post(form.action, data=allow))).forms[0].buttons
+    assert "code" in sent_back(ada.http.post(form.action, data=allow))
+
+
+def test_api_admin_is_an_admins_to_allow(service: RunningService) -> None:
+    """A member isn't asked for it, and gets no code for it alone; the rest is given without it."""
+    app, ada = an_app(service), a_person(service)
+    page = ada.sign_in(ada.open(app, scope=ADMIN_TOO))
+    assert "Administer" not in Page(page).text
+    assert "left out" in Page(page).text
+    pkce = Pkce()
+    ada.open(app, pkce)
+    tokens = ada.tokens(app, scope=ADMIN_TOO)
+    assert tokens["scope"] == "api:catalog:read"
+    assert code(v1(service, "admin/organization/get", tokens["access_token"], {})) == (403, "missing_scope")
+    assert sent_back(ada.open(app, scope="api:admin"))["error"] == "access_denied"
+
+
+def test_api_admin_is_checked_against_the_person_on_every_request(service: RunningService) -> None:
+    """An admin who is none any more administers nothing; the rest of the token goes on."""
+    app, ada = an_app(service), a_person(service, isAdmin=True)
+    token = ada.tokens(app, scope=ADMIN_TOO)["access_token"]
+    assert v1(service, "admin/organization/get", token, {}).status_code == 200
+    a_user(service, ada.email, isAdmin=False)
+    assert code(v1(service, "admin/organization/get", token, {})) == (403, "admin_only")
+    assert v1(service, "catalog/listDocuments", token, {}).status_code == 200
+    a_user(service, ada.email, isAdmin=True)
+    assert v1(service, "admin/organization/get", token, {}).status_code == 200
+
+
+def test_an_admins_token_without_api_admin_administers_nothing(service: RunningService) -> None:
+    """Not even where admins alone may ask about others."""
+    app = an_app(service)
+    token = Person(service).tokens(app, scope="api:catalog:read api:catalog:write")["access_token"]
+    assert v1(service, "me", token).json()["isAdmin"] is True
+    assert code(v1(service, "admin/users/list", token, {})) == (403, "missing_scope")
+    explain = "permissions/listAuthorizedPrincipalsForResource"
+    assert code(v1(service, explain, token, {"nonsense": 1})) == (403, "missing_scope")
+
+
+def test_taking_back_stops_every_token_at_once(service: RunningService) -> None:
+    """The client's codes too; what others allowed it, and what the person allowed others, goes on."""
+    app, other, ada = an_app(service), an_app(service), a_person(service)
+    ben, pkce = a_person(service, "ben@example.test"), Pkce()
+    mine, elsewhere, bens = ada.tokens(app), ada.tokens(other), ben.tokens(app)
+    unused = ada.code(app, pkce)
+    page = ada.http.get("/account/consents")
+    entry = next(form for form in Page(page).forms if form.fields.get("client_id") == app.client_id)
+    gone = ada.follow(ada.http.post(entry.action, data=entry.fields | {"action": "withdraw"}))
+    assert [form.fields.get("client_id") for form in Page(gone).forms] == [other.client_id, None]
+    assert not works(service, mine["access_token"])
+    assert error(app.refresh(mine["refresh_token"])) == (400, "invalid_grant")
+    assert error(app.exchange(unused, pkce)) == (400, "invalid_grant")
+    assert works(service, elsewhere["access_token"])
+    assert works(service, bens["access_token"])
+    assert "allow" in Page(ada.open(app)).forms[0].buttons
+    (logged,) = done(service.call("admin/auditLog/query", {"action": "consent.withdraw"}))["entries"]
+    assert logged["actor"]["email"] == ada.email
+    assert logged["target"]["id"] == app.client_id
+    assert len(done(service.call("admin/auditLog/query", {"action": "consent.grant"}))["entries"]) == 3
+
+
+def test_taking_back_needs_the_person_and_the_form(service: RunningService) -> None:
+    """Without a session there is nothing to see; without the page's token nothing happens."""
+    app, ada = an_app(service), a_person(service)
+    token = ada.tokens(app)["access_token"]
+    nobody = Person(service)
+    assert nobody.http.get("/account/consents").status_code == 403
+    assert nobody.http.post("/account/consents", data={"action": "withdraw"}).status_code == 403
+    forged = ada.http.post("/account/consents", data={"action": "withdraw", "client_id": app.client_id})
+    assert forged.status_code == 403
+    assert works(service, token)
+
+
+@pytest.mark.parametrize("client_id", ["", "x", "0197a000-0000-7000-8000-000000000000"])
+def test_taking_back_what_was_never_allowed_changes_nothing(service: RunningService, client_id: str) -> None:
+    """An unknown client is a 400 or nothing at all, never a 500."""
+    app, ada = an_app(service), a_person(service)
+    token = ada.tokens(app)["access_token"]
+    form = Page(ada.http.get("/account/consents")).form("withdraw")
+    answer = ada.http.post(form.action, data=form.fields | {"action": "withdraw", "client_id": client_id})
+    assert answer.status_code in {303, 400}
+    assert works(service, token)
+
+
+def test_signing_out_ends_the_session(service: RunningService) -> None:
+    """The tokens that were given stay: they are the applications'."""
+    app, ada = an_app(service), a_person(service)
+    token = ada.tokens(app)["access_token"]
+    after = ada.follow(ada.press(ada.http.get("/account/consents"), "signOut"))
+    assert after.status_code == 403
+    assert "You are not signed in" in after.text
+    assert Page(ada.open(app)).forms[0].buttons == ["signIn"]
+    assert works(service, token)

@@ -1,0 +1,93 @@
+"""Clients that know nothing of Carrel complete the flow: Authlib's and requests-oauthlib's."""
+
+from urllib.parse import urlsplit
+
+import pytest
+from authlib.integrations.base_client.errors import OAuthError as AuthlibError
+from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
+from oauthlib.oauth2.rfc6749.errors import OAuth2Error as OauthlibError
+from requests_oauthlib import OAuth2Session
+
+from tests.harness.services import RunningService
+from tests.oauth.flow import CALLBACK, SCOPE, App, Pkce, a_person, an_app, works
+
+
+@pytest.fixture(autouse=True)
+def _plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both refuse plain http, on loopback too."""
+    monkeypatch.setenv("OAUTHLIB_INSECURE_TRANSPORT", "1")
+    monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
+
+
+def endpoint(service: RunningService, name: str) -> str:
+    """An endpoint, as the metadata names it."""
+    return str(service.http.get("/.well-known/oauth-authorization-server").json()[f"{name}_endpoint"])
+
+
+def callback(app: App, url: str) -> str:
+    """What the browser is sent back with, when a person has allowed what this address asks."""
+    ada = a_person(app.service)
+    consent = ada.sign_in(ada.http.get(url))
+    return ada.press(consent, "allow").headers["Location"]
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+def test_authlibs_client_completes_the_flow(service: RunningService, method: str) -> None:
+    """PKCE, code exchange, a call, refresh and revocation, with the client proving itself in either way."""
+    app = an_app(service)
+    with AuthlibSession(
+        app.client_id,
+        app.client_secret,
+        token_endpoint_auth_method=method,
+        revocation_endpoint_auth_method=method,
+        scope=SCOPE,
+        redirect_uri=CALLBACK,
+        code_challenge_method="S256",
+    ) as session:
+        verifier = Pkce().verifier
+        url, state = session.create_authorization_url(endpoint(service, "authorization"), code_verifier=verifier)
+        answer = callback(app, url)
+        token = session.fetch_token(
+            endpoint(service, "token"), authorization_response=answer, state=state, code_verifier=verifier
+        )
+        assert token["expires_in"] == 3600
+        assert session.get(f"{service.base_url}/api/v1/me").json()["email"] == "ada@example.test"
+        renewed = session.refresh_token(endpoint(service, "token"))
+        assert renewed["refresh_token"] != token["refresh_token"]
+        assert works(service, renewed["access_token"])
+        gone = session.revoke_token(
+            endpoint(service, "revocation"), token=renewed["refresh_token"], token_type_hint="refresh_token"
+        )
+        assert gone.status_code == 200
+        assert not works(service, renewed["access_token"])
+        with pytest.raises(AuthlibError, match="invalid_grant"):
+            session.refresh_token(endpoint(service, "token"), refresh_token=renewed["refresh_token"])
+
+
+def test_requests_oauthlib_completes_the_flow(service: RunningService) -> None:
+    """The same with oauthlib's, which follows RFC 6749 on its own."""
+    app = an_app(service)
+    with OAuth2Session(app.client_id, redirect_uri=CALLBACK, scope=[SCOPE], pkce="S256") as session:
+        url, _ = session.authorization_url(endpoint(service, "authorization"))
+        answer = callback(app, url)
+        assert urlsplit(answer).path == "/callback"
+        token = session.fetch_token(
+            endpoint(service, "token"), authorization_response=answer, client_secret=app.client_secret
+        )
+        assert token["scope"] == [SCOPE]
+        assert session.get(f"{service.base_url}/api/v1/me").json()["email"] == "ada@example.test"
+        secrets = {"client_id": app.client_id, "client_secret": app.client_secret}
+        renewed = session.refresh_token(endpoint(service, "token"), **secrets)
+        assert works(service, renewed["access_token"])
+        with pytest.raises(OauthlibError, match="invalid_grant"):
+            session.refresh_token(endpoint(service, "token"), refresh_token=token["refresh_token"], **secrets)
+
+
+def test_requests_oauthlib_reads_a_denial(service: RunningService) -> None:
+    """As the error it is."""
+    app, ada = an_app(service), a_person(service)
+    with OAuth2Session(app.client_id, redirect_uri=CALLBACK, scope=[SCOPE], pkce="S256") as session:
+        url, _ = session.authorization_url(endpoint(service, "authorization"))
+        denied = ada.press(ada.sign_in(ada.http.get(url)), "deny").headers["Location"]
+        with pytest.raises(OauthlibError, match="denied"):
+            session.fetch_token(endpoint(service, "token"), authorization_response=denied)

@@ -1,0 +1,111 @@
+"""The token endpoint: refresh tokens (RFC 6749, section 6; RFC 9700, section 4.14)."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.harness.services import RunningService
+from tests.oauth.conftest import Standing
+from tests.oauth.flow import a_person, an_app, error, later, works
+from tests.service.directory import done
+
+WRITE = "api:catalog:read api:catalog:write"
+
+
+def test_a_refresh_token_works_once_and_gives_the_next(service: RunningService) -> None:
+    """Rotation on every use (seed, "Limits"); access tokens given before live out their hour."""
+    app, ada = an_app(service), a_person(service)
+    first = ada.tokens(app)
+    second = done(app.refresh(first["refresh_token"]))
+    third = done(app.refresh(second["refresh_token"]))
+    assert error(app.refresh(first["refresh_token"])) == (400, "invalid_grant")
+    assert error(app.refresh(second["refresh_token"])) == (400, "invalid_grant")
+    assert len({first["refresh_token"], second["refresh_token"], third["refresh_token"]}) == 3
+    assert all(works(service, tokens["access_token"]) for tokens in (first, second, third))
+    assert {third["expires_in"], second["expires_in"]} == {3600}
+
+
+def test_a_replay_within_ten_seconds_is_a_lost_race(service: RunningService) -> None:
+    """It is refused, and the family lives: two tabs may have refreshed at once."""
+    app, ada = an_app(service), a_person(service)
+    first = ada.tokens(app)
+    second = done(app.refresh(first["refresh_token"]))
+    later(service, seconds=5)
+    assert error(app.refresh(first["refresh_token"])) == (400, "invalid_grant")
+    assert works(service, second["access_token"])
+    done(app.refresh(second["refresh_token"]))
+
+
+def test_a_replay_after_ten_seconds_ends_the_family(service: RunningService) -> None:
+    """One of the two who have it has stolen it, and nobody can tell which."""
+    app, ada = an_app(service), a_person(service)
+    other = ada.tokens(app)
+    first = ada.tokens(app)
+    second = done(app.refresh(first["refresh_token"]))
+    later(service, seconds=11)
+    assert error(app.refresh(first["refresh_token"])) == (400, "invalid_grant")
+    assert not works(service, second["access_token"])
+    assert not works(service, first["access_token"])
+    assert error(app.refresh(second["refresh_token"])) == (400, "invalid_grant")
+    assert works(service, other["access_token"])
+    (entry,) = done(service.call("admin/auditLog/query", {"action": "oauth.reuseDetected"}))["entries"]
+    assert entry["details"] == {"clientId": app.client_id, "reused": "refreshToken"}
+
+
+def test_fifty_refreshes_at_once_give_tokens_to_one_whose_family_lives(service: RunningService) -> None:
+    """A replay after ten seconds still ends it."""
+    app, ada = an_app(service), a_person(service)
+    first = ada.tokens(app)
+    with ThreadPoolExecutor(50) as threads:
+        answers = list(threads.map(lambda _: app.refresh(first["refresh_token"]), range(50)))
+    winners = [answer.json() for answer in answers if answer.status_code == 200]
+    assert len(winners) == 1
+    assert {error(answer) for answer in answers if answer.status_code != 200} == {(400, "invalid_grant")}
+    assert works(service, winners[0]["access_token"])
+    newest = done(app.refresh(winners[0]["refresh_token"]))
+    later(service, seconds=11)
+    assert error(app.refresh(first["refresh_token"])) == (400, "invalid_grant")
+    assert error(app.refresh(newest["refresh_token"])) == (400, "invalid_grant")
+    assert not works(service, newest["access_token"])
+
+
+def test_a_refresh_token_lives_thirty_days_from_when_it_was_given(service: RunningService) -> None:
+    """Then the person must authorize again; who refreshes goes on."""
+    app, ada = an_app(service), a_person(service)
+    idle, used = ada.tokens(app), ada.tokens(app)
+    later(service, days=29, hours=23)
+    renewed = done(app.refresh(used["refresh_token"]))
+    later(service, hours=2)
+    assert error(app.refresh(idle["refresh_token"])) == (400, "invalid_grant")
+    later(service, days=29)
+    done(app.refresh(renewed["refresh_token"]))
+
+
+def test_another_client_neither_uses_nor_burns_a_refresh_token(service: RunningService) -> None:
+    """Nor does its replay end the family, however late."""
+    app, other, ada = an_app(service), an_app(service), a_person(service)
+    first = ada.tokens(app)
+    assert error(other.refresh(first["refresh_token"])) == (400, "invalid_grant")
+    second = done(app.refresh(first["refresh_token"]))
+    later(service, seconds=60)
+    assert error(other.refresh(first["refresh_token"])) == (400, "invalid_grant")
+    assert works(service, second["access_token"])
+    done(app.refresh(second["refresh_token"]))
+
+
+def test_a_refresh_may_ask_for_less_and_never_for_more(standing: Standing) -> None:
+    """Less holds for the access token alone; asking for more burns nothing (RFC 6749, section 6)."""
+    app = standing.app
+    first = standing.person().tokens(app, scope=WRITE)
+    for scope in ("api:admin", f"{WRITE} api:admin", "api:everything", "api:agent:message:*"):
+        assert error(app.refresh(first["refresh_token"], scope=scope)) == (400, "invalid_scope")
+    narrow = done(app.refresh(first["refresh_token"], scope="api:catalog:read"))
+    assert narrow["scope"] == "api:catalog:read"
+    assert done(app.refresh(narrow["refresh_token"]))["scope"] == WRITE
+
+
+def test_other_values_are_no_refresh_tokens(standing: Standing) -> None:
+    """An access token, a code, nothing, and a long text."""
+    app = standing.app
+    tokens = standing.person().tokens(app)
+    for value in (tokens["access_token"], "svc_ac_x", "x" * 10_000, "\0", tokens["refresh_token"][:-1]):
+        assert error(app.refresh(value)) == (400, "invalid_grant")
+    assert error(app.refresh("")) == (400, "invalid_request")

@@ -1,0 +1,168 @@
+"""v1: the operations of v0 mounted again, for access tokens and their scopes alone."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from carrel.wire.oauth_clients import ApiScope
+from service import secrets
+from service.authorization import REQUIREMENTS
+from tests.harness.services import RunningService
+from tests.oauth.conftest import Standing
+from tests.oauth.flow import App, Person, a_person, an_app, v1
+from tests.service.directory import a_key, code, done
+from tests.service.examples import EXAMPLES
+
+READ, WRITE = "api:catalog:read", "api:catalog:write"
+
+
+def outcome(response: httpx.Response) -> tuple[int, str | None]:
+    """The status, and an error's code."""
+    body = response.json() if response.headers["Content-Type"] == "application/json" else {}
+    return response.status_code, body.get("error", {}).get("code")
+
+
+def ask(service: RunningService, operation: str, token: str, body: dict[str, Any]) -> httpx.Response:
+    """Ask for an operation on v1, as its example does on v0."""
+    url = f"{service.base_url}/api/v1/{operation}"
+    headers = {"Authorization": f"Bearer {token}"}
+    part = EXAMPLES[operation].file
+    if part is None:
+        return httpx.post(url, json=body, headers=headers, timeout=60)
+    return httpx.post(url, data=body, files={part: ("notes.txt", b"What was seen.")}, headers=headers, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def tokens(standing: Standing) -> dict[str, str]:
+    """Access tokens of an admin, by their scope."""
+    admin = Person(standing.service)
+    done(standing.service.call("admin/organization/update", {"serviceAccountsEnabled": True}))
+    return {scope.value: admin.tokens(standing.app, scope=scope.value)["access_token"] for scope in ApiScope}
+
+
+@pytest.mark.parametrize("operation", sorted(REQUIREMENTS))
+def test_every_operation_needs_its_scope(standing: Standing, tokens: dict[str, str], operation: str) -> None:
+    """403 `missing_scope` naming it for each other scope; with it the body is what is judged next."""
+    wanted = REQUIREMENTS[operation].api_scope
+    nonsense = {"nonsense": 1}
+    for scope, token in tokens.items():
+        answer = ask(standing.service, operation, token, nonsense)
+        if wanted is None or scope == wanted:
+            assert answer.status_code == 400, scope
+            assert outcome(answer)[1] in {"invalid_request", "part_unknown"}, scope
+        else:
+            assert outcome(answer) == (403, "missing_scope"), scope
+            assert wanted in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("operation", sorted(REQUIREMENTS))
+def test_keys_and_service_account_tokens_are_refused_on_v1(standing: Standing, operation: str) -> None:
+    """401 `wrong_version`, which says what works there; so is an access token on v0."""
+    service = standing.service
+    for credential in (service.api_key, secrets.mint(secrets.SERVICE_ACCOUNT_TOKEN).value.get_secret_value()):
+        refused = ask(service, operation, credential, {})
+        assert outcome(refused) == (401, "wrong_version")
+        assert "access token" in refused.json()["error"]["message"]
+        assert refused.headers["WWW-Authenticate"] == "Bearer"
+    token = secrets.mint(secrets.ACCESS_TOKEN).value.get_secret_value()
+    assert code(service.call(operation, {}, api_key=token)) == (401, "wrong_version")
+
+
+def test_a_working_access_token_is_refused_on_v0(standing: Standing, tokens: dict[str, str]) -> None:
+    """Even where its person could do what is asked with a key."""
+    refused = standing.service.call("catalog/listDocuments", {}, api_key=tokens[READ])
+    assert code(refused) == (401, "wrong_version")
+
+
+@pytest.mark.parametrize(
+    ("authorization", "expected"),
+    [
+        (None, "missing_credential"),
+        ("Bearer", "malformed_authorization"),
+        ("Bearer nonsense", "invalid_credential"),
+        ("Bearer svc_rt_" + "x" * 38, "invalid_credential"),
+        ("Bearer svc_at_" + "x" * 38, "invalid_credential"),
+    ],
+)
+def test_without_a_usable_access_token_v1_is_401(standing: Standing, authorization: str | None, expected: str) -> None:
+    """In the shape of every error, before the body is read."""
+    headers = {} if authorization is None else {"Authorization": authorization}
+    refused = httpx.post(f"{standing.service.base_url}/api/v1/catalog/listDocuments", content=b"[", headers=headers)
+    assert outcome(refused) == (401, expected)
+
+
+@pytest.mark.parametrize("operation", [name for name, example in EXAMPLES.items() if example.acting])
+def test_nobody_acts_for_somebody_else_on_v1(standing: Standing, tokens: dict[str, str], operation: str) -> None:
+    """Every member or part that names a user on v0 is a 400, the admin's own address too."""
+    wanted = REQUIREMENTS[operation].api_scope
+    assert wanted is not None
+    member = EXAMPLES[operation].acting or ""
+    body = {"documentExternalId": "x", member: standing.service.admin_email}
+    refused = ask(standing.service, operation, tokens[wanted.value], body)
+    assert outcome(refused) == (400, "access_token_acts_as_its_user")
+    assert refused.json()["error"]["details"][0]["field"] == member
+
+
+def test_a_person_does_with_a_token_what_they_may(service: RunningService) -> None:
+    """Upload, search, download, and nothing of what is somebody else's: the same rules on both mounts."""
+    app, ada, ben = an_app(service), a_person(service), a_person(service, "ben@example.test", name="Ben")
+    token = ada.tokens(app, scope=f"{READ} {WRITE}")["access_token"]
+    other = ben.tokens(app, scope=f"{READ} {WRITE}")["access_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    files = {"file": ("notes.txt", b"Otters cross the harbour at night.")}
+    form = {"documentExternalId": "otters", "awaitVectorStoreSync": "true"}
+    uploaded = done(
+        httpx.post(f"{service.base_url}/api/v1/catalog/uploadFile", data=form, files=files, headers=headers, timeout=60)
+    )
+    asked = {"documentId": uploaded["documentId"]}
+    found = done(v1(service, "search/searchDocumentCatalog", token, {"searchQuery": "otters"}))
+    assert [result["documentId"] for result in found["results"]] == [uploaded["documentId"]]
+    assert done(v1(service, "search/searchDocumentCatalog", other, {"searchQuery": "otters"}))["results"] == []
+    assert v1(service, "catalog/downloadDocument", token, asked).content == files["file"][1]
+    assert outcome(v1(service, "catalog/downloadDocument", other, asked)) == (404, "document_not_found")
+    key = a_key(service, ownerEmail=ada.email)["apiKey"]
+    assert done(service.call("catalog/getDocument", asked, api_key=key))["documentId"] == uploaded["documentId"]
+    (entry,) = done(service.call("admin/auditLog/query", {"action": "document.create"}))["entries"]
+    assert entry["actor"]["email"] == ada.email
+
+
+def test_pages_and_idempotency_keys_work_on_v1(service: RunningService) -> None:
+    """A walk goes on, and what is sent twice is done once."""
+    app = an_app(service)
+    token = Person(service).tokens(app, scope="api:admin")["access_token"]
+    once = {"headers": {"Idempotency-Key": "one"}}
+    body = {"groups": [{"name": f"Group {number}"} for number in range(3)]}
+    first = v1(service, "admin/groups/upsert", token, body, **once)
+    again = v1(service, "admin/groups/upsert", token, body, **once)
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert again.json() == first.json()
+    page = done(v1(service, "admin/groups/list", token, {"pageSize": 2}))
+    rest = done(v1(service, "admin/groups/list", token, {"pageSize": 2, "pageToken": page["nextPageToken"]}))
+    assert len(page["groups"] + rest["groups"]) == 3
+
+
+def test_me_says_who_the_token_acts_for(service: RunningService) -> None:
+    """Any access token may ask; nobody else, and not on v0."""
+    app, ada = an_app(service), a_person(service)
+    token = ada.tokens(app, scope=f"{WRITE} {READ}")["access_token"]
+    me = done(v1(service, "me", token))
+    assert {name: me[name] for name in ("email", "name", "isAdmin", "scopes")} == {
+        "email": ada.email,
+        "name": "Ada Lovelace",
+        "isAdmin": False,
+        "scopes": [READ, WRITE],
+    }
+    assert me["organizationName"] == done(service.call("admin/organization/get"))["name"]
+    assert outcome(v1(service, "me", service.api_key)) == (401, "wrong_version")
+    assert service.http.get("/api/v0/me").status_code == 404
+
+
+def test_a_token_for_one_agent_opens_the_door_to_messages_alone(standing: Standing) -> None:
+    """It is no scope of the catalog, and none of administration."""
+    app: App = standing.app
+    one = "api:agent:message:0197a000-0000-7000-8000-000000000001"
+    token = standing.person().tokens(app, scope=one)["access_token"]
+    assert done(v1(standing.service, "me", token))["scopes"] == [one]
+    for operation in ("catalog/listDocuments", "catalog/planUpload", "admin/users/list"):
+        assert outcome(v1(standing.service, operation, token, {})) == (403, "missing_scope")
