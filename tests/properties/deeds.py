@@ -48,11 +48,22 @@ class Deeds(Comparisons):
 
     def do(self, what: Deed) -> bool:
         """The service does or refuses what the model does or refuses; whether it was done."""
+        working = self.working()
         expected = outcome(what.to, self.model)
         response = what.to(self.world)
         self.taken[f"{what.name} {expected[1] or 'done'}"] += 1
         assert outcome_of(response) == expected, response.text
+        self.check_stopped(working)
         return expected[0] == 200
+
+    def working(self) -> list[str]:
+        """The credentials that may be used at all."""
+        return [name for name in self.model.credentials if outcome(self.model.enter, name, READING)[0] in {200, 403}]
+
+    def check_stopped(self, worked: list[str]) -> None:
+        """A credential that worked and doesn't any more is refused from the very next request on."""
+        for stopped in sorted(set(worked) - set(self.working())):
+            self.check_entry(stopped)
 
     def do_as(self, actor: Actor, name: str, *args: Any, **options: Any) -> bool:
         """The same by somebody who may, if anybody may."""
@@ -73,7 +84,7 @@ class Deeds(Comparisons):
     def loss(self, by: str, how: int) -> Deed:
         """Something that takes the right to act from somebody; of the admin, nothing does."""
         owner = self.model.credentials[by].owner if by in self.model.credentials else by
-        if by in self.model.credentials and how < 2:
+        if by in self.model.credentials and (how < 2 or owner not in self.model.users.keys() | self.model.accounts):
             return deed("revoke", by)
         if owner in self.model.accounts:
             return deed("delete_account", owner) if how == 2 else deed("enable_accounts", enabled=False)
@@ -82,6 +93,7 @@ class Deeds(Comparisons):
     def race(self, write: Deed, change: Deed, document: str, collection: str | None = None) -> None:
         """Do two things at once: afterwards everything is as if one had been done after the other."""
         self.rest("race", BETWEEN_RACES)
+        working = self.working()
         head_start = self.chance.uniform(-LONGEST_HEAD_START / 4, LONGEST_HEAD_START)
 
         def send(what: Deed, after: float) -> tuple[int, str | None]:
@@ -100,6 +112,7 @@ class Deeds(Comparisons):
         # Two that both say who may read the document: the grants tell which was the last.
         self.model = next((model for model in possible[:-1] if self.is_granted(model, document)), possible[-1])
         self.taken[f"{write.name} with {change.name}"] += 1
+        self.check_stopped(working)
         self.check_after_race(document, collection)
 
     def is_granted(self, model: Model, resource: str) -> bool:

