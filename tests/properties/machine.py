@@ -132,8 +132,14 @@ class Permissions(Deeds, RuleBasedStateMachine):
         return named if not actor[1] else _one_of(those, named)
 
     def mended(self, names: Iterable[str], *, strict: bool) -> list[str]:
-        """These names without those of accounts that are gone, unless it is strict: then they are refused."""
-        return [name for name in names if strict or name == EVERYONE or name in self.model.principals]
+        """These names without those of accounts that are gone; if it is strict, with one, which is to be refused."""
+        kept = [name for name in names if name == EVERYONE or name in self.model.principals]
+        return [*kept, *self.gone[:1]] if strict else kept
+
+    @property
+    def gone(self) -> list[str]:
+        """The service accounts that were deleted, the last of them first."""
+        return [name for name in reversed(self.world.account_ids) if name not in self.model.accounts]
 
     # People, and what they are called with.
 
@@ -348,8 +354,8 @@ class Permissions(Deeds, RuleBasedStateMachine):
 
     def mended_grants(self, given: list[tuple[str, str]], *, strict: bool) -> list[tuple[str, str]]:
         """These grants, likewise."""
-        kept = self.mended([who for who, _ in given], strict=strict)
-        return [(who, role) for who, role in given if who in kept]
+        kept = [(who, role) for who, role in given if self.mended([who], strict=False)]
+        return [*kept, *((who, EDITOR) for who in self.gone[:1])] if strict else kept
 
     # Collections.
 

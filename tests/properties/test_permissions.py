@@ -21,7 +21,7 @@ WAYS = {
         )
     ),
     *(f"upload with {name}" for name in ("grant", "add_members", "remove_members", "revoke", "change_user")),
-    "index_in_collection with grant",
+    *("index_in_collection with grant", "upload unknown_principal", "grant unknown_principal"),
 }
 
 COMMON = settings(
