@@ -165,7 +165,8 @@ def test_the_client_proves_itself_in_one_way(standing: Standing) -> None:
     app, url = standing.app, token_url(standing.service)
     form = {"grant_type": "refresh_token", "refresh_token": "svc_rt_x"}
     headers = basic(app.client_id, app.client_secret)
-    assert error(httpx.post(url, data=form | {"client_secret": app.client_secret}, headers=headers))[0] == 400
+    both = httpx.post(url, data=form | {"client_secret": app.client_secret}, headers=headers)
+    assert error(both) == (400, "invalid_request")
     other = an_app(standing.service).client_id
     assert error(httpx.post(url, data=form | {"client_id": other}, headers=headers)) == (400, "invalid_request")
     same = httpx.post(url, data=form | {"client_id": app.client_id}, headers=headers)
