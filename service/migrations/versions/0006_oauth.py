@@ -7,7 +7,7 @@ from alembic import op
 
 from service.migrations.row_security import protect, show_before_authentication
 
-revision = "0010"
+revision = "0006"
 down_revision = "0005"
 branch_labels = None
 depends_on = None
