@@ -316,9 +316,18 @@ class Comparisons:
             self.check_readers(self.chance.choice(resources), page_size)
 
     def _explanation(self, _: int) -> None:
-        if resources := sorted(self.model.resources):
-            principals = sorted(self.model.principals | self.world.account_ids.keys())
-            self.check_explanation(self.chance.choice(resources), self.chance.choice(principals))
+        principals = sorted(self.model.principals | self.world.account_ids.keys())
+        pairs = [(resource, principal) for resource in sorted(self.model.resources) for principal in principals]
+        if not pairs:
+            return
+        if self.chance.random() < 1 / 2:
+            self.check_explanation(*self.chance.choice(pairs))
+        else:
+            self.check_explanation(*max(pairs, key=self._ways))
+
+    def _ways(self, pair: tuple[str, str]) -> int:
+        resource, principal = pair
+        return len(self.model.chains(principal, self.model.resources[resource]))
 
     def _reach(self, _: int) -> None:
         if self.tokens and self.chance.random() < 1 / 2:
