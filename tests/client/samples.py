@@ -105,6 +105,16 @@ TOKEN_ROW: dict[str, Any] = {
     "expiresAt": "2027-01-31T09:30:00Z",
     "lastUsedAt": AT,
 }
+OAUTH_CLIENT_ROW: dict[str, Any] = {
+    "clientId": OTHER_ID,
+    "name": "Intranet",
+    "redirectUris": ["https://intranet.example.com/callback"],
+    "scopes": ["api:agent:message:*"],
+    "status": "approved",
+    "hint": "wxyz",
+    "requestedBy": "ada@example.com",
+    "createdAt": AT,
+}
 REACH = {
     "endpoints": ["catalog/getDocument"],
     "documentCount": 3,

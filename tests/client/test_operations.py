@@ -23,6 +23,7 @@ from tests.client.samples import (
     GRANTS,
     GROUP_ROW,
     INDEXED,
+    OAUTH_CLIENT_ROW,
     ORGANIZATION,
     OTHER_ID,
     PATH,
@@ -38,6 +39,10 @@ from tests.client.server import Server, raw
 
 IN_COLLECTION = {"document_id": DOCUMENT_ID, "document_collection_id": COLLECTION_ID}
 IN_COLLECTION_WIRE = {"documentId": DOCUMENT_ID, "documentCollectionId": COLLECTION_ID}
+OAUTH_CLIENT: dict[str, list[str]] = {
+    "redirect_uris": ["https://intranet.example.com/callback"],
+    "scopes": ["api:agent:message:*"],
+}
 ADA = {"type": "user", "email": "ada@example.com"}
 
 Case = tuple[str, Callable[[Any], Any], dict[str, Any], dict[str, Any]]
@@ -238,6 +243,42 @@ SINGLE: list[Case] = [
         {"serviceAccountId": OTHER_ID, "scopes": ["catalog:read"]},
         REACH,
     ),
+    *(
+        (
+            f"admin/oauthClients/{name}",
+            call,
+            {key: OAUTH_CLIENT_ROW[key] for key in ("name", "redirectUris", "scopes")},
+            {**OAUTH_CLIENT_ROW, "clientSecret": "svc_cs_new"},
+        )
+        for name, call in {
+            "create": lambda c: c.admin.oauth_clients.create("Intranet", **OAUTH_CLIENT),
+            "request": lambda c: c.admin.oauth_clients.request("Intranet", **OAUTH_CLIENT),
+        }.items()
+    ),
+    (
+        "admin/oauthClients/update",
+        lambda c: c.admin.oauth_clients.update(OTHER_ID, scopes=["api:catalog:read"]),
+        {"clientId": OTHER_ID, "scopes": ["api:catalog:read"]},
+        OAUTH_CLIENT_ROW,
+    ),
+    (
+        "admin/oauthClients/approve",
+        lambda c: c.admin.oauth_clients.approve(OTHER_ID),
+        {"clientId": OTHER_ID},
+        OAUTH_CLIENT_ROW,
+    ),
+    (
+        "admin/oauthClients/rotateSecret",
+        lambda c: c.admin.oauth_clients.rotate_secret(OTHER_ID),
+        {"clientId": OTHER_ID},
+        {**OAUTH_CLIENT_ROW, "clientSecret": "svc_cs_new"},
+    ),
+    (
+        "admin/oauthClients/delete",
+        lambda c: c.admin.oauth_clients.delete(OTHER_ID),
+        {"clientId": OTHER_ID},
+        {"clientId": OTHER_ID},
+    ),
     (
         "permissions/explainAuthorization",
         lambda c: c.permissions.explain_authorization(RESOURCE, ADA),
@@ -343,6 +384,12 @@ LISTS: list[Case] = [
         {"tokens": [TOKEN_ROW]},
     ),
     (
+        "admin/oauthClients/list",
+        lambda c: c.admin.oauth_clients.list(status="pending"),
+        {"status": "pending"},
+        {"oauthClients": [OAUTH_CLIENT_ROW]},
+    ),
+    (
         "admin/searchLog/query",
         lambda c: c.admin.search_log.query(to=AT, without_results=True, feedback="THUMBS_DOWN"),
         {"to": AT, "withoutResults": True, "feedback": "THUMBS_DOWN"},
@@ -420,6 +467,7 @@ def test_every_operation_has_a_case() -> None:
         permissions.Permissions,
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
         *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
+        admin.OAuthClients,
     ]
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len(SINGLE) + 2
@@ -495,7 +543,12 @@ async def test_arguments_are_checked(caller: Caller, server: Server, operate: Ca
 KEYED = {
     "admin/groups/upsert",
     "admin/apiKeys/create",
+    "admin/oauthClients/create",
+    "admin/oauthClients/delete",
+    "admin/oauthClients/request",
+    "admin/oauthClients/rotateSecret",
     "admin/serviceAccounts/create",
+    "admin/serviceAccounts/delete",
     "admin/serviceAccountTokens/mint",
 }
 

@@ -5,6 +5,7 @@ from typing import TypeVar
 from carrel._operations import Resource
 from carrel.resources.admin.access import Grants, Groups, Users
 from carrel.resources.admin.directory import Directory
+from carrel.resources.admin.oauth_clients import OAuthClients
 from carrel.resources.admin.organization import ApiKeys, AuditLog, OrganizationSettings, SearchLog
 from carrel.resources.admin.service_accounts import ServiceAccounts, ServiceAccountTokens
 
@@ -55,6 +56,11 @@ class Admin(Resource[M]):
         return ServiceAccountTokens(self._session)
 
     @property
+    def oauth_clients(self) -> OAuthClients[M]:
+        """Applications that people may let act for them."""
+        return OAuthClients(self._session)
+
+    @property
     def audit_log(self) -> AuditLog[M]:
         """What was done, by whom."""
         return AuditLog(self._session)
@@ -72,6 +78,7 @@ __all__ = [
     "Directory",
     "Grants",
     "Groups",
+    "OAuthClients",
     "OrganizationSettings",
     "SearchLog",
     "ServiceAccountTokens",

@@ -66,7 +66,7 @@ class ServiceAccounts(Resource[M]):
     def delete(self, service_account_id: Id) -> Call[AdminServiceAccountsDeleteResponse]:
         """Delete a service account: its tokens stop at once, it leaves its groups; documents it uploaded stay."""
         request = AdminServiceAccountsDeleteRequest(service_account_id=unchecked(UUID, service_account_id))
-        return Call("admin/serviceAccounts/delete", request, AdminServiceAccountsDeleteResponse)
+        return Call("admin/serviceAccounts/delete", request, AdminServiceAccountsDeleteResponse, keyed=True)
 
 
 class ServiceAccountTokens(Resource[M]):

@@ -1,0 +1,114 @@
+"""admin/oauthClients: the applications that people may let act for them on v1."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+from uuid import UUID
+
+from carrel._calls import Call
+from carrel._operations import ListOperation, Operation, Raw, Resource
+from carrel._pages import Listing
+from carrel.resources._arguments import Id, listed, unchecked
+from carrel.wire.oauth_clients import (
+    AdminOAuthClientsApproveRequest,
+    AdminOAuthClientsApproveResponse,
+    AdminOAuthClientsCreateRequest,
+    AdminOAuthClientsCreateResponse,
+    AdminOAuthClientsDeleteRequest,
+    AdminOAuthClientsDeleteResponse,
+    AdminOAuthClientsListRequest,
+    AdminOAuthClientsListResponse,
+    AdminOAuthClientsRequestRequest,
+    AdminOAuthClientsRequestResponse,
+    AdminOAuthClientsRotateSecretRequest,
+    AdminOAuthClientsRotateSecretResponse,
+    AdminOAuthClientsUpdateRequest,
+    AdminOAuthClientsUpdateResponse,
+    OAuthClient,
+    OAuthClientStatus,
+)
+
+M = TypeVar("M")
+
+
+class OAuthClients(Resource[M]):
+    """Applications that sign people in (RFC 6749): each has its redirect addresses and the scopes it may ask for."""
+
+    @property
+    def with_raw_response(self) -> "OAuthClients[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return OAuthClients(self._session.as_raw())
+
+    @Operation
+    def create(
+        self, name: str, *, redirect_uris: Iterable[str], scopes: Iterable[str]
+    ) -> Call[AdminOAuthClientsCreateResponse]:
+        """Create a client, approved at once; `client_secret` is shown this once.
+
+        When the answer was lost on the way, the retry raises ConflictError `already_done`: rotate its secret.
+        """
+        request = AdminOAuthClientsCreateRequest(
+            name=name, redirect_uris=listed(str, redirect_uris), scopes=listed(str, scopes)
+        )
+        return Call("admin/oauthClients/create", request, AdminOAuthClientsCreateResponse, keyed=True)
+
+    @Operation
+    def request(
+        self, name: str, *, redirect_uris: Iterable[str], scopes: Iterable[str]
+    ) -> Call[AdminOAuthClientsRequestResponse]:
+        """Ask for a client, which can do nothing until an admin approves it; `client_secret` is shown this once."""
+        request = AdminOAuthClientsRequestRequest(
+            name=name, redirect_uris=listed(str, redirect_uris), scopes=listed(str, scopes)
+        )
+        return Call("admin/oauthClients/request", request, AdminOAuthClientsRequestResponse, keyed=True)
+
+    @ListOperation
+    def list(
+        self,
+        *,
+        status: OAuthClientStatus | str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+    ) -> Listing[OAuthClient, AdminOAuthClientsListResponse]:
+        """Walk the clients, without their secrets; those of one status if it is named."""
+        request = AdminOAuthClientsListRequest(
+            status=unchecked(OAuthClientStatus, status), page_size=page_size, page_token=page_token
+        )
+        return Listing(
+            "admin/oauthClients/list", request, AdminOAuthClientsListResponse, lambda page: page.oauth_clients
+        )
+
+    @Operation
+    def update(
+        self,
+        client_id: Id,
+        *,
+        name: str | None = None,
+        redirect_uris: Iterable[str] | None = None,
+        scopes: Iterable[str] | None = None,
+    ) -> Call[AdminOAuthClientsUpdateResponse]:
+        """Change a client; what is left out stays. A scope that is taken away stops at once."""
+        request = AdminOAuthClientsUpdateRequest(
+            client_id=unchecked(UUID, client_id),
+            name=name,
+            redirect_uris=listed(str, redirect_uris),
+            scopes=listed(str, scopes),
+        )
+        return Call("admin/oauthClients/update", request, AdminOAuthClientsUpdateResponse)
+
+    @Operation
+    def approve(self, client_id: Id) -> Call[AdminOAuthClientsApproveResponse]:
+        """Let a client be used that a member asked for."""
+        request = AdminOAuthClientsApproveRequest(client_id=unchecked(UUID, client_id))
+        return Call("admin/oauthClients/approve", request, AdminOAuthClientsApproveResponse)
+
+    @Operation
+    def rotate_secret(self, client_id: Id) -> Call[AdminOAuthClientsRotateSecretResponse]:
+        """Give a client a new secret, shown this once; the one before stops at once."""
+        request = AdminOAuthClientsRotateSecretRequest(client_id=unchecked(UUID, client_id))
+        return Call("admin/oauthClients/rotateSecret", request, AdminOAuthClientsRotateSecretResponse, keyed=True)
+
+    @Operation
+    def delete(self, client_id: Id) -> Call[AdminOAuthClientsDeleteResponse]:
+        """Delete a client: its codes and tokens stop at once, and what people allowed it is forgotten."""
+        request = AdminOAuthClientsDeleteRequest(client_id=unchecked(UUID, client_id))
+        return Call("admin/oauthClients/delete", request, AdminOAuthClientsDeleteResponse, keyed=True)
