@@ -3,7 +3,6 @@
 The entries of the audit and search log stay, with their ids and times; only their words go.
 """
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -13,11 +12,10 @@ from service.audit import queries
 from service.audit.service import Change, record_unattended
 from service.database import Database
 from service.errors import NotFound
+from service.housekeeping import keep_doing, organization_ids
 from service.identifiers import first_uuid7_at
 from service.identity.principals import normal_email
 from service.identity.queries import find_principals
-from service.ingestion.queries import organization_ids
-from service.logs import logger
 from service.runtime import Runtime
 
 EVERY_SECONDS = 3600
@@ -26,23 +24,21 @@ AT_ONCE = 10_000
 
 
 async def keep_erasing(runtime: Runtime) -> None:
-    """Erase old texts at once and then every hour, until cancelled; does nothing when texts are kept for ever.
-
-    A failure is logged, and the next hour tries again.
-    """
+    """Erase old texts at once and then every hour, until cancelled; does nothing when texts are kept for ever."""
     days = runtime.settings.text_retention_days
-    while days is not None:
-        try:
-            await erase_before(runtime.database, moment=datetime.now(UTC) - timedelta(days=days))
-        except Exception:  # noqa: BLE001 - the database may be restarting
-            logger.exception("erasing_failed")
-        await asyncio.sleep(EVERY_SECONDS)
+    if days is None:
+        return
+
+    async def erase() -> None:
+        await erase_before(runtime.database, moment=datetime.now(UTC) - timedelta(days=days))
+
+    await keep_doing(erase, every=EVERY_SECONDS, failure="erasing_failed")
 
 
 async def erase_before(database: Database, *, moment: datetime) -> int:
     """Erase every text written before `moment`, in every organization; returns how many there were."""
     erased = 0
-    for organization_id in await _organizations(database):
+    for organization_id in await organization_ids(database):
         while count := await _erase_some(database, organization_id, moment):
             erased += count
     return erased
@@ -58,7 +54,7 @@ async def erase_person(database: Database, *, email: str) -> int:
         NotFound: no organization knows the address.
     """
     known = erased = 0
-    for organization_id in await _organizations(database):
+    for organization_id in await organization_ids(database):
         async with database.transaction(organization_id) as connection:
             count = await erase_person_in(connection, organization_id, email=email)
         if count is not None:
@@ -89,8 +85,3 @@ async def _erase_some(database: Database, organization_id: UUID, moment: datetim
         return await queries.delete_texts_before(
             connection, organization_id, before=first_uuid7_at(moment), limit=AT_ONCE
         )
-
-
-async def _organizations(database: Database) -> list[UUID]:
-    async with database.transaction(None, read_only=True) as connection:
-        return list(await organization_ids(connection))

@@ -50,7 +50,7 @@ async def lock_bootstrap(connection: AsyncConnection) -> None:
 
 
 async def list_organizations(connection: AsyncConnection) -> Sequence[AnyRow]:
-    """Every organization's `organization_id` and `name`, for an operator; outside of any."""
+    """Every organization's `organization_id` and `name`; outside of any."""
     statement = select(organizations.c.organization_id, organizations.c.name).order_by(organizations.c.name)
     return (await connection.execute(statement)).all()
 

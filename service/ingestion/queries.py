@@ -15,7 +15,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.catalog.tables import document_contents, documents
 from service.collections.tables import caller_chunks
-from service.identity.tables import organizations
 from service.indexing.tables import space_documents, spaces
 from service.sql import ORGANIZATION, AnyRow, given, giving
 
@@ -372,8 +371,3 @@ async def release_claims(connection: AsyncConnection, organization_id: UUID) -> 
         .values(claimed_until=None)
     )
     await connection.execute(statement)
-
-
-async def organization_ids(connection: AsyncConnection) -> Sequence[UUID]:
-    """Return every organization; needs no organization of its own."""
-    return (await connection.scalars(select(organizations.c.organization_id))).all()

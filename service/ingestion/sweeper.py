@@ -1,14 +1,13 @@
 """Taking up what was left: work that a crash, a full queue or a failing embedder kept from being done."""
 
 import asyncio
-from collections.abc import Sequence
 from uuid import UUID
 
+from service.housekeeping import keep_doing, organization_ids
 from service.indexing.service import fold_statistics
 from service.ingestion import queries
 from service.ingestion.indexing import index_everywhere
 from service.ingestion.queries import PendingWork
-from service.logs import logger
 from service.runtime import Runtime
 
 # So many documents at once: enough to fill the embedder's batches, few enough to leave room for new uploads.
@@ -21,7 +20,7 @@ async def sweep(runtime: Runtime) -> int:
     Folds the term statistics' deltas as well.
     """
     taken = 0
-    for organization_id in await _organizations(runtime):
+    for organization_id in await organization_ids(runtime.database):
         taken += await _sweep_organization(runtime, organization_id)
         async with runtime.database.transaction(organization_id) as connection:
             await fold_statistics(connection, organization_id)
@@ -29,31 +28,26 @@ async def sweep(runtime: Runtime) -> int:
 
 
 async def keep_sweeping(runtime: Runtime) -> None:
-    """Sweep at once and then every `sweep_seconds`, until cancelled; a sweep that fails is logged, never the last.
+    """Sweep at once and then every `sweep_seconds`, until cancelled.
 
     The embedded database has one service alone, so at the start of that one all claims are those of a process that
     is gone. Beside other replicas, claims run out (`queries.LEASE`).
     """
     alone = runtime.settings.database_url is None
-    while True:
-        try:
-            if alone:
-                await release_claims(runtime)
-                alone = False
-            await sweep(runtime)
-        except Exception:  # noqa: BLE001 - the database may be restarting; the next sweep finds the same work
-            logger.exception("sweep_failed")
-        await asyncio.sleep(runtime.settings.sweep_seconds)
 
+    async def release_and_sweep() -> None:
+        nonlocal alone
+        if alone:
+            await release_claims(runtime)
+            alone = False
+        await sweep(runtime)
 
-async def _organizations(runtime: Runtime) -> Sequence[UUID]:
-    async with runtime.database.transaction(None, read_only=True) as connection:
-        return await queries.organization_ids(connection)
+    await keep_doing(release_and_sweep, every=runtime.settings.sweep_seconds, failure="sweep_failed")
 
 
 async def release_claims(runtime: Runtime) -> None:
     """Give up all claims on work, in every organization; only where no other process can be at it."""
-    for organization_id in await _organizations(runtime):
+    for organization_id in await organization_ids(runtime.database):
         async with runtime.database.transaction(organization_id) as connection:
             await queries.release_claims(connection, organization_id)
 

@@ -1,10 +1,9 @@
 """Removing codes, tokens, sessions and failed attempts when they have long expired."""
 
-import asyncio
 from datetime import timedelta
+from functools import partial
 
-from service.ingestion.queries import organization_ids
-from service.logs import logger
+from service.housekeeping import keep_doing, organization_ids
 from service.oauth import queries
 from service.runtime import Runtime
 from service.signin import queries as sign_in_queries
@@ -15,20 +14,13 @@ KEPT = timedelta(days=1)
 
 
 async def keep_forgetting(runtime: Runtime) -> None:
-    """Forget at once and then every hour, until cancelled; a failure is logged, and the next hour tries again."""
-    while True:
-        try:
-            await forget(runtime)
-        except Exception:  # noqa: BLE001 - the database may be restarting
-            logger.exception("forgetting_failed")
-        await asyncio.sleep(EVERY_SECONDS)
+    """Forget at once and then every hour, until cancelled."""
+    await keep_doing(partial(forget, runtime), every=EVERY_SECONDS, failure="forgetting_failed")
 
 
 async def forget(runtime: Runtime) -> None:
     """Remove what expired more than a day ago, in every organization."""
-    async with runtime.database.transaction(None, read_only=True) as connection:
-        organizations = await organization_ids(connection)
-    for organization_id in organizations:
+    for organization_id in await organization_ids(runtime.database):
         async with runtime.database.transaction(organization_id) as connection:
             now = await runtime.clock.now(connection)
             await queries.forget_expired(connection, organization_id, now=now, kept=KEPT)

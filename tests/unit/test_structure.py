@@ -37,12 +37,11 @@ WITHOUT_ORGANIZATION = {
     "backup.vacuum": "it reads nothing that anybody sees",
     "deployment.lock_key_fingerprint": "the secret key is the deployment's",
     "deployment.count_services": "it reads who is connected",
-    "identity.list_organizations": "an operator names one, before its id is known",
+    "identity.list_organizations": "an operator names one, and housekeeping visits every one, a transaction each",
     "identity.any_organization": "it asks whether there is any organization at all",
     "deployment.key_fingerprint": "the secret key is the deployment's",
     "deployment.insert_key_fingerprint": "likewise",
     "deployment.replace_key_fingerprint": "likewise",
-    "ingestion.organization_ids": "the sweeper visits every organization, one transaction each",
     "permissions.readable_by_parameters": "its parameters, the organization among them, come with the execution",
 }
 
