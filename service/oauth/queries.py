@@ -5,11 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, Text, cast, delete, func, or_, select, update
+from sqlalchemy import Select, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.database import ORGANIZATION_SETTING
 from service.identity.tables import organizations, principals
 from service.oauth.tables import (
     oauth_access_tokens,
@@ -19,7 +18,7 @@ from service.oauth.tables import (
     oauth_refresh_tokens,
     oauth_token_families,
 )
-from service.sql import AnyRow, given
+from service.sql import AnyRow, among, entering, given
 
 _CLIENT_OF_ID = (
     select(
@@ -31,7 +30,7 @@ _CLIENT_OF_ID = (
         oauth_clients.c.status,
         oauth_clients.c.secret_hash,
         organizations.c.name.label("organization_name"),
-        func.set_config(ORGANIZATION_SETTING, cast(oauth_clients.c.organization_id, Text), True).label("entered"),
+        entering(oauth_clients.c.organization_id),
     )
     .join(organizations, organizations.c.organization_id == oauth_clients.c.organization_id)
     .where(oauth_clients.c.client_id == given(oauth_clients.c.client_id))
@@ -317,7 +316,7 @@ async def revoke_families(
         update(oauth_token_families)
         .where(
             oauth_token_families.c.organization_id == organization_id,
-            oauth_token_families.c.family_id.in_(family_ids),
+            among(oauth_token_families.c.family_id, family_ids),
             oauth_token_families.c.revoked_at.is_(None),
         )
         .values(revoked_at=now)
@@ -326,7 +325,7 @@ async def revoke_families(
     stopped = (await connection.execute(families)).all()
     tokens = update(oauth_access_tokens).where(
         oauth_access_tokens.c.organization_id == organization_id,
-        oauth_access_tokens.c.family_id.in_(family_ids),
+        among(oauth_access_tokens.c.family_id, family_ids),
         oauth_access_tokens.c.revoked_at.is_(None),
     )
     await connection.execute(tokens.values(revoked_at=now))

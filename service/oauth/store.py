@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service import secrets
 from service.audit.service import Change, record_unattended
 from service.identifiers import uuid7
-from service.identity.authentication.queries import get_acting_principal
 from service.oauth import lifetimes, queries
 from service.oauth.models import Client, Code, Token
+from service.signin.queries import get_person
 from service.sql import AnyRow
 
 Given = ParamSpec("Given")
@@ -56,7 +56,7 @@ class Store:
 
     def is_active(self, client: Client, principal_id: UUID) -> bool:
         """Whether a person may still do anything."""
-        person = self.ask(get_acting_principal, client.organization_id, principal_id=principal_id)
+        person = self.ask(get_person, client.organization_id, principal_id=principal_id)
         return person is not None and person.active
 
     def code(self, value: str, client: Client) -> Code | None:

@@ -42,10 +42,9 @@ async def leave(request: Request, runtime: RuntimeDep) -> Response:
     visit = Visit.of(request, runtime)
     async with runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
-        now = await runtime.clock.now(connection)
     if isinstance(asked, Answer):
         return visit.redirect(asked)
-    state = _signed(visit.browser, runtime, parameters=visit.parameters, now=now)
+    state = _signed(visit.browser, runtime, parameters=visit.parameters, now=asked.now)
     prompt = next(iter(sorted(asked.prompts & PROMPTS_SIGN_IN)), None)
     async with httpx.AsyncClient() as http:
         proof = _proof(visit.browser, runtime, state)

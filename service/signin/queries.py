@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Float, Text, and_, case, cast, delete, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.database import ORGANIZATION_SETTING
 from service.identity.tables import organizations, principals
 from service.signin.tables import browser_sessions, sign_in_attempts, upstream_identities
-from service.sql import AnyRow, given
+from service.sql import AnyRow, entering, given
 
 MOST_DOUBLINGS = 30
 
@@ -24,7 +23,7 @@ _SESSION_OF_HASH = (
         browser_sessions.c.created_at,
         browser_sessions.c.expires_at,
         organizations.c.name.label("organization_name"),
-        func.set_config(ORGANIZATION_SETTING, cast(browser_sessions.c.organization_id, Text), True).label("entered"),
+        entering(browser_sessions.c.organization_id),
     )
     .join(organizations, organizations.c.organization_id == browser_sessions.c.organization_id)
     .where(browser_sessions.c.secret_hash == given(browser_sessions.c.secret_hash))

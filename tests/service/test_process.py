@@ -145,12 +145,16 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
 
 
 def test_a_database_that_goes_away_is_503_until_it_is_back(service_process: Start) -> None:
-    """While PostgreSQL is away every answer is 503 with Retry-After; then the service recovers, whoever restarts it."""
+    """While PostgreSQL is away every answer is 503 with Retry-After; then the service recovers, whoever restarts it.
+
+    Its connections' processes are killed with it: one that is alone answers on until it notices.
+    """
     service = service_process()
     database = service.database_server().process()
     assert database is not None
     assert name(service) == "example.test"
-    database.kill()
+    for process in (database, *database.children()):
+        process.kill()
     statuses: set[int] = set()
 
     def recovered() -> bool:

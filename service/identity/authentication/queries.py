@@ -12,11 +12,9 @@ from sqlalchemy import (
     Interval,
     Select,
     Table,
-    Text,
     Uuid,
     bindparam,
     case,
-    cast,
     false,
     func,
     null,
@@ -25,10 +23,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.database import ORGANIZATION_SETTING
 from service.identity.tables import api_keys, group_members, organizations, principals, service_account_tokens
 from service.oauth.tables import oauth_access_tokens, oauth_clients
-from service.sql import ORGANIZATION, AnyRow, given, giving
+from service.sql import ORGANIZATION, AnyRow, entering, given, giving
 
 LAST_USED_PRECISION = timedelta(minutes=1)
 
@@ -57,7 +54,6 @@ def credential_status(table: Table, now: ColumnElement[datetime] | None = None) 
 
 
 def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
-    entered = func.set_config(ORGANIZATION_SETTING, cast(table.c.organization_id, Text), True)
     return (
         select(
             table.c.organization_id,
@@ -66,7 +62,7 @@ def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*
             *(column.label(name) for name, column in columns.items()),
             organizations.c.service_accounts_enabled,
             _unused_for_a_minute(table).label("unused_for_a_minute"),
-            entered.label("entered"),
+            entering(table.c.organization_id),
         )
         .join(organizations, organizations.c.organization_id == table.c.organization_id)
         .where(table.c.secret_hash == given(table.c.secret_hash))
