@@ -95,7 +95,8 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "admin/searchLog/query": ADMIN,
 }
 
-# What there is on v1 alone, beside all of the above (service.main.V1_DOMAINS).
+# What there is on one version alone, beside all of the above (service.main.V0_DOMAINS, V1_DOMAINS).
+V0_REQUIREMENTS: Mapping[str, Requirement] = {}
 V1_REQUIREMENTS: Mapping[str, Requirement] = {
     "me": MEMBER,
 }
@@ -104,7 +105,7 @@ V1_REQUIREMENTS: Mapping[str, Requirement] = {
 def requirement_of(path: str) -> Requirement:
     """The requirement of the operation at `path` (`/catalog/uploadFile`); LookupError when it isn't declared."""
     operation = path.lstrip("/")
-    found = REQUIREMENTS.get(operation) or V1_REQUIREMENTS.get(operation)
+    found = REQUIREMENTS.get(operation) or V0_REQUIREMENTS.get(operation) or V1_REQUIREMENTS.get(operation)
     if found is None:
         msg = f"{operation} says nowhere what it asks of its caller. Add it to service.authorization.REQUIREMENTS."
         raise LookupError(msg)
@@ -124,8 +125,9 @@ def authorize(caller: Caller, requirement: Requirement) -> None:
 
 
 def callable_by(caller: Caller) -> list[str]:
-    """The operations the caller may call, in the order of the table."""
-    return [operation for operation, requirement in REQUIREMENTS.items() if _may_call(caller, requirement)]
+    """The operations of v0 that the caller may call, in the order of the table."""
+    operations = {**REQUIREMENTS, **V0_REQUIREMENTS}
+    return [operation for operation, requirement in operations.items() if _may_call(caller, requirement)]
 
 
 def _may_call(caller: Caller, requirement: Requirement) -> bool:

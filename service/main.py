@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from types import ModuleType
 from typing import Any
 
 from fastapi import FastAPI
@@ -33,6 +34,7 @@ from service.settings import Settings
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
 DOMAINS = (identity, service_accounts, permissions, audit, catalog, collections, search, oauth_clients)
+V0_DOMAINS: tuple[ModuleType, ...] = ()
 V1_DOMAINS = (me,)
 ERRORS = {"default": {"model": ErrorResponse, "description": "Every error: 400 to 503, in one shape."}}
 
@@ -45,7 +47,7 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.add_middleware(Edge, metrics=app.state.metrics)
     errors.install(app)
     app.include_router(operations.router)
-    for prefix, domains in ((V0_PREFIX, DOMAINS), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
+    for prefix, domains in ((V0_PREFIX, (*DOMAINS, *V0_DOMAINS)), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
         api = Router(prefix=prefix, responses=ERRORS)
         for domain in domains:
             api.include_router(domain.router)

@@ -98,6 +98,23 @@ class Settings(BaseSettings):
         default=20.0, ge=0, description="How long an upload waits for its indexing before it goes on in the background."
     )
 
+    model_url: str | None = Field(
+        default=None,
+        description="An OpenAI-compatible endpoint whose models answer for agents, such as https://api.example.com/v1; "
+        "without it the built-in model answers, which quotes passages and needs neither key nor network.",
+    )
+    model_api_key: SecretStr | None = Field(default=None, description="The key for that endpoint.")
+    model_names: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="The models of that endpoint that agents may be given; the first is the default."
+    )
+    model_seconds: float = Field(
+        default=120.0, gt=0, description="Longest a reply may take, retrieval and retries included."
+    )
+    model_history_tokens: int = Field(
+        default=4000, ge=0, description="How much of a conversation the model is shown again, in tokens."
+    )
+    agent_workers: int = Field(default=8, ge=1, le=1000, description="Replies that one process makes at a time.")
+
     extraction_workers: int = Field(default=2, ge=1, le=64, description="Processes that read files.")
     extraction_seconds: float = Field(default=60.0, gt=0, description="Longest one file may take to read.")
     extraction_memory_bytes: int = Field(
@@ -142,6 +159,13 @@ class Settings(BaseSettings):
             raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _whole_model_provider(self) -> Self:
+        if (self.model_url is None) != (not self.model_names):
+            msg = "CARREL_MODEL_URL and CARREL_MODEL_NAMES are set together"
+            raise ValueError(msg)
+        return self
+
     @field_validator("public_url")
     @classmethod
     def _issuer(cls, value: str | None) -> str | None:
@@ -161,7 +185,7 @@ class Settings(BaseSettings):
             raise ValueError(msg)
         return value
 
-    @field_validator("trusted_proxies", mode="before")
+    @field_validator("trusted_proxies", "model_names", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

@@ -1,8 +1,10 @@
 """Every table of the service, imported so that `service.database.metadata` is complete."""
 
+from service.agents import tables as agents
 from service.audit import tables as audit
 from service.catalog import tables as catalog
 from service.collections import tables as collections
+from service.conversations import tables as conversations
 from service.database import metadata
 from service.deployment import tables as deployment
 from service.idempotency import tables as idempotency
@@ -14,9 +16,11 @@ from service.search import tables as search
 from service.signin import tables as signin
 
 __all__ = [
+    "agents",
     "audit",
     "catalog",
     "collections",
+    "conversations",
     "deployment",
     "idempotency",
     "identity",

@@ -3,14 +3,15 @@
 import pytest
 
 from carrel.wire.common import Scope
-from service.authorization import REQUIREMENTS, V1_REQUIREMENTS, requirement_of
-from service.main import DOMAINS, V1_DOMAINS
+from service.authorization import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS, requirement_of
+from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
 from service.routing import CheckedRoute, Router
 
 
 def test_every_operation_is_in_the_table_and_no_other() -> None:
     """A route that isn't declared can't be made, and a declaration without a route is a mistake."""
-    for domains, requirements in ((DOMAINS, REQUIREMENTS), (V1_DOMAINS, V1_REQUIREMENTS)):
+    tables = ((DOMAINS, REQUIREMENTS), (V0_DOMAINS, V0_REQUIREMENTS), (V1_DOMAINS, V1_REQUIREMENTS))
+    for domains, requirements in tables:
         routes = [route for domain in domains for route in domain.router.routes]
         assert all(isinstance(route, CheckedRoute) for route in routes)
         assert {route.path.lstrip("/") for route in routes} == requirements.keys()
