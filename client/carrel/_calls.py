@@ -4,7 +4,7 @@ import itertools
 import logging
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -14,13 +14,16 @@ from carrel._answers import connection_error, error_from, model_from
 from carrel._flow import Flow, Request, Sleep
 from carrel._logging import logger
 from carrel._retries import RetryPolicy
+from carrel._tokens import TokenSource
 from carrel._uploads import Upload
-from carrel.errors import CarrelError
+from carrel.errors import APIError, AuthenticationError, CarrelError
 from carrel.wire.common import RequestModel, ResponseModel
 
 Model = TypeVar("Model", bound=ResponseModel)
-API_PATH = "/api/v0/"
+V0_PATH, V1_PATH = "/api/v0/", "/api/v1/"
 IDEMPOTENCY_KEY = "Idempotency-Key"
+# What the service says of a token that another may take the place of.
+RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_credential"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +43,28 @@ class Call(Generic[Model]):
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where requests go and what they all carry; `timeout` in seconds, by httpx's names."""
+    """Where requests go and what they all carry; `timeout` in seconds, by httpx's names.
+
+    With `tokens`, requests carry an access token and go to v1; without, the headers hold the key and they go to v0.
+    """
 
     base_url: str
     headers: httpx.Headers = field(repr=False)
     timeout: Mapping[str, float | None]
     retries: RetryPolicy
+    tokens: TokenSource | None = field(default=None, repr=False)
     _urls: dict[str, httpx.URL] = field(default_factory=dict[str, httpx.URL], repr=False, compare=False)
+
+    @property
+    def api_path(self) -> str:
+        """The path all operations begin with: every one of v0 has its place on v1 too."""
+        return V0_PATH if self.tokens is None else V1_PATH
 
     def request(self, path: str, body: RequestModel | Upload, *, keyed: bool = False, patience: float = 0.0) -> Request:
         """Return the request for an operation; a key the caller set by hand is kept."""
         url = self._urls.get(path)
         if url is None:
-            url = self._urls[path] = httpx.URL(self.base_url + API_PATH + path)
+            url = self._urls[path] = httpx.URL(self.base_url + self.api_path + path)
         headers = self.headers
         if keyed and IDEMPOTENCY_KEY not in headers:
             headers = headers.copy()
@@ -109,18 +121,40 @@ class RawResponse(Generic[Model]):
 def perform(call: Call[Model], connection: Connection) -> Flow[RawResponse[Model]]:
     """Carry out an operation; raises APIError, APIConnectionError."""
     request = connection.request(call.path, call.body, keyed=call.keyed, patience=call.patience)
-    response = yield from exchange(request, connection.retries)
+    response = yield from send(request, connection)
     return RawResponse(response, model_from(response, call.answer))
 
 
 def perform_streamed(path: str, body: RequestModel, connection: Connection) -> Flow[httpx.Response]:
     """Carry out an operation whose 2xx answer is left unread, for the caller to stream and close."""
     request = replace(connection.request(path, body), stream=True)
-    return (yield from exchange(request, connection.retries))
+    return (yield from send(request, connection))
 
 
-def exchange(request: Request, retries: RetryPolicy) -> Flow[httpx.Response]:
-    """Send a request until it is answered with 2xx or there is no point in trying; see `carrel._retries`."""
+def send(request: Request, connection: Connection) -> Flow[httpx.Response]:
+    """Send a request with the connection's credential, and again, once, when its token was refused and renewed."""
+    tokens = connection.tokens
+    if tokens is None:
+        return (yield from exchange(request, connection.retries))
+    token = yield from tokens.current()
+    try:
+        return (yield from exchange(request.bearing(token), connection.retries))
+    except AuthenticationError as refused:
+        if refused.code not in RENEWABLE or not request.repeatable:
+            raise
+        renewed = yield from tokens.renewed(token)
+        if renewed is None:
+            raise
+    return (yield from exchange(request.bearing(renewed), connection.retries))
+
+
+def exchange(
+    request: Request, retries: RetryPolicy, *, refusal: Callable[[httpx.Response], APIError] = error_from
+) -> Flow[httpx.Response]:
+    """Send a request until it is answered with 2xx or there is no point in trying; see `carrel._retries`.
+
+    Raises what `refusal` makes of another answer, APIConnectionError without one.
+    """
     for attempt in itertools.count():
         began = time.monotonic()
         error: CarrelError
@@ -134,9 +168,9 @@ def exchange(request: Request, retries: RetryPolicy) -> Flow[httpx.Response]:
                 _log(request, response, attempt=attempt, seconds=time.monotonic() - began)
             if response.is_success:
                 return response
-            answered = error_from(response)
+            answered = refusal(response)
             error, wait = answered, retries.wait_after_answer(answered, attempt=attempt)
-        if wait is None or (isinstance(request.body, Upload) and not request.body.repeatable):
+        if wait is None or not request.repeatable:
             raise error
         yield Sleep(wait)
     raise AssertionError  # itertools.count() doesn't end

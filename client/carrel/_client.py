@@ -7,10 +7,21 @@ from typing import Generic, Self, TypeVar
 
 import httpx
 
-from carrel._connect import DEFAULT_MAX_RETRIES, DEFAULT_TIMEOUT, UNCHANGED, MaybeTimeout, Timeout, connect, reconnect
+from carrel._connect import (
+    DEFAULT_MAX_RETRIES,
+    DEFAULT_TIMEOUT,
+    UNCHANGED,
+    Addresses,
+    MaybeTimeout,
+    Timeout,
+    connect,
+    reconnect,
+)
+from carrel._credentials import Credentials
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._logging import log_as_asked
 from carrel._operations import Async, Session, Sync
+from carrel._tokens import TokenSource
 from carrel.resources.admin import Admin
 from carrel.resources.catalog import Catalog
 from carrel.resources.document_collections import DocumentCollections
@@ -83,9 +94,11 @@ class _Client(Generic[M]):
 class Carrel(_Client[Sync]):
     """A client whose operations block; safe to share between threads.
 
-    `api_key` and `base_url` are read from CARREL_API_KEY and CARREL_BASE_URL when not given; `timeout` is in seconds;
-    `http_client` brings one's own proxies, transports and hooks, and is left open by `close`. Raises
-    ConfigurationError without a key, or for an address that can't be one.
+    One credential is given: `api_key` (an API key, or a service account's token) calls v0; `access_token`, or `tokens`
+    that renew themselves (see `carrel.oauth`), call v1 for the person who gave them. What isn't given is read from
+    CARREL_API_KEY or CARREL_ACCESS_TOKEN, CARREL_BASE_URL, and CARREL_V1_BASE_URL, which is beside v0 when it isn't
+    set. `timeout` is in seconds; `http_client` brings one's own proxies, transports and hooks, and is left open by
+    `close`. Raises ConfigurationError without a credential, with two, or for an address that can't be one.
     """
 
     def __init__(
@@ -93,6 +106,9 @@ class Carrel(_Client[Sync]):
         api_key: str | None = None,
         base_url: str | None = None,
         *,
+        access_token: str | None = None,
+        tokens: TokenSource | None = None,
+        v1_base_url: str | None = None,
         timeout: Timeout = DEFAULT_TIMEOUT,
         max_retries: int = DEFAULT_MAX_RETRIES,
         http_client: httpx.Client | None = None,
@@ -100,8 +116,13 @@ class Carrel(_Client[Sync]):
         log_as_asked()
         self._owns_http = http_client is None
         self._http = http_client or httpx.Client()
-        headers = self._http.headers
-        connection = connect(api_key, base_url, http_headers=headers, timeout=timeout, max_retries=max_retries)
+        connection = connect(
+            Credentials(api_key, access_token, tokens),
+            Addresses(base_url, v1_base_url),
+            http_headers=self._http.headers,
+            timeout=timeout,
+            max_retries=max_retries,
+        )
         self._session = Session(connection, SyncDriver(self._http))
 
     def close(self) -> None:
@@ -126,6 +147,9 @@ class AsyncCarrel(_Client[Async]):
         api_key: str | None = None,
         base_url: str | None = None,
         *,
+        access_token: str | None = None,
+        tokens: TokenSource | None = None,
+        v1_base_url: str | None = None,
         timeout: Timeout = DEFAULT_TIMEOUT,
         max_retries: int = DEFAULT_MAX_RETRIES,
         http_client: httpx.AsyncClient | None = None,
@@ -133,8 +157,13 @@ class AsyncCarrel(_Client[Async]):
         log_as_asked()
         self._owns_http = http_client is None
         self._http = http_client or httpx.AsyncClient()
-        headers = self._http.headers
-        connection = connect(api_key, base_url, http_headers=headers, timeout=timeout, max_retries=max_retries)
+        connection = connect(
+            Credentials(api_key, access_token, tokens),
+            Addresses(base_url, v1_base_url),
+            http_headers=self._http.headers,
+            timeout=timeout,
+            max_retries=max_retries,
+        )
         self._session = Session(connection, AsyncDriver(self._http))
 
     async def close(self) -> None:

@@ -3,13 +3,14 @@
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal, TypeAlias
 
 import httpx
 
 from carrel._calls import Connection
+from carrel._credentials import Credentials
 from carrel._retries import RetryPolicy
 from carrel._version import __version__
 from carrel.errors import ConfigurationError
@@ -31,23 +32,50 @@ UNCHANGED = _Unchanged.UNCHANGED
 MaybeTimeout: TypeAlias = Timeout | Literal[_Unchanged.UNCHANGED]
 
 
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where v0 and v1 are, as far as a client was told; the environment is asked for the rest, and v1 is beside v0."""
+
+    base_url: str | None = None
+    v1_base_url: str | None = None
+
+    @property
+    def v0(self) -> str:
+        """The address of v0."""
+        return normalized(self.base_url or os.environ.get("CARREL_BASE_URL") or DEFAULT_BASE_URL)
+
+    @property
+    def v1(self) -> str:
+        """The address of v1; a `base_url` that was given comes before CARREL_V1_BASE_URL."""
+        told = self.v1_base_url or (None if self.base_url else os.environ.get("CARREL_V1_BASE_URL"))
+        return normalized(told) if told else self.v0
+
+
 def connect(
-    api_key: str | None, base_url: str | None, *, http_headers: httpx.Headers, timeout: Timeout, max_retries: int
+    credentials: Credentials,
+    addresses: Addresses,
+    *,
+    http_headers: httpx.Headers,
+    timeout: Timeout,
+    max_retries: int,
 ) -> Connection:
     """Return the connection a new client uses; `http_headers` are those its HTTP client sends anyway.
 
-    Raises ConfigurationError; its message never holds the key.
+    Raises ConfigurationError; its message never holds the credential.
     """
     headers = http_headers.copy()
-    key = _checked_key(os.environ.get("CARREL_API_KEY") if api_key is None else api_key)
-    headers["Authorization"] = f"Bearer {key}"
+    credential = credentials.choose()
+    is_key = isinstance(credential, str)
+    if is_key:
+        headers["Authorization"] = f"Bearer {credential}"
     headers["User-Agent"] = USER_AGENT
     headers["Content-Type"] = "application/json"
     return Connection(
-        base_url=normalized(base_url or os.environ.get("CARREL_BASE_URL") or DEFAULT_BASE_URL),
+        base_url=addresses.v0 if is_key else addresses.v1,
         headers=headers,
         timeout=httpx.Timeout(timeout).as_dict(),
-        retries=_policy(max_retries),
+        retries=policy(max_retries),
+        tokens=None if is_key else credential,
     )
 
 
@@ -61,30 +89,20 @@ def reconnect(
         connection,
         headers=merged,
         timeout=connection.timeout if timeout is UNCHANGED else httpx.Timeout(timeout).as_dict(),
-        retries=connection.retries if max_retries is None else _policy(max_retries),
+        retries=connection.retries if max_retries is None else policy(max_retries),
     )
 
 
-def _policy(max_retries: int) -> RetryPolicy:
+def policy(max_retries: int) -> RetryPolicy:
+    """Return the policy of so many further attempts; raises ConfigurationError for less than none."""
     if max_retries < 0:
         msg = "max_retries counts further attempts: 0 or more"
         raise ConfigurationError(msg)
     return RetryPolicy(max_retries)
 
 
-def _checked_key(api_key: str | None) -> str:
-    key = (api_key or "").strip()
-    if not key:
-        msg = "No API key: give api_key=…, or set CARREL_API_KEY"
-        raise ConfigurationError(msg)
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        msg = "The API key has characters no key has; was it copied whole, and alone?"
-        raise ConfigurationError(msg)
-    return key
-
-
 def normalized(base_url: str) -> str:
-    """Return the address of the service without a trailing slash or `/api/v0`; a path before it (a proxy's) is kept."""
+    """Return the address of the service without a slash or the API's path at its end; a proxy's path is kept."""
     try:
         url = httpx.URL(base_url.strip())
     except httpx.InvalidURL as exc:
@@ -93,7 +111,7 @@ def normalized(base_url: str) -> str:
         msg = "base_url must begin with http:// or https:// and name a host"
         raise ConfigurationError(msg)
     if url.userinfo or url.query or url.fragment:
-        msg = "base_url must have no user, query or fragment; the API key goes into api_key"
+        msg = "base_url must have no user, query or fragment; the credential goes beside it"
         raise ConfigurationError(msg)
-    path = url.path.rstrip("/").removesuffix("/api/v0").rstrip("/")
+    path = url.path.rstrip("/").removesuffix("/api/v0").removesuffix("/api/v1").rstrip("/")
     return str(url.copy_with(path=path or "/")).rstrip("/")

@@ -5,7 +5,7 @@ a Sleep and is sent None; it yields Work and is sent what the work returns; it r
 """
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 import httpx
@@ -24,13 +24,26 @@ class Request:
     body: bytes | Upload
     timeout: Mapping[str, float | None]
     stream: bool = False
+    method: str = "POST"
 
     def to_httpx(self) -> httpx.Request:
         """Return the request for one attempt; an upload starts over from its beginning."""
         extensions = {"timeout": self.timeout}
         if isinstance(self.body, bytes):
-            return httpx.Request("POST", self.url, headers=self.headers, content=self.body, extensions=extensions)
-        return httpx.Request("POST", self.url, headers=self.headers, stream=self.body.stream(), extensions=extensions)
+            return httpx.Request(self.method, self.url, headers=self.headers, content=self.body, extensions=extensions)
+        stream = self.body.stream()
+        return httpx.Request(self.method, self.url, headers=self.headers, stream=stream, extensions=extensions)
+
+    def bearing(self, token: str) -> "Request":
+        """Return the request with an access token."""
+        headers = self.headers.copy()
+        headers["Authorization"] = f"Bearer {token}"
+        return replace(self, headers=headers)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it can be sent from its beginning; see `Upload.repeatable`."""
+        return isinstance(self.body, bytes) or self.body.repeatable
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,53 @@
+"""Which one credential a client uses: an API key or service-account token, an access token, or a source of those."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from carrel._tokens import FixedToken, TokenSource
+from carrel.errors import ConfigurationError
+
+VARIABLES = ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client was given to prove itself with; the environment is asked when that is nothing."""
+
+    api_key: str | None = field(default=None, repr=False)
+    access_token: str | None = field(default=None, repr=False)
+    tokens: TokenSource | None = field(default=None, repr=False)
+
+    def choose(self, environment: Mapping[str, str] = os.environ) -> str | TokenSource:
+        """Return the API key, or the source of access tokens.
+
+        Raises ConfigurationError for none, more than one, or one that can't be one; its message never holds it.
+        """
+        given = {"api_key": self.api_key, "access_token": self.access_token, "tokens": self.tokens}
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) > 1:
+            raise ConfigurationError(f"Give one credential, not several: {', '.join(names)}")
+        return self._given() if names else _from_environment(environment)
+
+    def _given(self) -> str | TokenSource:
+        if self.access_token is not None:
+            return FixedToken(_checked(self.access_token, "access token"))
+        return _checked(self.api_key or "", "API key") if self.tokens is None else self.tokens
+
+
+def _from_environment(environment: Mapping[str, str]) -> str | TokenSource:
+    api_key, access_token = (environment.get(name, "").strip() for name in VARIABLES)
+    if api_key and access_token:
+        raise ConfigurationError(f"{' and '.join(VARIABLES)} are both set; unset one, or give a credential")
+    if access_token:
+        return FixedToken(_checked(access_token, "access token"))
+    return _checked(api_key, "API key")
+
+
+def _checked(given: str, kind: str) -> str:
+    value = given.strip()
+    if not value:
+        raise ConfigurationError(f"No {kind}: give api_key=… or access_token=…, or set {' or '.join(VARIABLES)}")
+    if not (value.isascii() and value.isprintable() and " " not in value):
+        raise ConfigurationError(f"The {kind} has characters none has; was it copied whole, and alone?")
+    return value
