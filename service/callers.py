@@ -13,12 +13,12 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.common import normal_email
 from carrel.wire.oauth_clients import ApiScope
 from service import secrets
 from service.errors import BadRequest, FieldError, Forbidden, Unauthenticated
 from service.identity.authentication import queries
 from service.identity.authentication.queries import CredentialKind
-from service.identity.principals import normal_email
 from service.keys import Keys
 from service.oauth.scopes import narrowed
 from service.sql import AnyRow

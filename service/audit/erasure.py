@@ -8,13 +8,13 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.common import normal_email
 from service.audit import queries
 from service.audit.service import Change, record_unattended
 from service.database import Database
 from service.errors import NotFound
 from service.housekeeping import keep_doing, organization_ids
 from service.identifiers import first_uuid7_at
-from service.identity.principals import normal_email
 from service.identity.queries import find_principals
 from service.runtime import Runtime
 

@@ -6,11 +6,10 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import AdminAuditLogQueryRequest, AdminAuditLogQueryResponse, AuditEntry, AuditTarget
-from carrel.wire.common import UserPrincipal
+from carrel.wire.common import UserPrincipal, normal_email
 from service.audit import queries
 from service.audit.queries import EntryFilter
 from service.callers import Caller
-from service.identity.principals import normal_email
 from service.pagination import Cursor
 from service.sql import AnyRow
 

@@ -17,7 +17,7 @@ from carrel.wire.catalog import (
     IndexingStatus,
     ListDocumentsRequest,
 )
-from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal
+from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal, normal_email
 from service.audit.service import record
 from service.callers import Caller
 from service.catalog import queries
@@ -25,7 +25,6 @@ from service.catalog.queries import DocumentFilter, StoredDocument, StoredFile
 from service.catalog.rights import role_in, unknown_document
 from service.collections.queries import list_places
 from service.errors import Forbidden, NotFound
-from service.identity.principals import normal_email
 from service.indexing.service import remove_everywhere
 from service.pagination import Cursor, Page
 from service.permissions.service import unregister_resource

@@ -7,7 +7,7 @@ from uuid import UUID
 import typer
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from carrel.wire.common import EmailAddress, Label
+from carrel.wire.common import EmailAddress, Label, normal_email
 from service import secrets
 from service.commands.access import open_database
 from service.commands.asking import ask_password
@@ -17,7 +17,6 @@ from service.database import enter_organization
 from service.identifiers import uuid7
 from service.identity.organizations import create_organization
 from service.identity.passwords import hash_password
-from service.identity.principals import normal_email
 from service.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Organizations, which know nothing of each other.")

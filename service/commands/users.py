@@ -8,6 +8,7 @@ from uuid import UUID
 import typer
 from pydantic import SecretStr
 
+from carrel.wire.common import normal_email
 from service.commands.access import open_database
 from service.commands.asking import ask_password
 from service.commands.context import settings_of
@@ -15,7 +16,6 @@ from service.commands.errors import CommandError
 from service.database import Database
 from service.identity import queries
 from service.identity.passwords import hash_password
-from service.identity.principals import normal_email
 from service.identity.users import set_password
 from service.settings import Settings
 from service.sql import AnyRow

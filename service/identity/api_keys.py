@@ -12,6 +12,7 @@ from carrel.wire.admin import (
     ApiKey,
     CredentialStatus,
 )
+from carrel.wire.common import normal_email
 from service import secrets
 from service.audit.service import record
 from service.callers import Caller
@@ -20,7 +21,6 @@ from service.identifiers import uuid7
 from service.identity import queries
 from service.identity.authentication.queries import find_acting_user
 from service.identity.credentials import refuse_past
-from service.identity.principals import normal_email
 from service.pagination import Cursor
 from service.sql import AnyRow
 

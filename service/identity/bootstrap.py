@@ -3,13 +3,13 @@
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.common import normal_email
 from service import secrets
 from service.database import enter_organization
 from service.identifiers import uuid7
 from service.identity import queries
 from service.identity.organizations import create_organization
 from service.identity.passwords import hash_password
-from service.identity.principals import normal_email
 from service.logs import logger
 from service.settings import Settings
 

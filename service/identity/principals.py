@@ -1,6 +1,5 @@
 """From the names a request gives principals to their ids, every unknown one reported with its place in the request."""
 
-import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -8,7 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import NamedGroup, NamedPrincipal, NamedServiceAccount, NamedUser
-from carrel.wire.common import GroupReference, PrincipalReference, UserReference
+from carrel.wire.common import GroupReference, PrincipalReference, UserReference, normal_email
 from service.errors import BadRequest, FieldError
 from service.identity import queries
 from service.identity.queries import Principal
@@ -33,11 +32,6 @@ def named_principal(row: Principal | AnyRow) -> NamedPrincipal:
     if row.kind == "serviceAccount":
         return NamedServiceAccount(id=row.principal_id, name=row.name, email=address)
     return NamedUser(id=row.principal_id, name=row.name, email=address)
-
-
-def normal_email(email: str) -> str:
-    """The one form an address is kept and compared in: lower case, composed (RFC 6532, section 3.1)."""
-    return unicodedata.normalize("NFC", email.strip().lower())
 
 
 async def resolve(

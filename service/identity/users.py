@@ -7,6 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import AdminUsersListRequest, AdminUsersListResponse, User, UserUpsert
+from carrel.wire.common import normal_email
 from service.audit.service import Change, record_all, record_unattended
 from service.callers import Caller
 from service.database import Database
@@ -14,7 +15,6 @@ from service.errors import BadRequest, Conflict, FieldError
 from service.identifiers import uuid7
 from service.identity import queries
 from service.identity.passwords import hash_passwords
-from service.identity.principals import normal_email
 from service.identity.queries import Principal
 from service.pagination import Cursor
 

@@ -16,10 +16,10 @@ import httpx
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.common import normal_email
 from service.audit.service import Change, record_for
 from service.dependencies import RuntimeDep
 from service.errors import BadRequest
-from service.identity.principals import normal_email
 from service.oauth.authorize import PROMPTS_SIGN_IN, Visit
 from service.oauth.requests import Parameters, first_of, query_of
 from service.oauth.server import Answer

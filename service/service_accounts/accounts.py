@@ -6,6 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.common import normal_email
 from carrel.wire.service_accounts import (
     AdminServiceAccountsDeleteResponse,
     AdminServiceAccountsListRequest,
@@ -17,7 +18,6 @@ from service.callers import Caller
 from service.errors import FieldError, NotFound
 from service.identifiers import uuid7
 from service.identity.groups import leave_all_groups
-from service.identity.principals import normal_email
 from service.identity.queries import get_organization, lock_organization
 from service.pagination import Cursor
 from service.service_accounts import queries

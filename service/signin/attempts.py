@@ -12,9 +12,9 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
+from carrel.wire.common import normal_email
 from service.errors import TooMany
 from service.identity.passwords import verify_password
-from service.identity.principals import normal_email
 from service.rate_limits import network_of
 from service.runtime import Runtime
 from service.signin import queries

@@ -1,6 +1,5 @@
 """What the three files of a directory say, row by row: checked, in one form, each thing once."""
 
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol, TypeVar
@@ -8,7 +7,7 @@ from typing import Annotated, Protocol, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from carrel.directory.tables import Columns, Problem, Row, Rows, Table, printable, read_table
-from carrel.wire.common import NO_NUL, EmailAddress, Identifier, Label
+from carrel.wire.common import NO_NUL, EmailAddress, Identifier, Label, normal_email
 
 USERS = Columns(required=("email", "name"), optional=("isAdmin", "active"))
 GROUPS = Columns(required=("externalId", "name"))
@@ -81,11 +80,6 @@ class Entries:
     names: Mapping[str, str]
     problems: list[Problem]
     notes: list[str]
-
-
-def normal_email(email: str) -> str:
-    """Return the one form in which the service keeps an address: lower case, composed."""
-    return unicodedata.normalize("NFC", email.strip().lower())
 
 
 def read_entries(*, users: Table | None, groups: Table | None, memberships: Table | None) -> Entries:

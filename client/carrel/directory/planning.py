@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from carrel.directory.entries import Entries, MembershipEntry, UserEntry, normal_email
+from carrel.directory.entries import Entries, MembershipEntry, UserEntry
 from carrel.directory.plan import (
     DirectoryPlan,
     GroupAction,
@@ -19,6 +19,7 @@ from carrel.directory.state import State
 from carrel.directory.tables import Problem, printable
 from carrel.directory.targets import Target, Targets
 from carrel.wire.admin import NamedGroup, NamedUser, User
+from carrel.wire.common import normal_email
 
 # More than this at once looks like a damaged file; so few are what a working day brings, unless users are missing.
 MOST_TAKEN = 0.2

@@ -12,7 +12,7 @@ from uuid import UUID
 from carrel._calls import Call, Connection, perform
 from carrel._flow import Flow
 from carrel._pages import Listing, fetch
-from carrel.directory.entries import Entries, normal_email
+from carrel.directory.entries import Entries
 from carrel.wire.admin import (
     AdminApiKeysListRequest,
     AdminApiKeysListResponse,
@@ -29,7 +29,7 @@ from carrel.wire.admin import (
     NamedPrincipal,
     User,
 )
-from carrel.wire.common import PagedResponse, ResponseModel
+from carrel.wire.common import PagedResponse, ResponseModel, normal_email
 from carrel.wire.service_accounts import AdminServiceAccountsListRequest, AdminServiceAccountsListResponse
 
 Item = TypeVar("Item", bound=ResponseModel)

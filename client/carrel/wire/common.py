@@ -5,6 +5,7 @@ are camelCase on the wire and snake_case in Python (seed, "Resources and their f
 """
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -104,6 +105,11 @@ def _refuse_odd_address(text: str) -> str:
         msg = "must be one email address, such as ada@example.com"
         raise ValueError(msg)
     return text
+
+
+def normal_email(email: str) -> str:
+    """Return the one form an address is kept and compared in: lower case, composed (RFC 6532, section 3.1)."""
+    return unicodedata.normalize("NFC", email.strip().lower())
 
 
 def _refuse_odd_url(text: str) -> str:

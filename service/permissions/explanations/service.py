@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import GroupReference, PrincipalReference, Role, UserReference
+from carrel.wire.common import GroupReference, PrincipalReference, Role, UserReference, normal_email
 from carrel.wire.permissions import (
     AuthorizationStep,
     ExplainAuthorizationRequest,
@@ -19,7 +19,6 @@ from carrel.wire.permissions import (
 )
 from service.callers import Caller
 from service.errors import BadRequest, FieldError
-from service.identity.principals import normal_email
 from service.permissions.access import RANKED
 from service.permissions.explanations import queries
 from service.permissions.explanations.paths import chains_to, levels_above

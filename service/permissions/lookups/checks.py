@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import ResourceIdentifier, ResourceReference
+from carrel.wire.common import ResourceIdentifier, ResourceReference, normal_email
 from carrel.wire.permissions import (
     CheckBulkResourcesAuthorizationForUserRequest,
     CheckResourceAuthorizationForUserRequest,
@@ -14,7 +14,6 @@ from carrel.wire.permissions import (
 from service.callers import Caller, acting_for, principals_of
 from service.errors import BadRequest, FieldError
 from service.identity.authentication.queries import get_acting_principal
-from service.identity.principals import normal_email
 from service.permissions.lookups import queries
 
 
