@@ -11,6 +11,7 @@ from carrel.wire.common import (
     Description,
     Instant,
     Label,
+    PagedParameters,
     PagedRequest,
     PagedResponse,
     PrincipalReference,
@@ -115,7 +116,7 @@ class AdminAgentsDeployResponse(ResponseModel):
     organization_wide: bool
 
 
-class ListAgentsRequest(PagedRequest):
+class ListAgentsRequest(PagedParameters):
     """The parameters of GET /api/v1/agents."""
 
 

@@ -208,6 +208,12 @@ class PagedRequest(RequestModel):
     page_token: PageToken | None = None
 
 
+class PagedParameters(PagedRequest):
+    """The same in the query of an address, where a number comes as text."""
+
+    page_size: Annotated[int, Field(ge=1, le=1000)] = 10
+
+
 class ResourceType(StrEnum):
     """Kind of a resource in its source system."""
 

@@ -14,7 +14,7 @@ from carrel.wire.common import (
     ActingRequest,
     Description,
     Instant,
-    PagedRequest,
+    PagedParameters,
     PagedResponse,
     RequestModel,
     ResponseModel,
@@ -229,7 +229,7 @@ class TextDelta(ResponseModel):
     text: str
 
 
-class ListConversationsRequest(PagedRequest):
+class ListConversationsRequest(PagedParameters):
     """The parameters of GET /api/v1/conversations: those with one agent, if it is named."""
 
     agent_id: UUID | None = None
@@ -254,7 +254,7 @@ class ListConversationsResponse(PagedResponse):
     conversations: list[Conversation]
 
 
-class GetConversationRequest(PagedRequest):
+class GetConversationRequest(PagedParameters):
     """The parameters of GET /api/v1/conversations/{conversationId}."""
 
 
