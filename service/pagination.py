@@ -5,8 +5,6 @@ no secret and grants nothing (every page asks for permission anew); the signatur
 from a good one.
 """
 
-import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -17,6 +15,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from service import base64url
 from service.callers import Caller
 from service.errors import BadRequest, FieldError
 from service.identifiers import NIL
@@ -96,20 +95,14 @@ class Cursor:
 
     def _token(self, position: Sequence[str]) -> str:
         payload = json.dumps(list(position), separators=(",", ":")).encode()
-        return _written(_sign(payload, key=self.key, query=self.query) + payload)
-
-
-def _written(signed: bytes) -> str:
-    return base64.urlsafe_b64encode(signed).decode().rstrip("=")
+        return base64url.written(_sign(payload, key=self.key, query=self.query) + payload)
 
 
 def _position(token: str, *, key: bytes, query: bytes) -> tuple[str, ...]:
     try:
-        signed = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError) as exc:
+        signed = base64url.read(token)
+    except ValueError as exc:
         raise _invalid() from exc
-    if _written(signed) != token:  # base64 has several spellings of the same bytes; only ours was given out
-        raise _invalid()
     signature, payload = signed[:_SIGNATURE_LENGTH], signed[_SIGNATURE_LENGTH:]
     if not hmac.compare_digest(signature, _sign(payload, key=key, query=query)):
         raise _invalid()

@@ -4,7 +4,6 @@ What must be known on return travels in `state`, signed for the browser it is sh
 it and from the service's own key, so that nothing is kept.
 """
 
-import base64
 import hmac
 import json
 import secrets
@@ -17,6 +16,7 @@ from fastapi import APIRouter, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import normal_email
+from service import base64url
 from service.audit.service import Change, record_for
 from service.dependencies import RuntimeDep
 from service.errors import BadRequest
@@ -122,7 +122,7 @@ def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:
 
 def _signed(browser: Browser, runtime: Runtime, *, parameters: Parameters, now: datetime) -> str:
     content = json.dumps([secrets.token_urlsafe(16), now.timestamp(), urlencode(parameters)]).encode()
-    payload = _written(content)
+    payload = base64url.written(content)
     signature = _secret(browser, runtime, f"state\n{payload}")
     return f"{payload}.{signature}"
 
@@ -133,18 +133,14 @@ def _parameters(browser: Browser, runtime: Runtime, state: str, *, now: datetime
     expected = _secret(browser, runtime, f"state\n{payload}")
     if not browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):
         raise _stale()
-    _, begun, query = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    _, begun, query = json.loads(base64url.read(payload))
     if now.timestamp() - begun > LONGEST.total_seconds():
         raise _stale()
     return parse_qsl(query)
 
 
 def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:
-    return _written(runtime.keys.upstream_secret(browser=browser.value.get_secret_value(), purpose=purpose))
-
-
-def _written(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+    return base64url.written(runtime.keys.upstream_secret(browser=browser.value.get_secret_value(), purpose=purpose))
 
 
 def _stale() -> BadRequest:

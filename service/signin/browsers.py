@@ -4,14 +4,13 @@ A browser that nobody has signed in with leaves nothing in the database: its coo
 "Cross-Site Request Forgery Prevention": signed double-submit).
 """
 
-import base64
 import hmac
 from dataclasses import dataclass
 
 from fastapi import Request, Response
 from pydantic import SecretStr
 
-from service import secrets
+from service import base64url, secrets
 from service.runtime import Runtime
 
 COOKIE = "carrel_session"
@@ -57,8 +56,7 @@ class Browser:
 
     def form_token(self, runtime: Runtime, purpose: str) -> str:
         """What a form must send back that was made for this browser and purpose."""
-        digest = runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose)
-        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        return base64url.written(runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose))
 
     def sent(self, runtime: Runtime, token: str, *, purpose: str) -> bool:
         """Whether a form comes from a page that this browser was shown."""

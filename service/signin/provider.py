@@ -4,7 +4,6 @@ Everything is asked anew for each sign-in: what the provider is, its keys, and w
 sections 3.1.2 and 3.1.3; Discovery 1.0, section 4).
 """
 
-import base64
 import hashlib
 import hmac
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
+from service import base64url
 from service.errors import BadRequest, Unavailable
 from service.settings import Settings
 
@@ -133,8 +133,7 @@ class Provider:
 
 
 def _challenge(verifier: str) -> str:
-    digest = hashlib.sha256(verifier.encode()).digest()
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return base64url.written(hashlib.sha256(verifier.encode()).digest())
 
 
 def _is_safe(endpoint: object) -> bool:
