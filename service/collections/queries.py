@@ -99,6 +99,21 @@ async def read_collection(
     return None if row is None else _stored(row)
 
 
+async def list_searchable(
+    connection: AsyncConnection, caller: Caller, *, collection_ids: Sequence[UUID]
+) -> list[StoredCollection]:
+    """Return those of the collections that the caller has a role in, by id; the others are passed over."""
+    statement = (
+        _collections(caller)
+        .where(
+            among(collections.c.collection_id, collection_ids),
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
+        .order_by(collections.c.collection_id)
+    )
+    return [_stored(row) for row in await connection.execute(statement)]
+
+
 async def lock_collection(connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID) -> bool:
     """Lock a collection against being added to; False when there is none."""
     statement = (

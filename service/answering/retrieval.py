@@ -1,0 +1,90 @@
+"""The passages that may answer a query, from what its sender may read: the ranking of search, without a results page.
+
+Nothing is logged as a search: nobody typed these words into a search box, and the conversation keeps what was found.
+"""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carrel.wire.search import SearchMode
+from service.answering.models import Passage
+from service.callers import Caller
+from service.collections.queries import list_searchable
+from service.indexing.service import Space
+from service.runtime import Runtime
+from service.search.queries import read_found_chunks
+from service.search.question import Question, Scope, ask
+from service.search.ranking import rank
+from service.sentences import Span, cut_windows
+
+MOST_PASSAGES = 20
+LONGEST_PASSAGE = 4000
+"""Characters. Only chunks that callers cut themselves are longer; what is beyond isn't shown to a model."""
+
+LONGEST_QUERY = 2000
+"""Characters of a query that are looked at; a model may write anything."""
+
+Embeddings = Mapping[str, NDArray[np.float32]]
+
+
+async def retrieve(
+    runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], query: str, limit: int
+) -> list[Passage]:
+    """Return at most so many (and at most MOST_PASSAGES) passages, best first, from these collections.
+
+    Collections that the caller may not search are passed over silently, as are documents it may not READ. A chunk that
+    stands in several collections comes once. Raises Unavailable when the query can't be embedded.
+    """
+    query = query.strip()[:LONGEST_QUERY]
+    if not query or not collection_ids:
+        return []
+    async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
+        collections = await list_searchable(connection, caller, collection_ids=collection_ids)
+    embeddings = await _embed(runtime, query, models={collection.model for collection in collections})
+    limit = min(limit, MOST_PASSAGES)
+    found: list[Passage] = []
+    for collection in collections:
+        space = Space(collection.space_id, collection.model, collection.dimensions)
+        found += await _best(runtime, caller, space, question=_question(runtime, query, space, embeddings), limit=limit)
+    return _merged(found)[:limit]
+
+
+async def _embed(runtime: Runtime, query: str, *, models: set[str]) -> Embeddings:
+    """Embed the query once for each model, while no transaction is open."""
+    return {name: (await runtime.embedders.get(name).embed([query]))[0] for name in sorted(models)}
+
+
+def _question(runtime: Runtime, query: str, space: Space, embeddings: Embeddings) -> Question:
+    mean = runtime.embedders.get(space.model).model.mean
+    embedding = embeddings[space.model]
+    return ask(query, mode=SearchMode.HYBRID, language=space.language, embedding=embedding, mean=mean)
+
+
+async def _best(runtime: Runtime, caller: Caller, space: Space, *, question: Question, limit: int) -> list[Passage]:
+    """Return a collection's best passages; the ranking and the texts are of one snapshot."""
+    scope = Scope(caller=caller, space=space, by_chunk=True)
+    async with runtime.database.transaction(
+        caller.organization_id, isolation="REPEATABLE READ", read_only=True
+    ) as connection:
+        ranking = await rank(connection, scope, question, at_least=limit)
+        units = ranking.units[:limit]
+        found = await read_found_chunks(connection, scope, question, units=units)
+    return [
+        Passage(unit.document_id, found[unit].name, _shortened(found[unit].text), score)
+        for unit, score in zip(units, ranking.scores(), strict=False)
+    ]
+
+
+def _shortened(text: str) -> str:
+    return next(cut_windows(Span("", text), LONGEST_PASSAGE)).text
+
+
+def _merged(passages: Sequence[Passage]) -> list[Passage]:
+    """Order passages of several collections by score, each once; those of one collection keep their ranking."""
+    once: dict[tuple[UUID, str], Passage] = {}
+    for passage in sorted(passages, key=lambda passage: -passage.score):
+        once.setdefault((passage.document_id, passage.text), passage)
+    return list(once.values())
