@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 import httpx
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from carrel.errors import (
     ERRORS_BY_STATUS,
@@ -22,17 +22,25 @@ from carrel.wire.common import ErrorBody, ErrorResponse, ResponseModel
 Model = TypeVar("Model", bound=ResponseModel)
 
 
-def model_from(response: httpx.Response, answer: type[Model]) -> Model:
+def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model]) -> Model:
     """Return the body of a 2xx answer as its wire model; raises UnexpectedResponseError when it isn't one."""
     try:
+        if isinstance(answer, TypeAdapter):
+            return answer.validate_json(response.content)
         return answer.model_validate_json(response.content)
     except ValidationError as exc:
-        raise UnexpectedResponseError(
-            f"The answer isn't a {answer.__name__}; is base_url the address of a Carrel service?",
-            status=response.status_code,
-            code="unreadable_response",
-            request_id=response.headers.get("x-request-id"),
-        ) from exc
+        wanted = "what was asked for" if isinstance(answer, TypeAdapter) else f"a {answer.__name__}"
+        raise unreadable(response, wanted) from exc
+
+
+def unreadable(response: httpx.Response, wanted: str) -> UnexpectedResponseError:
+    """Return the exception for a 2xx answer that isn't `wanted`."""
+    return UnexpectedResponseError(
+        f"The answer isn't {wanted}; is base_url the address of a Carrel service?",
+        status=response.status_code,
+        code="unreadable_response",
+        request_id=response.headers.get("x-request-id"),
+    )
 
 
 def error_from(response: httpx.Response) -> APIError:

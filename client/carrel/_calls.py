@@ -6,9 +6,10 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import httpx
+from pydantic import TypeAdapter
 
 from carrel._answers import connection_error, error_from, model_from
 from carrel._flow import Flow, Request, Sleep
@@ -16,11 +17,13 @@ from carrel._logging import logger
 from carrel._retries import RetryPolicy
 from carrel._tokens import TokenSource
 from carrel._uploads import Upload
-from carrel.errors import APIError, AuthenticationError, CarrelError
+from carrel.errors import APIError, AuthenticationError, CarrelError, ConfigurationError
 from carrel.wire.common import RequestModel, ResponseModel
 
 Model = TypeVar("Model", bound=ResponseModel)
-V0_PATH, V1_PATH = "/api/v0/", "/api/v1/"
+Version: TypeAlias = Literal["v0", "v1"]
+Method: TypeAlias = Literal["GET", "POST"]
+CREDENTIALS = {"v0": "api_key=… (or a service account's token)", "v1": "access_token=… or tokens=…"}
 IDEMPOTENCY_KEY = "Idempotency-Key"
 # What the service says of a token that another may take the place of.
 RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_credential"})
@@ -30,15 +33,18 @@ RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_cred
 class Call(Generic[Model]):
     """An operation with its arguments, before anything is sent.
 
-    `keyed`: doing it twice is not the same as once, so it carries an Idempotency-Key. `patience`: seconds to wait for
-    the answer at least, whatever the client's timeout.
+    The members of a GET's `body` are its parameters. `keyed`: doing it twice is not the same as once, so it carries an
+    Idempotency-Key. `patience`: seconds to wait for the answer at least, whatever the client's timeout. `only`: the one
+    version that has it; None: both have.
     """
 
     path: str
     body: RequestModel | Upload
-    answer: type[Model]
+    answer: type[Model] | TypeAdapter[Model]
     keyed: bool = False
     patience: float = 0.0
+    method: Method = "POST"
+    only: Version | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +62,25 @@ class Connection:
     _urls: dict[str, httpx.URL] = field(default_factory=dict[str, httpx.URL], repr=False, compare=False)
 
     @property
+    def version(self) -> Version:
+        """The version of the API that the credential is for; most operations of v0 have their place on v1 too."""
+        return "v0" if self.tokens is None else "v1"
+
+    @property
     def api_path(self) -> str:
-        """The path all operations begin with: every one of v0 has its place on v1 too."""
-        return V0_PATH if self.tokens is None else V1_PATH
+        """The path all operations begin with."""
+        return f"/api/{self.version}/"
+
+    def require(self, version: Version, path: str) -> None:
+        """Raise ConfigurationError when the credential is for another version than an operation has its place on."""
+        if version != self.version:
+            raise ConfigurationError(
+                f"{path} is on {version} alone, and this client's credential is for {self.version}; "
+                f"make one with {CREDENTIALS[version]}"
+            )
 
     def request(self, path: str, body: RequestModel | Upload, *, keyed: bool = False, patience: float = 0.0) -> Request:
-        """Return the request for an operation; a key the caller set by hand is kept."""
+        """Return the POST request for an operation; a key the caller set by hand is kept."""
         url = self._urls.get(path)
         if url is None:
             url = self._urls[path] = httpx.URL(self.base_url + self.api_path + path)
@@ -72,6 +91,14 @@ class Connection:
         if isinstance(body, Upload):
             return Request(url, _upload_headers(headers, body, url), body, self._timeout(patience))
         return Request(url, headers, body.to_json(), self._timeout(patience))
+
+    def query(self, path: str, parameters: RequestModel) -> Request:
+        """Return the GET request for an operation."""
+        values = parameters.model_dump(mode="json", by_alias=True, exclude_none=True)
+        headers = self.headers.copy()
+        headers.pop("Content-Type", None)
+        url = httpx.URL(self.base_url + self.api_path + path, params=values)
+        return Request(url, headers, b"", self.timeout, method="GET")
 
     def _timeout(self, patience: float) -> Mapping[str, float | None]:
         read = self.timeout["read"]
@@ -119,8 +146,13 @@ class RawResponse(Generic[Model]):
 
 
 def perform(call: Call[Model], connection: Connection) -> Flow[RawResponse[Model]]:
-    """Carry out an operation; raises APIError, APIConnectionError."""
-    request = connection.request(call.path, call.body, keyed=call.keyed, patience=call.patience)
+    """Carry out an operation; raises APIError, APIConnectionError, ConfigurationError before anything is sent."""
+    if call.only is not None:
+        connection.require(call.only, call.path)
+    if call.method == "GET" and isinstance(call.body, RequestModel):
+        request = connection.query(call.path, call.body)
+    else:
+        request = connection.request(call.path, call.body, keyed=call.keyed, patience=call.patience)
     response = yield from send(request, connection)
     return RawResponse(response, model_from(response, call.answer))
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from carrel._calls import Call, Connection, perform
+from carrel._calls import Call, Connection, Method, Version, perform
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._flow import Flow
 from carrel.errors import CarrelError
@@ -26,10 +26,12 @@ class Listing(Generic[Item, Page]):
     request: PagedRequest
     page: type[Page]
     items: Callable[[Page], Sequence[Item]]
+    method: Method = "POST"
+    only: Version | None = None
 
     def first(self) -> Call[Page]:
         """Return the call for the page the request names, which is the first unless it has a token."""
-        return Call(self.path, self.request, self.page)
+        return Call(self.path, self.request, self.page, method=self.method, only=self.only)
 
     def after(self, page: Page) -> "Listing[Item, Page] | None":
         """Return the rest of the list, None when `page` was its last."""
