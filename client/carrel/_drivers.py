@@ -43,6 +43,8 @@ class SyncDriver:
         except StopIteration as stop:
             result: T = stop.value
             return result
+        finally:
+            flow.close()  # at once, also when the work failed or the caller was cancelled: it may hold something
 
 
 class AsyncDriver:
@@ -75,3 +77,5 @@ class AsyncDriver:
         except StopIteration as stop:
             result: T = stop.value
             return result
+        finally:
+            flow.close()  # at once, also when the work failed or the caller was cancelled: it may hold something

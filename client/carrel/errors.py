@@ -4,6 +4,14 @@ CarrelError
 ├── ConfigurationError            no API key, or an address that can't be one; nothing was sent
 ├── InvalidArgumentError          arguments that no request can carry; nothing was sent (also a ValueError)
 ├── PlanRefusedError              a directory import that isn't safe to apply as it is; nothing was changed
+├── OAuthError                    no tokens came of it; `code` is OAuth's own word where it has one
+│   ├── AuthorizationError        the callback says that the authorization server gave no code
+│   │   └── AccessDeniedError     the person, or the server, said no
+│   ├── CallbackError             the callback isn't the answer to the request it is held against
+│   ├── SignInRequiredError       no token is left that works: the person has to authorize the application again
+│   └── TokenRequestError         the token or revocation endpoint refused (also an APIError)
+│       ├── InvalidGrantError     the code or refresh token is unknown, used, expired or revoked
+│       └── InvalidClientError    the application's id or secret is wrong, or it isn't approved
 ├── APIConnectionError            no answer: refused, reset, cut short
 │   └── APITimeoutError           no answer in time
 └── APIError                      the service answered, and refused
@@ -127,6 +135,56 @@ class ServerError(APIError):
 
 class UnexpectedResponseError(APIError):
     """The answer isn't one of the service's: a redirect, a proxy's page, a body that doesn't parse."""
+
+
+class OAuthError(CarrelError):
+    """An OAuth flow that didn't come to tokens; `code` is what to branch on (RFC 6749, sections 4.1.2.1 and 5.2)."""
+
+    code: str
+
+
+class _UnansweredError(OAuthError):
+    """One that has no HTTP answer of its own."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Survive a process boundary, as APIError does."""
+        return partial(type(self), self.message, code=self.code), ()
+
+
+class AuthorizationError(_UnansweredError):
+    """The callback brings an error instead of a code: `invalid_scope`, `temporarily_unavailable`, …"""
+
+
+class AccessDeniedError(AuthorizationError):
+    """`access_denied`: the person didn't allow it, or the server doesn't."""
+
+
+class CallbackError(_UnansweredError):
+    """The callback isn't the answer to the request it is held against: `state_mismatch`, `issuer_mismatch`, …"""
+
+
+class SignInRequiredError(_UnansweredError):
+    """No token is left that works: send the person to authorize the application again."""
+
+
+class TokenRequestError(OAuthError, APIError):
+    """The token or revocation endpoint refused; `code` is its `error`: `invalid_request`, `invalid_scope`, …"""
+
+
+class InvalidGrantError(TokenRequestError):
+    """`invalid_grant`: the code or refresh token is unknown, used, expired, revoked, or another client's."""
+
+
+class InvalidClientError(TokenRequestError):
+    """`invalid_client`: the application's id or secret is wrong, or it isn't approved (any more)."""
 
 
 ERRORS_BY_STATUS: dict[int, type[APIError]] = {

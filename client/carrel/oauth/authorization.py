@@ -1,0 +1,115 @@
+"""The first half of the code grant: where a person is sent, and what they come back with (RFC 6749, section 4.1)."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+from pydantic import BaseModel, ConfigDict, Field
+
+from carrel.errors import AccessDeniedError, AuthorizationError, CallbackError
+from carrel.oauth.metadata import ServerMetadata
+
+MOST_PARAMETERS = 50
+LONGEST_DESCRIPTION = 300
+
+
+class AuthorizationRequest(BaseModel):
+    """A request on its way through a person's browser; keep it on the server, in their session, by its `state`.
+
+    Whoever holds `code_verifier` and the callback's code gets the tokens, so it never goes to the browser. `repr` shows
+    no secret; `model_dump_json` and `model_validate_json` keep all of it. It is good for one callback.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    url: str = Field(repr=False)
+    state: str = Field(repr=False)
+    code_verifier: str = Field(repr=False)
+    redirect_uri: str
+    scopes: tuple[str, ...] = ()
+
+
+def begin(
+    server: ServerMetadata, client_id: str, *, redirect_uri: str, scopes: Sequence[str], prompt: str | None
+) -> AuthorizationRequest:
+    """Make a request with a state and a verifier of its own (RFC 6749, section 10.12; RFC 7636, section 4)."""
+    state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
+    parameters = {
+        "response_type": "code",
+        "client_id": client_id,
+        "redirect_uri": redirect_uri,
+        "scope": " ".join(scopes),
+        "state": state,
+        "code_challenge": challenge_of(verifier),
+        "code_challenge_method": "S256",
+        "prompt": prompt,
+    }
+    sent = {name: value for name, value in parameters.items() if value}
+    url = httpx.URL(server.authorization_endpoint).copy_merge_params(sent)
+    return AuthorizationRequest(
+        url=str(url), state=state, code_verifier=verifier, redirect_uri=redirect_uri, scopes=tuple(scopes)
+    )
+
+
+def challenge_of(verifier: str) -> str:
+    """Return the S256 challenge of a verifier: base64url of its SHA-256, without padding (RFC 7636, section 4.2)."""
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode("ascii")
+
+
+def code_of(callback: str, request: AuthorizationRequest, server: ServerMetadata) -> str:
+    """Return the code a callback brings: its address, or that address's query.
+
+    Raises CallbackError when it isn't this server's answer to this request, AuthorizationError when it brings an error.
+    """
+    parameters = _parameters(callback)
+    if not _same(parameters.get("state", ""), request.state):
+        raise CallbackError("The callback has another state than the request. Begin again.", code="state_mismatch")
+    _check_issuer(parameters.get("iss"), server)
+    if "error" in parameters:
+        raise _error(parameters["error"], parameters.get("error_description", ""))
+    if "code" not in parameters:
+        raise CallbackError("The callback brings neither a code nor an error. Begin again.", code="code_missing")
+    return parameters["code"]
+
+
+def _parameters(callback: str) -> dict[str, str]:
+    """The callback's parameters; those without a value count as left out (RFC 6749, section 3.1)."""
+    query = urlsplit(callback).query if "?" in callback else callback
+    try:
+        pairs = parse_qsl(query, max_num_fields=MOST_PARAMETERS)
+    except ValueError as exc:
+        raise CallbackError("The callback has too many parameters.", code="invalid_callback") from exc
+    parameters = dict(pairs)
+    if len(parameters) != len(pairs):
+        raise CallbackError("The callback has a parameter twice.", code="invalid_callback")
+    return parameters
+
+
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), expected.encode())
+
+
+def _check_issuer(issuer: str | None, server: ServerMetadata) -> None:
+    """Refuse the answer of another server than was asked (RFC 9207, section 2.4)."""
+    if issuer is None and not server.authorization_response_iss_parameter_supported:
+        return
+    if issuer != server.issuer:
+        raise CallbackError(
+            f"The callback isn't from {server.issuer}; is auth_url the address the service gives itself?",
+            code="issuer_mismatch",
+        )
+
+
+def _error(code: str, description: str) -> AuthorizationError:
+    kind = AccessDeniedError if code == "access_denied" else AuthorizationError
+    fallback = "It was not allowed" if kind is AccessDeniedError else "The authorization server gave no code"
+    return kind(readable(description) or fallback, code=readable(code))
+
+
+def readable(text: str) -> str:
+    """Return text that came from elsewhere as one line for a message."""
+    return "".join(char for char in text[:LONGEST_DESCRIPTION] if char.isprintable())

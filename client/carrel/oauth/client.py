@@ -1,0 +1,234 @@
+"""OAuthClient and AsyncOAuthClient: an application's side of OAuth."""
+
+import os
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from carrel._calls import Connection
+from carrel._connect import (
+    DEFAULT_BASE_URL,
+    DEFAULT_MAX_RETRIES,
+    DEFAULT_TIMEOUT,
+    USER_AGENT,
+    Timeout,
+    normalized,
+    policy,
+)
+from carrel._drivers import AsyncDriver, SyncDriver
+from carrel._flow import Flow
+from carrel._logging import log_as_asked
+from carrel._operations import Async, FlowOperation, Resource, Session, Sync
+from carrel.errors import ConfigurationError
+from carrel.oauth.authorization import AuthorizationRequest, begin
+from carrel.oauth.endpoints import Endpoints
+from carrel.oauth.metadata import ServerMetadata, metadata_at
+from carrel.oauth.source import StoredTokens
+from carrel.oauth.stores import TokenStore
+from carrel.oauth.tokens import Tokens
+
+M = TypeVar("M")
+
+
+class _OAuthClient(Resource[M]):
+    """What an application does, in the client's mode."""
+
+    _endpoints: Endpoints
+    _redirect_uri: str
+    _scopes: tuple[str, ...]
+    _owns_http: bool
+    _http: Any
+
+    def authorization_request(
+        self, *, scopes: Sequence[str] | None = None, prompt: str | None = None
+    ) -> AuthorizationRequest:
+        """Make the request to send a person's browser to; keep it in their session, and redirect them to its `url`.
+
+        `scopes`: other than the client's own; none at all asks for everything the application is registered for.
+        `prompt`: `login`, `consent` or `select_account` to have the person asked again, `none` to have them not asked.
+        """
+        wanted = self._scopes if scopes is None else scopes
+        endpoints = self._endpoints
+        return begin(
+            endpoints.server, endpoints.client_id, redirect_uri=self._redirect_uri, scopes=wanted, prompt=prompt
+        )
+
+    @FlowOperation
+    def exchange(self, callback: str, request: AuthorizationRequest) -> Flow[Tokens]:
+        """Exchange what a person came back with for their tokens: the callback's address, or its query.
+
+        Raises CallbackError when it isn't the answer to `request`, AccessDeniedError when they said no,
+        AuthorizationError for other errors the callback brings, InvalidGrantError for a code that is used or too old,
+        other TokenRequestErrors, APIConnectionError.
+        """
+        return self._endpoints.redeem(callback, request)
+
+    @FlowOperation
+    def refresh(self, tokens: Tokens) -> Flow[Tokens]:
+        """Exchange a refresh token for new tokens; it is used up. `token_source` does this when it is needed, and once.
+
+        Raises InvalidGrantError when the person has to authorize the application again, as SignInRequiredError for
+        tokens without a refresh token; other TokenRequestErrors, APIConnectionError.
+        """
+        return self._endpoints.refresh(tokens)
+
+    @FlowOperation
+    def revoke(self, tokens: Tokens | str) -> Flow[None]:
+        """Stop what a person's consent gave: all that came of it, or with a text, that token.
+
+        Raises TokenRequestError, APIConnectionError.
+        """
+        return self._endpoints.revoke(tokens)
+
+    @FlowOperation
+    def discover(self) -> Flow[ServerMetadata]:
+        """Ask the authorization server where its endpoints are, for `with_server`; Carrel's are known without.
+
+        Raises UnexpectedResponseError for metadata that can't be used, APIError, APIConnectionError.
+        """
+        return self._endpoints.discover()
+
+    def with_server(self, server: ServerMetadata) -> Self:
+        """Return a client of the same application that uses these endpoints, over the same connections."""
+        endpoints = self._endpoints
+        other = object.__new__(type(self))
+        other._session = self._session
+        vars(other).update(vars(self))
+        other._owns_http = False
+        other._endpoints = Endpoints(server, endpoints.client_id, endpoints.client_secret, endpoints.connection)
+        return other
+
+    def token_source(self, store: TokenStore, key: str, *, http_client: httpx.Client | None = None) -> StoredTokens:
+        """Return the tokens of a session of the store, refreshed when they end: `Carrel(tokens=…)`.
+
+        They are refreshed in a thread, over `http_client`, over the client's own when it was given one that blocks, or
+        over a connection made for it.
+        """
+        own = self._http if isinstance(self._http, httpx.Client) and not self._owns_http else None
+        return StoredTokens(store, key, refresh=_blocking(self._endpoints, http_client or own))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._endpoints.client_id!r}, {self._endpoints.server.issuer!r})"
+
+    def __getstate__(self) -> object:
+        msg = f"An {type(self).__name__} holds a secret and open connections: make one where it is used"
+        raise TypeError(msg)
+
+    def _set_up(
+        self,
+        endpoints: Endpoints,
+        *,
+        redirect_uri: str,
+        scopes: Sequence[str],
+        http: httpx.Client | httpx.AsyncClient,
+        owns_http: bool,
+    ) -> None:
+        self._endpoints, self._redirect_uri, self._scopes = endpoints, redirect_uri, tuple(scopes)
+        self._http, self._owns_http = http, owns_http
+        driver = SyncDriver(http) if isinstance(http, httpx.Client) else AsyncDriver(http)
+        super().__init__(Session(endpoints.connection, driver))
+
+
+class OAuthClient(_OAuthClient[Sync]):
+    """An application that acts for people, as an admin registered it; its operations block.
+
+    `auth_url` is read from CARREL_AUTH_URL, else CARREL_BASE_URL, when it isn't given. `scopes` is what people are
+    asked for. `timeout` is in seconds; `http_client` brings one's own proxies, transports and hooks, and is left open
+    by `close`. Raises ConfigurationError for an address that can't be one, or without an id or secret.
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        client_secret: str,
+        *,
+        redirect_uri: str,
+        scopes: Sequence[str] = (),
+        auth_url: str | None = None,
+        timeout: Timeout = DEFAULT_TIMEOUT,
+        max_retries: int = DEFAULT_MAX_RETRIES,
+        http_client: httpx.Client | None = None,
+    ) -> None:
+        log_as_asked()
+        http = http_client or httpx.Client()
+        connection = _connect(auth_url, http.headers, timeout=timeout, max_retries=max_retries)
+        endpoints = _endpoints(connection, client_id, client_secret)
+        self._set_up(endpoints, redirect_uri=redirect_uri, scopes=scopes, http=http, owns_http=http_client is None)
+
+    def close(self) -> None:
+        """Close the connections, unless `http_client` brought them."""
+        if self._owns_http:
+            self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncOAuthClient(_OAuthClient[Async]):
+    """An application whose operations are awaited; otherwise as OAuthClient."""
+
+    def __init__(
+        self,
+        client_id: str,
+        client_secret: str,
+        *,
+        redirect_uri: str,
+        scopes: Sequence[str] = (),
+        auth_url: str | None = None,
+        timeout: Timeout = DEFAULT_TIMEOUT,
+        max_retries: int = DEFAULT_MAX_RETRIES,
+        http_client: httpx.AsyncClient | None = None,
+    ) -> None:
+        log_as_asked()
+        http = http_client or httpx.AsyncClient()
+        connection = _connect(auth_url, http.headers, timeout=timeout, max_retries=max_retries)
+        endpoints = _endpoints(connection, client_id, client_secret)
+        self._set_up(endpoints, redirect_uri=redirect_uri, scopes=scopes, http=http, owns_http=http_client is None)
+
+    async def close(self) -> None:
+        """Close the connections, unless `http_client` brought them."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _connect(auth_url: str | None, http_headers: httpx.Headers, *, timeout: Timeout, max_retries: int) -> Connection:
+    told = auth_url or os.environ.get("CARREL_AUTH_URL") or os.environ.get("CARREL_BASE_URL") or DEFAULT_BASE_URL
+    headers = http_headers.copy()
+    headers["User-Agent"] = USER_AGENT
+    headers["Accept"] = "application/json"
+    return Connection(normalized(told), headers, httpx.Timeout(timeout).as_dict(), policy(max_retries))
+
+
+def _endpoints(connection: Connection, client_id: str, client_secret: str) -> Endpoints:
+    client_id, client_secret = client_id.strip(), client_secret.strip()
+    if not client_id or not client_secret:
+        msg = "An application has an id and a secret: an admin sees them once, when registering it"
+        raise ConfigurationError(msg)
+    return Endpoints(metadata_at(connection.base_url), client_id, client_secret, connection)
+
+
+def _blocking(endpoints: Endpoints, http_client: httpx.Client | None) -> Callable[[Tokens], Tokens]:
+    """Return what refreshes in the calling thread, over connections that live as long as one refresh, or given ones."""
+
+    def refresh(tokens: Tokens) -> Tokens:
+        if http_client is not None:
+            return SyncDriver(http_client).run(endpoints.refresh(tokens))
+        with httpx.Client() as http:
+            return SyncDriver(http).run(endpoints.refresh(tokens))
+
+    return refresh

@@ -1,0 +1,125 @@
+"""What is asked of an authorization server, as flows: forms in, tokens or typed errors out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+import httpx
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from carrel._answers import error_from, retry_after
+from carrel._calls import Connection, exchange
+from carrel._flow import Flow, Request
+from carrel.errors import (
+    APIError,
+    ConfigurationError,
+    InvalidClientError,
+    InvalidGrantError,
+    SignInRequiredError,
+    TokenRequestError,
+    UnexpectedResponseError,
+)
+from carrel.oauth.authorization import AuthorizationRequest, code_of, readable
+from carrel.oauth.metadata import ServerMetadata, description_url, metadata_from
+from carrel.oauth.tokens import TokenResponse, Tokens
+
+FORM = "application/x-www-form-urlencoded"
+ERRORS: Mapping[str, type[TokenRequestError]] = {
+    "invalid_grant": InvalidGrantError,
+    "invalid_client": InvalidClientError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """An authorization server, the application that asks it, and how; safe to share between threads."""
+
+    server: ServerMetadata
+    client_id: str
+    client_secret: str = field(repr=False)
+    connection: Connection
+
+    def redeem(self, callback: str, request: AuthorizationRequest) -> Flow[Tokens]:
+        """Exchange a callback's code (RFC 6749, section 4.1.3; RFC 7636, section 4.5)."""
+        form = {
+            "grant_type": "authorization_code",
+            "code": code_of(callback, request, self.server),
+            "redirect_uri": request.redirect_uri,
+            "code_verifier": request.code_verifier,
+        }
+        asked_at = datetime.now(UTC)
+        answer = yield from self._tokens(form)
+        return answer.tokens(asked_at=asked_at, scope=" ".join(request.scopes) or None)
+
+    def refresh(self, tokens: Tokens) -> Flow[Tokens]:
+        """Exchange a refresh token, which is used up by it (RFC 6749, section 6).
+
+        It is sent again when no answer came: had the server taken it, what it gave is lost, and asking again tells.
+        """
+        if tokens.refresh_token is None:
+            msg = "The access token has ended and came without a refresh token. Send the person to authorize again."
+            raise SignInRequiredError(msg, code="sign_in_required")
+        asked_at = datetime.now(UTC)
+        answer = yield from self._tokens({"grant_type": "refresh_token", "refresh_token": tokens.refresh_token})
+        return answer.tokens(asked_at=asked_at, asked=tokens)
+
+    def revoke(self, tokens: Tokens | str) -> Flow[None]:
+        """Stop a token, and what was given with it (RFC 7009); one that is unknown counts as stopped."""
+        if self.server.revocation_endpoint is None:
+            msg = "The authorization server names no revocation endpoint"
+            raise ConfigurationError(msg)
+        token = tokens if isinstance(tokens, str) else tokens.refresh_token or tokens.access_token
+        yield from self._post(self.server.revocation_endpoint, {"token": token})
+
+    def discover(self) -> Flow[ServerMetadata]:
+        """Ask the server to describe itself (RFC 8414)."""
+        issuer = self.server.issuer
+        request = Request(description_url(issuer), self.connection.headers, b"", self.connection.timeout, method="GET")
+        response = yield from exchange(request, self.connection.retries)
+        return metadata_from(response, issuer=issuer)
+
+    def _tokens(self, form: Mapping[str, str]) -> Flow[TokenResponse]:
+        response = yield from self._post(self.server.token_endpoint, form)
+        try:
+            return TokenResponse.model_validate_json(response.content)
+        except ValidationError as exc:
+            raise UnexpectedResponseError(
+                "The answer holds no Bearer token; is auth_url the address of a Carrel service?",
+                status=response.status_code,
+                code="unreadable_response",
+                request_id=response.headers.get("x-request-id"),
+            ) from exc
+
+    def _post(self, url: str, form: Mapping[str, str]) -> Flow[httpx.Response]:
+        """Send a form, with what proves the application in it."""
+        headers = self.connection.headers.copy()
+        headers["Content-Type"] = FORM
+        proof = {"client_id": self.client_id, "client_secret": self.client_secret}
+        body = urlencode({**form, **proof}).encode("ascii")
+        request = Request(httpx.URL(url), headers, body, self.connection.timeout)
+        return (yield from exchange(request, self.connection.retries, refusal=refusal))
+
+
+class _ErrorResponse(BaseModel):
+    """A refusal (RFC 6749, section 5.2)."""
+
+    model_config = ConfigDict(extra="ignore", hide_input_in_errors=True)
+
+    error: str
+    error_description: str = ""
+
+
+def refusal(response: httpx.Response) -> APIError:
+    """Return the exception for an answer that is not 2xx: the server's own words, or whoever's it is."""
+    try:
+        body = _ErrorResponse.model_validate_json(response.content)
+    except ValidationError:
+        return error_from(response)
+    return ERRORS.get(body.error, TokenRequestError)(
+        readable(body.error_description) or "The authorization server refused",
+        status=response.status_code,
+        code=readable(body.error),
+        request_id=response.headers.get("x-request-id"),
+        retry_after=retry_after(response.headers),
+    )

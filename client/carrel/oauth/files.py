@@ -1,0 +1,84 @@
+"""Tokens in files, shared by the processes of one machine."""
+
+import hashlib
+import os
+import stat
+import tempfile
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from filelock import FileLock
+from pydantic import ValidationError
+
+from carrel._logging import logger
+from carrel.errors import ConfigurationError
+from carrel.oauth.tokens import Tokens
+
+
+class FileTokenStore:
+    """Tokens in a folder of one's own, a file for each session, readable by its owner alone (0600).
+
+    A file is replaced whole, and is on the disk before it counts. Raises ConfigurationError for a folder that others
+    may write to, and OSError where the disk refuses. Tokens lie in them as they are: whoever reads them can use them.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix" and self.folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ConfigurationError(f"Others may write to {self.folder}; keep tokens in a folder of your own")
+
+    def get(self, key: str, /) -> Tokens | None:
+        """Return the tokens of a session; a file that can't be read as tokens counts as none."""
+        try:
+            return Tokens.model_validate_json(self._path(key).read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError:
+            logger.warning("%s holds no tokens; the person has to sign in again", self._path(key))
+            return None
+
+    def put(self, key: str, tokens: Tokens, /) -> None:
+        """Keep the tokens of a session."""
+        path = self._path(key)
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=f".{path.stem}.", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(tokens.model_dump_json().encode())
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        self._settle()
+
+    def delete(self, key: str, /) -> None:
+        """Forget a session's tokens."""
+        self._path(key).unlink(missing_ok=True)
+        self._settle()
+
+    def lock(self, key: str, /) -> AbstractContextManager[object]:
+        """Hold a session among all processes of this machine; the system lets it go when a process dies.
+
+        Sessions share 256 lock files, which stay: one that is removed while others wait for it holds nobody off.
+        """
+        name = f"{self._path(key).stem[:2]}.lock"
+        return FileLock(self.folder / name, mode=0o600, thread_local=False, fallback_to_soft=False)
+
+    def _path(self, key: str) -> Path:
+        """The file of a session: a key may hold anything, so its name is a digest."""
+        return self.folder / f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
+
+    def _settle(self) -> None:
+        """Have the folder's own entries on the disk, where a folder can be opened for that."""
+        if os.name != "posix":
+            return
+        handle = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.folder)!r})"

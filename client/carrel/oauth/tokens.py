@@ -1,0 +1,60 @@
+"""The tokens a person's consent gives to an application."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+
+# Longer than any token lives, and short enough to be added to a date.
+LONGEST_LIFE = 10**9
+
+Credential = Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")]
+"""What can stand in an Authorization header."""
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC)
+
+
+class Tokens(BaseModel):
+    """What the token endpoint gave; `repr` shows no secret, `model_dump_json` and `model_validate_json` keep them.
+
+    `expires_at` (UTC) is when the access token ends, None when the server didn't say; `scope` is what was granted,
+    space-separated.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    access_token: Credential = Field(repr=False)
+    token_type: Literal["Bearer"] = "Bearer"  # noqa: S105 - a type
+    expires_at: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
+    refresh_token: Credential | None = Field(default=None, repr=False)
+    scope: str | None = None
+
+    def ends_within(self, span: timedelta) -> bool:
+        """Whether the access token expires within this time, by this machine's clock."""
+        return self.expires_at is not None and self.expires_at - datetime.now(UTC) <= span
+
+
+class TokenResponse(BaseModel):
+    """An answer of the token endpoint (RFC 6749, section 5.1)."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    access_token: Credential = Field(repr=False)
+    token_type: Annotated[str, Field(pattern="^(?i:bearer)$")]
+    expires_in: Annotated[int, Field(ge=0, le=LONGEST_LIFE)] | None = None
+    refresh_token: Credential | None = Field(default=None, repr=False)
+    scope: str | None = None
+
+    def tokens(self, *, asked_at: datetime, asked: Tokens | None = None, scope: str | None = None) -> Tokens:
+        """Return what is to be kept: counted from when it was asked for, with what didn't change left as it was.
+
+        `asked`: the tokens that were refreshed; `scope`: what was asked for, which an answer without one grants.
+        """
+        return Tokens(
+            access_token=self.access_token,
+            expires_at=None if self.expires_in is None else asked_at + timedelta(seconds=self.expires_in),
+            refresh_token=self.refresh_token or (asked and asked.refresh_token),
+            scope=self.scope or scope or (asked and asked.scope),
+        )
