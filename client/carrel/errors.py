@@ -140,13 +140,7 @@ class UnexpectedResponseError(APIError):
 class OAuthError(CarrelError):
     """An OAuth flow that didn't come to tokens; `code` is what to branch on (RFC 6749, sections 4.1.2.1 and 5.2)."""
 
-    code: str
-
-
-class _UnansweredError(OAuthError):
-    """One that has no HTTP answer of its own."""
-
-    def __init__(self, message: str, *, code: str) -> None:
+    def __init__(self, message: str, *, code: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.code = code
@@ -159,7 +153,7 @@ class _UnansweredError(OAuthError):
         return partial(type(self), self.message, code=self.code), ()
 
 
-class AuthorizationError(_UnansweredError):
+class AuthorizationError(OAuthError):
     """The callback brings an error instead of a code: `invalid_scope`, `temporarily_unavailable`, …"""
 
 
@@ -167,15 +161,15 @@ class AccessDeniedError(AuthorizationError):
     """`access_denied`: the person didn't allow it, or the server doesn't."""
 
 
-class CallbackError(_UnansweredError):
+class CallbackError(OAuthError):
     """The callback isn't the answer to the request it is held against: `state_mismatch`, `issuer_mismatch`, …"""
 
 
-class SignInRequiredError(_UnansweredError):
+class SignInRequiredError(OAuthError):
     """No token is left that works: send the person to authorize the application again."""
 
 
-class TokenRequestError(OAuthError, APIError):
+class TokenRequestError(APIError, OAuthError):
     """The token or revocation endpoint refused; `code` is its `error`: `invalid_request`, `invalid_scope`, …"""
 
 
