@@ -1,14 +1,14 @@
 """The two drivers: each carries out a flow's effects over an `httpx` client, which they share with whoever made it."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 import httpx
 
-from carrel._flow import Flow, Sleep, Work
+from carrel._flow import Emit, Events, Flow, Read, Request, Sleep, Walk, Work
 
 T = TypeVar("T")
 
@@ -25,26 +25,52 @@ class SyncDriver:
         try:
             effect = next(flow)
             while True:
-                if isinstance(effect, Sleep):
-                    self.sleep(effect.seconds)
-                    effect = flow.send(None)
-                    continue
-                if isinstance(effect, Work):
-                    effect = flow.send(effect.do())
-                    continue
                 try:
-                    response = self.http.send(effect.to_httpx(), stream=effect.stream, follow_redirects=False)
-                    if effect.stream and not response.is_success:
-                        response.read()
+                    result = self._carry_out(effect)
                 except httpx.HTTPError as exc:
                     effect = flow.throw(exc)
                 else:
-                    effect = flow.send(response)
+                    effect = flow.send(result)
         except StopIteration as stop:
-            result: T = stop.value
-            return result
+            returned: T = stop.value
+            return returned
         finally:
             flow.close()  # at once, also when the work failed or the caller was cancelled: it may hold something
+
+    def walk(self, flow: Walk[T]) -> Generator[T, None, None]:
+        """Yield what the flow emits; the stream it reads is closed with it, however it ends."""
+        reading: Events | None = None
+        try:
+            effect = next(flow)
+            while True:
+                if isinstance(effect, Emit):
+                    yield effect.item
+                    effect = flow.send(None)
+                    continue
+                if isinstance(effect, Read):
+                    reading = effect.events
+                try:
+                    result = self._carry_out(effect)
+                except httpx.HTTPError as exc:
+                    effect = flow.throw(exc)
+                else:
+                    effect = flow.send(result)
+        except StopIteration:
+            return
+        finally:
+            flow.close()
+            if reading is not None:
+                reading.response.close()
+
+    def _carry_out(self, effect: Request | Sleep | Work | Read) -> object:
+        if isinstance(effect, Request):
+            response = self.http.send(effect.to_httpx(), stream=effect.stream, follow_redirects=False)
+            if effect.stream and not response.is_success:
+                response.read()
+            return response
+        if isinstance(effect, Read):
+            return next(effect.events.blocking, None)
+        return effect.do() if isinstance(effect, Work) else self.sleep(effect.seconds)
 
 
 class AsyncDriver:
@@ -59,23 +85,50 @@ class AsyncDriver:
         try:
             effect = next(flow)
             while True:
-                if isinstance(effect, Sleep):
-                    await self.sleep(effect.seconds)
-                    effect = flow.send(None)
-                    continue
-                if isinstance(effect, Work):
-                    effect = flow.send(await anyio.to_thread.run_sync(effect.do))
-                    continue
                 try:
-                    response = await self.http.send(effect.to_httpx(), stream=effect.stream, follow_redirects=False)
-                    if effect.stream and not response.is_success:
-                        await response.aread()
+                    result = await self._carry_out(effect)
                 except httpx.HTTPError as exc:
                     effect = flow.throw(exc)
                 else:
-                    effect = flow.send(response)
+                    effect = flow.send(result)
         except StopIteration as stop:
-            result: T = stop.value
-            return result
+            returned: T = stop.value
+            return returned
         finally:
             flow.close()  # at once, also when the work failed or the caller was cancelled: it may hold something
+
+    async def walk(self, flow: Walk[T]) -> AsyncGenerator[T, None]:
+        """Yield what the flow emits; the stream it reads is closed with it, however it ends."""
+        reading: Events | None = None
+        try:
+            effect = next(flow)
+            while True:
+                if isinstance(effect, Emit):
+                    yield effect.item
+                    effect = flow.send(None)
+                    continue
+                if isinstance(effect, Read):
+                    reading = effect.events
+                try:
+                    result = await self._carry_out(effect)
+                except httpx.HTTPError as exc:
+                    effect = flow.throw(exc)
+                else:
+                    effect = flow.send(result)
+        except StopIteration:
+            return
+        finally:
+            flow.close()
+            if reading is not None:
+                await reading.awaiting.aclose()
+                await reading.response.aclose()
+
+    async def _carry_out(self, effect: Request | Sleep | Work | Read) -> object:
+        if isinstance(effect, Request):
+            response = await self.http.send(effect.to_httpx(), stream=effect.stream, follow_redirects=False)
+            if effect.stream and not response.is_success:
+                await response.aread()
+            return response
+        if isinstance(effect, Read):
+            return await anext(effect.events.awaiting, None)
+        return await (anyio.to_thread.run_sync(effect.do) if isinstance(effect, Work) else self.sleep(effect.seconds))

@@ -1,14 +1,17 @@
 """The effects an operation can ask for; whoever drives it (synchronously, asynchronously, in a test) carries them out.
 
 A flow is a generator: it yields a Request and is sent the `httpx.Response`, or thrown the `httpx.HTTPError`; it yields
-a Sleep and is sent None; it yields Work and is sent what the work returns; it returns its result.
+a Sleep and is sent None; it yields Work and is sent what the work returns; it returns its result. One that is walked
+yields, beside those, Read and is sent the next event of a stream, None at its end, or thrown the `httpx.HTTPError`; and
+Emit, whose item is for whoever walks it.
 """
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import httpx
+from httpx_sse import EventSource
 
 from carrel._uploads import Upload
 
@@ -60,8 +63,33 @@ class Work:
     do: Callable[[], Any]
 
 
+class Events:
+    """The server-sent events of an answer whose body is unread; they are taken one by one, blocking or awaited."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        source = EventSource(response)
+        self.response = response
+        self.blocking = source.iter_sse()
+        self.awaiting = source.aiter_sse()
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The next event of a stream."""
+
+    events: Events
+
+
+@dataclass(frozen=True, slots=True)
+class Emit(Generic[T]):
+    """What has come so far, for whoever walks the flow."""
+
+    item: T
+
+
 # What is sent in depends on what was yielded, which a generator's type can't say.
 Flow: TypeAlias = Generator[Request | Sleep | Work, Any, T]
+Walk: TypeAlias = Generator[Request | Sleep | Work | Read | Emit[T], Any, None]
 
 
 def beside(do: Callable[[], T]) -> Flow[T]:

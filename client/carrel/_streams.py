@@ -1,0 +1,64 @@
+"""What comes bit by bit: iterators over what a flow emits as it goes."""
+
+from collections.abc import AsyncGenerator, Generator
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Stream(Generic[Item]):
+    """Items as they come; nothing is sent before the first is asked for, and it can be walked once.
+
+    Leaving it early lets the connection go: by the end of a `with`, by `close`, or when nothing refers to it any more.
+    """
+
+    def __init__(self, walk: Generator[Item, None, None]) -> None:
+        self._walk = walk
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Item:
+        return next(self._walk)
+
+    def close(self) -> None:
+        """Let the connection go, whatever is still to come."""
+        self._walk.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncStream(Generic[Item]):
+    """Items as they come; nothing is sent before the first is asked for, and it can be walked once.
+
+    Leaving it early lets the connection go: by the end of an `async with`, by `close`, or a little after nothing refers
+    to it any more.
+    """
+
+    def __init__(self, walk: AsyncGenerator[Item, None]) -> None:
+        self._walk = walk
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        return await anext(self._walk)
+
+    async def close(self) -> None:
+        """Let the connection go, whatever is still to come."""
+        await self._walk.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
