@@ -6,7 +6,7 @@ organization's rows at a time, the one its transaction names.
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from sqlalchemy import MetaData
@@ -72,6 +72,11 @@ class Database:
         options = (
             f"-c role={SERVICE_ROLE} -c TimeZone=UTC -c statement_timeout={int(statement_seconds * 1000)} {PLANNER}"
         )
+        self._connect_args = {
+            "options": options,
+            "connect_timeout": CONNECT_SECONDS,
+            "application_name": APPLICATION_NAME,
+        }
         self._engine: AsyncEngine = create_async_engine(
             url,
             pool_size=pool_size,
@@ -79,8 +84,14 @@ class Database:
             pool_timeout=POOL_WAIT_SECONDS,
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,
-            connect_args={"options": options, "connect_timeout": CONNECT_SECONDS, "application_name": APPLICATION_NAME},
+            connect_args=self._connect_args,
         )
+
+    def driver_parameters(self) -> dict[str, Any]:
+        """Return what a connection outside the pool is made with, to be the same role under the same limits."""
+        dialect = self._engine.dialect
+        _, parameters = dialect.create_connect_args(self._engine.url)  # pyright: ignore[reportUnknownMemberType] - it leaves url untyped
+        return {**parameters, **self._connect_args}
 
     @asynccontextmanager
     async def transaction(

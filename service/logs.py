@@ -71,6 +71,9 @@ def configure(level: str = "INFO") -> None:
     root.setLevel(level)
     # Alembic tells of six plugins of its own at every migration.
     logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
+    # The worker tells of every job, and its pool of every look at the queue, several times.
+    for name in ("procrastinate", "psycopg.pool"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _add_request_id(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -19,6 +19,8 @@ from service.idempotency.forgetting import keep_forgetting
 from service.identity import endpoints as identity
 from service.identity import me
 from service.ingestion.sweeper import keep_sweeping
+from service.jobs.models import AGENTS, Task
+from service.jobs.worker import keep_releasing, keep_working
 from service.metrics import Metrics
 from service.oauth import admin_endpoints as oauth_clients
 from service.oauth import authorize, consents, upstream
@@ -36,6 +38,8 @@ from service.settings import Settings
 DOMAINS = (identity, service_accounts, permissions, audit, catalog, collections, search, oauth_clients)
 V0_DOMAINS: tuple[ModuleType, ...] = ()
 V1_DOMAINS = (me,)
+# What jobs of the agents' queue run.
+AGENT_TASKS: tuple[Task, ...] = ()
 ERRORS = {"default": {"model": ErrorResponse, "description": "Every error: 400 to 503, in one shape."}}
 
 
@@ -65,4 +69,7 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
         runtime.background.spawn(keep_forgetting(runtime))
         runtime.background.spawn(keep_forgetting_oauth(runtime))
         runtime.background.spawn(keep_erasing(runtime))
+        runtime.background.spawn(keep_releasing(runtime))
+        work = keep_working(runtime, queue=AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
+        runtime.background.spawn(work)
         yield create_app(runtime)

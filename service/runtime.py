@@ -20,6 +20,7 @@ from service.embedding import Embedders, open_embedders
 from service.extraction import Extractor
 from service.files import FileStore, open_files
 from service.identity.bootstrap import bootstrap
+from service.jobs.queue import Jobs
 from service.keys import Keys
 from service.logs import logger
 from service.multipart import remove_leftovers
@@ -66,6 +67,7 @@ class Runtime:
     extractor: Extractor
     embedders: Embedders
     rate_limits: RateLimits
+    jobs: Jobs = field(default_factory=Jobs)
     background: Background = field(default_factory=Background)
     clock: Clock = field(default_factory=Clock)
 

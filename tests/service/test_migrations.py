@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -10,6 +11,7 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from procrastinate.schema import SchemaManager
 from psycopg.types.json import Jsonb
 from sqlalchemy import URL, create_engine
 
@@ -22,6 +24,8 @@ from tests.harness.services import RunningService
 
 # Alembic's own bookkeeping, which names a version, and the deployment's one row: nothing of an organization.
 UNPROTECTED = {"alembic_version", "deployment"}
+# The job queue, as the library has it: a job names its organization among its arguments, the rest names jobs.
+QUEUE = {"procrastinate_events", "procrastinate_jobs", "procrastinate_periodic_defers", "procrastinate_workers"}
 
 
 @pytest.fixture
@@ -150,11 +154,12 @@ def test_every_table_is_under_row_level_security(databases: TestDatabases, migra
     with databases.connect(migrated) as connection:
         found = {name: rest for name, *rest in connection.execute(tables).fetchall()}
     assert len(found) > 20
-    assert {name: rest for name, rest in found.items() if rest != [True, True, True]}.keys() == UNPROTECTED
+    assert {name: rest for name, rest in found.items() if rest != [True, True, True]}.keys() == UNPROTECTED | QUEUE
+    assert found["procrastinate_jobs"] == [True, False, True]
 
 
 def test_only_credentials_show_before_authentication(databases: TestDatabases, migrated: str) -> None:
-    """Without an organization, credentials and organizations can be read, and nothing else."""
+    """Without an organization, credentials and organizations can be read, jobs (ids only) worked, and nothing else."""
     policies = "SELECT tablename, cmd FROM pg_policies WHERE policyname NOT IN ('organization', 'backup')"
     with databases.connect(migrated) as connection:
         found = set(connection.execute(policies).fetchall())
@@ -166,7 +171,59 @@ def test_only_credentials_show_before_authentication(databases: TestDatabases, m
         "organizations",
         "service_account_tokens",
     }
-    assert found == {(name, "SELECT") for name in expected}
+    assert found == {(name, "SELECT") for name in expected} | {("procrastinate_jobs", "ALL")}
+
+
+# What a schema consists of, but for comments, positions of columns and access: relations, columns, indexes,
+# constraints, types with their labels, functions with their bodies, and triggers.
+PARTS = {
+    "relations": "SELECT relname, relkind FROM pg_class WHERE relnamespace = {schema}",
+    "columns": """
+        SELECT relname, attname, format_type(atttypid, atttypmod), attnotnull, attidentity,
+               pg_get_expr(adbin, adrelid)
+        FROM pg_attribute JOIN pg_class c ON c.oid = attrelid
+        LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+        WHERE relnamespace = {schema} AND relkind IN ('r', 'c') AND attnum > 0 AND NOT attisdropped
+    """,
+    "indexes": "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname::regnamespace = {schema}",
+    "constraints": "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = {schema}",
+    "labels": """
+        SELECT typname, enumlabel, rank() OVER (PARTITION BY typname ORDER BY enumsortorder)
+        FROM pg_enum JOIN pg_type t ON t.oid = enumtypid WHERE typnamespace = {schema}
+    """,
+    "functions": """
+        SELECT proname, pg_get_function_identity_arguments(oid), pg_get_function_result(oid), prosrc, prosecdef
+        FROM pg_proc WHERE pronamespace = {schema} AND proname LIKE '%procrastinate%'
+    """,
+    "triggers": """
+        SELECT tgname, pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
+        WHERE relnamespace = {schema} AND NOT tgisinternal
+    """,
+}
+
+
+def queue_schema(connection: psycopg.Connection[Any]) -> dict[str, set[tuple[Any, ...]]]:
+    """Everything in the schema that is the job queue's."""
+    found: dict[str, set[tuple[Any, ...]]] = {}
+    for part, statement in PARTS.items():
+        rows = connection.execute(statement.format(schema="'public'::regnamespace")).fetchall()
+        found[part] = {row for row in rows if "procrastinate" in str(row)}
+    return found
+
+
+def test_the_job_queue_is_as_its_library_declares_it(databases: TestDatabases, migrated: str) -> None:
+    """The library's migrations through the one ours name are all it has: they lead to the schema that it was made for.
+
+    It fails when the library is upgraded without a migration.
+    """
+    name = databases.empty()
+    with databases.connect(migrated) as ours, databases.connect(name) as declared:
+        declared.execute(SchemaManager.get_schema())
+        expected = queue_schema(declared)
+        assert min(map(len, expected.values())) > 3
+        for part, found in queue_schema(ours).items():
+            assert found == expected[part], part
+    databases.drop(name)
 
 
 def test_backups_show_every_row_to_the_owner_alone(databases: TestDatabases, migrated: str) -> None:

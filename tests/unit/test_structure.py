@@ -42,6 +42,7 @@ WITHOUT_ORGANIZATION = {
     "deployment.key_fingerprint": "the secret key is the deployment's",
     "deployment.insert_key_fingerprint": "likewise",
     "deployment.replace_key_fingerprint": "likewise",
+    "jobs.count_waiting": "the queue is everybody's, and holds ids alone",
     "permissions.readable_by_parameters": "its parameters, the organization among them, come with the execution",
 }
 
@@ -79,6 +80,8 @@ def test_every_query_is_bound_to_an_organization_or_a_caller() -> None:
 
 # Statements that are built once without an organization, and why.
 BUILT_WITHOUT_ORGANIZATION = {
+    "service.jobs.queries._RELEASE_QUEUE": "the queue is everybody's, and holds ids alone",
+    "service.jobs.queries._RELEASE_STALLED": "likewise",
     "service.oauth.queries._CLIENT_OF_ID": "a client is looked up before its organization is known",
     "service.signin.queries._SESSION_OF_HASH": "a session is looked up before its organization is known",
     "service.identity.authentication.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",

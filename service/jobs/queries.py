@@ -1,0 +1,41 @@
+"""SQL on the queue's tables beside the library's own: what has to be one statement, or is a count."""
+
+from typing import Final, LiteralString
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+# A worker ends and puts back what it has, and nothing that another has taken up since.
+FINISH: Final[LiteralString] = """
+    DELETE FROM procrastinate_jobs WHERE id = %(job_id)s AND worker_id = %(worker_id)s AND status = 'doing'
+"""
+PUT_BACK: Final[LiteralString] = """
+    UPDATE procrastinate_jobs
+    SET status = 'todo', attempts = attempts + 1, scheduled_at = %(retry_at)s, abort_requested = false
+    WHERE id = %(job_id)s AND worker_id = %(worker_id)s AND status = 'doing'
+"""
+_RELEASE = "UPDATE procrastinate_jobs SET status = 'todo', attempts = attempts + 1, abort_requested = false"
+_RELEASE_STALLED = text(
+    f"""
+    {_RELEASE} WHERE status = 'doing' AND NOT EXISTS (
+        SELECT FROM procrastinate_workers
+        WHERE id = worker_id AND last_heartbeat > now() - make_interval(secs => :seconds))
+    """
+)
+_RELEASE_QUEUE = text(f"{_RELEASE} WHERE status = 'doing' AND queue_name = :queue")
+
+
+async def release_stalled(connection: AsyncConnection, *, seconds: float) -> int:
+    """Put back what was taken up by workers that have shown no life for so long; returns how many jobs."""
+    return (await connection.execute(_RELEASE_STALLED, {"seconds": seconds})).rowcount
+
+
+async def release_queue(connection: AsyncConnection, *, queue: str) -> int:
+    """Put back all of a queue that was taken up; only where no other process can be at it."""
+    return (await connection.execute(_RELEASE_QUEUE, {"queue": queue})).rowcount
+
+
+async def count_waiting(connection: AsyncConnection) -> int:
+    """How many jobs nobody has taken up yet."""
+    statement = text("SELECT count(*) FROM procrastinate_jobs WHERE status = 'todo'")
+    return (await connection.execute(statement)).scalar_one()

@@ -1,0 +1,65 @@
+"""Running one job: its request's id, its ids, and what becomes of it when it fails."""
+
+import asyncio
+from uuid import UUID
+
+from procrastinate import BaseRetryStrategy, JobContext, RetryDecision
+from procrastinate.jobs import Job
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from service.errors import TRANSIENT_DRIVER_ERRORS, from_database
+from service.jobs.models import Task
+from service.jobs.queue import REQUEST_ID, Counts
+from service.logs import begin_request, logger
+from service.runtime import Runtime
+
+# A job that the database keeps from being done is begun so often at most, so many seconds apart.
+MOST_ATTEMPTS = 10
+RETRY_SECONDS = 2
+
+
+class PutBack(BaseRetryStrategy):
+    """Puts back a job that a stopping service cut off, or the database's absence; not one that failed of itself."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        """Return when to take it up again, or None for never."""
+        if isinstance(exception, asyncio.CancelledError):
+            return RetryDecision()
+        return RetryDecision(retry_in={"seconds": RETRY_SECONDS}) if may_retry(exception, job) else None
+
+
+def may_retry(error: BaseException, job: Job) -> bool:
+    """Whether the database was away rather than anything wrong, and not for the tenth time."""
+    if isinstance(error, DBAPIError):
+        away = from_database(error).status == 503
+    else:
+        away = isinstance(error, (*TRANSIENT_DRIVER_ERRORS, PoolTimeoutError))
+    return away and job.attempts + 1 < MOST_ATTEMPTS
+
+
+async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments: str) -> None:
+    """Run a job's task; raise only what the job is put back for."""
+    begin_request(arguments.pop(REQUEST_ID))
+    counts: Counts = runtime.jobs.counts
+    counts.running += 1
+    try:
+        await task.run(runtime, **{name: UUID(value) for name, value in arguments.items()})
+    except asyncio.CancelledError:
+        if context.abort_reason() is not None:
+            raise
+        # Nobody asked for it to stop: something in it cancelled itself, and would again.
+        _failed(counts, task, context)
+    except Exception as error:
+        if may_retry(error, context.job):
+            raise
+        _failed(counts, task, context)
+    else:
+        counts.done[task.name] = counts.done.get(task.name, 0) + 1
+    finally:
+        counts.running -= 1
+
+
+def _failed(counts: Counts, task: Task, context: JobContext) -> None:
+    counts.failed[task.name] = counts.failed.get(task.name, 0) + 1
+    logger.exception("job_failed", task=task.name, job_id=context.job.id, ids=context.job.task_kwargs)

@@ -1,0 +1,63 @@
+"""The job queue's tables and functions, which are procrastinate's own, and what the service may do there.
+
+The library brings its migrations as SQL files, named by the version that needs them. One of ours applies all through a
+version; when the library is upgraded, a further one applies those after it.
+"""
+
+from importlib.resources import files
+
+from alembic import op
+
+from service.database import SERVICE_ROLE
+from service.migrations.row_security import CURRENT_ORGANIZATION, show_to_backups
+
+PREFIX = "procrastinate_"
+JOBS = "procrastinate_jobs"
+# Beside them the sequences behind their ids. Events are the library's history of a job; they go with it.
+_PRIVILEGES = {
+    JOBS: "SELECT, INSERT, UPDATE, DELETE",
+    "procrastinate_workers": "SELECT, INSERT, UPDATE, DELETE",
+    "procrastinate_events": "INSERT",
+    "procrastinate_periodic_defers": "SELECT, UPDATE",
+}
+_SEQUENCES = ("procrastinate_jobs_id_seq", "procrastinate_events_id_seq")
+
+
+def apply_files(*, after: str = "", through: str) -> None:
+    """Run the library's migrations after one, through another, each named by its beginning (`03.04.00_50`)."""
+    for file in sorted(files("procrastinate.sql").joinpath("migrations").iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".sql") and after < file.name[: len(through)] <= through:
+            _run(file.read_text(encoding="utf-8"))
+
+
+def allow_service() -> None:
+    """Let the service enqueue and work jobs, and nothing else; to be said again when there are new functions."""
+    for table, privileges in _PRIVILEGES.items():
+        op.execute(f"GRANT {privileges} ON {table} TO {SERVICE_ROLE}")
+    for sequence in _SEQUENCES:
+        op.execute(f"GRANT USAGE ON SEQUENCE {sequence} TO {SERVICE_ROLE}")
+    op.execute(
+        f"""
+        DO $$ DECLARE routine regprocedure; BEGIN
+            FOR routine IN SELECT oid FROM pg_proc
+                WHERE pronamespace = current_schema()::regnamespace AND starts_with(proname, '{PREFIX}')
+            LOOP EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {SERVICE_ROLE}', routine); END LOOP;
+        END $$
+        """  # noqa: S608 - constants
+    )
+
+
+def protect_jobs() -> None:
+    """Show a transaction of an organization that one's jobs alone, and a worker, which enters none, every job."""
+    op.execute(f"ALTER TABLE {JOBS} ENABLE ROW LEVEL SECURITY")
+    op.execute(f"ALTER TABLE {JOBS} FORCE ROW LEVEL SECURITY")
+    condition = f"args ->> 'organization_id' = {CURRENT_ORGANIZATION}::text"
+    op.execute(f"CREATE POLICY organization ON {JOBS} USING ({condition}) WITH CHECK ({condition})")
+    outside = f"{CURRENT_ORGANIZATION} IS NULL"
+    op.execute(f"CREATE POLICY worker ON {JOBS} USING ({outside}) WITH CHECK ({outside})")
+    show_to_backups(JOBS)
+
+
+def _run(script: str) -> None:
+    """Run several statements as one message, which takes no parameters: a percent sign is one."""
+    op.get_bind().exec_driver_sql(script, execution_options={"no_parameters": True})
