@@ -93,12 +93,18 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "admin/oauthClients/rotateSecret": ADMIN,
     "admin/oauthClients/delete": ADMIN,
     "admin/searchLog/query": ADMIN,
+    "admin/agents/create": ADMIN,
+    "admin/agents/update": ADMIN,
+    "admin/agents/list": ADMIN,
+    "admin/agents/delete": ADMIN,
+    "admin/agents/deploy": ADMIN,
 }
 
 # What there is on one version alone, beside all of the above (service.main.V0_DOMAINS, V1_DOMAINS).
 V0_REQUIREMENTS: Mapping[str, Requirement] = {}
 V1_REQUIREMENTS: Mapping[str, Requirement] = {
     "me": MEMBER,
+    "agents": MESSAGE,
 }
 
 
@@ -142,6 +148,14 @@ def authorize_message(caller: Caller, agent_id: UUID) -> None:
     """Raise Forbidden unless an access token's scopes allow messages to this agent."""
     if caller.credential == "accessToken" and not covers(caller.scopes or (), f"{MESSAGE_PREFIX}{agent_id}"):
         raise _missing(f"{ApiScope.AGENT_MESSAGE} or {MESSAGE_PREFIX}{agent_id}")
+
+
+def messageable_agents(caller: Caller) -> frozenset[UUID] | None:
+    """The agents that an access token's scopes name; None when its scopes leave it all that are deployed."""
+    scopes = caller.scopes or frozenset[str]()
+    if caller.credential != "accessToken" or ApiScope.AGENT_MESSAGE in scopes:
+        return None
+    return frozenset(UUID(scope.removeprefix(MESSAGE_PREFIX)) for scope in scopes if scope.startswith(MESSAGE_PREFIX))
 
 
 def _authorize_access_token(caller: Caller, requirement: Requirement) -> None:

@@ -9,6 +9,8 @@ from fastapi import FastAPI
 
 from carrel.wire.common import ErrorResponse
 from service import errors, operations, pages
+from service.agents import endpoints as agents
+from service.agents import v1_endpoints as agents_v1
 from service.audit import endpoints as audit
 from service.audit.erasure import keep_erasing
 from service.catalog import endpoints as catalog
@@ -35,9 +37,9 @@ from service.service_accounts import endpoints as service_accounts
 from service.settings import Settings
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
-DOMAINS = (identity, service_accounts, permissions, audit, catalog, collections, search, oauth_clients)
+DOMAINS = (identity, service_accounts, permissions, audit, catalog, collections, search, oauth_clients, agents)
 V0_DOMAINS: tuple[ModuleType, ...] = ()
-V1_DOMAINS = (me,)
+V1_DOMAINS = (me, agents_v1)
 # What jobs of the agents' queue run.
 AGENT_TASKS: tuple[Task, ...] = ()
 ERRORS = {"default": {"model": ErrorResponse, "description": "Every error: 400 to 503, in one shape."}}

@@ -38,3 +38,8 @@ def best_roles(holders: Iterable[tuple[UUID, str]]) -> dict[UUID, Role]:
         role = Role(name)
         best[holder] = min(role, best.get(holder, role), key=RANKED.index)
     return best
+
+
+def roles_by_id(holders: Iterable[tuple[UUID, str]]) -> dict[str, str]:
+    """Each principal's best role, as JSON: what the audit log says of an access."""
+    return {str(holder): role.value for holder, role in best_roles(holders).items()}

@@ -20,7 +20,7 @@ from service.errors import BadRequest, FieldError
 from service.identity.principals import MOST_DETAILS, named_principal, resolve
 from service.pagination import Cursor
 from service.permissions import queries
-from service.permissions.access import Access, best_roles
+from service.permissions.access import Access, roles_by_id
 from service.permissions.classes import queries as classes
 from service.permissions.service import access_classes_for, move, unknown_resource
 from service.sql import AnyRow
@@ -158,14 +158,10 @@ async def _find(connection: AsyncConnection, caller: Caller, resource: ResourceR
 
 
 def _change(resource: AnyRow, *, before: Iterable[tuple[UUID, str]], after: Iterable[tuple[UUID, str]]) -> Change:
-    details = {"before": _roles(before), "after": _roles(after)}
+    details = {"before": roles_by_id(before), "after": roles_by_id(after)}
     return Change(
         action="grants.set", target_type=resource.resource_type, target_id=resource.object_id, details=details
     )
-
-
-def _roles(holders: Iterable[tuple[UUID, str]]) -> dict[str, str]:
-    return {str(holder): role.value for holder, role in best_roles(holders).items()}
 
 
 def _refuse_duplicates(wanted: Sequence[_Wanted]) -> None:

@@ -7,7 +7,8 @@ from sqlalchemy import ColumnElement, Select, case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import ResourceType, Role
+from carrel.wire.common import Role
+from service.agents.tables import agents
 from service.callers import Caller
 from service.catalog.tables import documents
 from service.collections.tables import collections
@@ -239,15 +240,25 @@ async def count_fruitless_collections(connection: AsyncConnection, caller: Calle
 
 
 async def list_reached_agents(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[AnyRow]:
-    """The first agents that are deployed to the caller: `object_id`, and how many in `total`."""
+    """The first agents that are deployed to the caller: id, name and whether programs may message it.
+
+    On each row, of all of them: how many in `total`, and to how many programs may send no message (`closed`).
+    """
     statement = (
-        select(resources.c.object_id, func.count().over().label("total"))
+        select(
+            agents.c.agent_id,
+            agents.c.name,
+            agents.c.api_access_enabled,
+            func.count().over().label("total"),
+            func.count().filter(~agents.c.api_access_enabled).over().label("closed"),
+        )
+        .join(resources, resources.c.object_id == agents.c.agent_id)
         .where(
-            resources.c.organization_id == caller.organization_id,
-            resources.c.resource_type == ResourceType.AGENT.value,
+            agents.c.organization_id == caller.organization_id,
+            agents.c.deleted_at.is_(None),
             resources.c.access_class.in_(readable_classes(caller)),
         )
-        .order_by(resources.c.object_id)
+        .order_by(agents.c.agent_id)
         .limit(limit)
     )
     return (await connection.execute(statement)).all()

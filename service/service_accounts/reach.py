@@ -116,7 +116,10 @@ def _response(
             for row in reach.collections
         ],
         collection_count=_count(reach.collections),
-        agents=[ReachedAgent(agent_id=row.object_id) for row in reach.agents],
+        agents=[
+            ReachedAgent(agent_id=row.agent_id, agent_name=row.name, api_access_enabled=row.api_access_enabled)
+            for row in reach.agents
+        ],
         agent_count=_count(reach.agents),
         warnings=warnings,
     )
@@ -147,8 +150,19 @@ def _warnings(bearer: Caller, reach: Reach) -> Iterator[str]:
             "There is no document or collection yet that it may change. It can add documents and collections of its "
             "own; for others it needs the role EDITOR."
         )
-    if Scope.AGENT_MESSAGE in scopes and not reach.agents:
+    if Scope.AGENT_MESSAGE in scopes:
+        yield from _messaging_warnings(reach)
+
+
+def _messaging_warnings(reach: Reach) -> Iterator[str]:
+    deployed, closed = _count(reach.agents), _count(reach.agents, "closed")
+    if not deployed:
         yield "No agent is deployed to the service account, so there is none that it could message."
+    if closed:
+        yield (
+            f"{closed} of {deployed} agents that are deployed to the service account have their API access off: a "
+            "message to one is refused (403). Turn it on with admin/agents/update."
+        )
 
 
 def _reading_warnings(reach: Reach) -> Iterator[str]:

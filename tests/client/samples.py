@@ -121,7 +121,7 @@ REACH = {
     "editableDocumentCount": 1,
     "collections": [{"documentCollectionId": COLLECTION_ID, "collectionName": "Policies", "role": "VIEWER"}],
     "collectionCount": 1,
-    "agents": [{"agentId": OTHER_ID, "name": "Helper"}],
+    "agents": [{"agentId": OTHER_ID, "agentName": "Helper", "apiAccessEnabled": True}],
     "agentCount": 1,
     "warnings": ["It can update documents."],
 }

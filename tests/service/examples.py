@@ -48,6 +48,11 @@ class Owner:
         made = done(self.call("documentCollections/createDocumentCollection", {"collectionName": name}))
         return str(made["documentCollectionId"])
 
+    def agent(self, *collection_ids: str) -> str:
+        """Define an agent and return its id."""
+        body = {"name": f"{self.mark} {next(_numbers)}", "collectionIds": collection_ids}
+        return str(done(self.call("admin/agents/create", body))["agentId"])
+
     def place(self, document_id: str, collection_id: str) -> None:
         """Put a document into a collection."""
         body = {"documentId": document_id, "documentCollectionId": collection_id, "customMetadata": {}}
@@ -67,6 +72,8 @@ class Things:
     token_id: str = ""
     client_id: str = ""
     spare_client_id: str = ""
+    agent_id: str = ""
+    spare_agent_id: str = ""
     document_id: str = field(init=False)
     spare_document_id: str = field(init=False)
     collection_id: str = field(init=False)
@@ -131,6 +138,10 @@ class Things:
         """Make the spare OAuth client anew."""
         self.spare_client_id = done(self.owner.call("admin/oauthClients/create", CLIENT))["clientId"]
 
+    def new_agent(self) -> None:
+        """Make the spare agent anew."""
+        self.spare_agent_id = self.owner.agent()
+
 
 @dataclass(frozen=True)
 class Example:
@@ -162,6 +173,7 @@ NO_COLLECTION = (404, "collection_not_found")
 NO_RESOURCE = (404, "resource_not_found")
 NO_PRINCIPAL = (400, "unknown_principal")
 NO_CLIENT = (404, "oauth_client_not_found")
+NO_AGENT = (404, "agent_not_found")
 NO_ACCOUNT = (404, "service_account_not_found")
 USER_EMAIL = "userEmail"
 
@@ -306,5 +318,18 @@ EXAMPLES: dict[str, Example] = {
     "admin/oauthClients/rotateSecret": Example(lambda things: {"clientId": things.client_id}, elsewhere=NO_CLIENT),
     "admin/oauthClients/delete": Example(
         lambda things: {"clientId": things.spare_client_id}, elsewhere=NO_CLIENT, anew=Things.new_client
+    ),
+    "admin/agents/create": Example(
+        lambda things: {"name": _new(), "collectionIds": [things.collection_id]}, elsewhere=(400, "unknown_collection")
+    ),
+    "admin/agents/update": Example(
+        lambda things: {"agentId": things.agent_id, "instructions": "Be brief."}, elsewhere=NO_AGENT
+    ),
+    "admin/agents/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/agents/delete": Example(
+        lambda things: {"agentId": things.spare_agent_id}, elsewhere=NO_AGENT, anew=Things.new_agent
+    ),
+    "admin/agents/deploy": Example(
+        lambda things: {"agentId": things.agent_id, "principals": [things.user]}, elsewhere=NO_AGENT
     ),
 }

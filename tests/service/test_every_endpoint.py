@@ -215,6 +215,8 @@ def name_admin_things(things: Things) -> None:
     things.new_account()
     things.client_id = done(service.call("admin/oauthClients/create", CLIENT))["clientId"]
     things.new_client()
+    things.agent_id = things.owner.agent(things.collection_id)
+    things.new_agent()
 
 
 def let_expire(service: RunningService, api_key_id: str, token_id: str) -> None:

@@ -7,9 +7,10 @@ from uuid import UUID
 import pytest
 
 from carrel.wire.common import Scope
-from service.authorization import REQUIREMENTS
+from service.authorization import REQUIREMENTS, V0_REQUIREMENTS
 from tests.harness.documents import add_to_collection, create_collection, ok, upload, uploaded
 from tests.harness.services import RunningService
+from tests.service.agents import an_agent, deploy
 from tests.service.directory import (
     a_group,
     a_resource,
@@ -81,8 +82,10 @@ class World:
         grant(service, collection(bare), group(outer), account(robot))
         for collection_id, name in ((seen, "direct"), (filled, "nested"), (bare, "closed")):
             ok(add_to_collection(service, made[name]["documentId"], collection_id))
-        for name, owner in (("deployed", robot), ("elsewhere", None)):
-            a_resource(service, name, resource_type="AGENT", owner=owner and owner["serviceAccountId"])
+        an_agent(service, name="Elsewhere", apiAccessEnabled=True)
+        deploy(service, an_agent(service, name="Bosun", apiAccessEnabled=True), account(robot))
+        deploy(service, an_agent(service, name="Cook"), group(outer))
+        deploy(service, an_agent(service, name="Pilot"), organizationWide=True)
         return cls(service, robot, names, made["direct"])
 
     def reality(self, *scopes: str) -> dict[str, Any]:
@@ -93,7 +96,7 @@ class World:
         return {
             "endpoints": [
                 name
-                for name in REQUIREMENTS
+                for name in {**REQUIREMENTS, **V0_REQUIREMENTS}
                 if _said(self.service.call(name, {"nonsense": 1}, api_key=token)) not in NOT_CALLABLE
             ],
             "documentCount": len(self._listed("catalog/listDocuments", token)) if reads else 0,
@@ -152,7 +155,9 @@ def test_a_preview_is_what_the_token_then_gets(service: RunningService) -> None:
         assert told["editableDocumentCount"] == real["editableDocumentCount"] == editable, scopes
         assert {(one["collectionName"], one["role"]) for one in told["collections"]} == real["collections"], scopes
         assert told["collectionCount"] == len(told["collections"])
-        assert len(told["agents"]) == told["agentCount"] == (1 if "agent:message" in scopes else 0), scopes
+        agents = [("Bosun", True), ("Cook", False)] if "agent:message" in scopes else []
+        assert [(one["agentName"], one["apiAccessEnabled"]) for one in told["agents"]] == agents, scopes
+        assert told["agentCount"] == len(agents), scopes
         assert real["agentCount"] in {None, told["agentCount"]}
         token = a_token(service, world.robot, *scopes)
         assert done(service.call(PREVIEW, {"tokenId": token["tokenId"]})) == told
@@ -170,12 +175,13 @@ def test_what_may_be_updated_is_what_the_token_then_updates(service: RunningServ
 
 
 def test_a_preview_says_what_an_admin_may_not_expect(service: RunningService) -> None:
-    """What is read through groups alone, and the collections in which nothing would be found."""
+    """What is read through groups alone, collections in which nothing would be found, agents that refuse programs."""
     world = World.make(service)
     warnings = preview(service, world.robot, *SCOPES)["warnings"]
-    assert len(warnings) == 2
+    assert len(warnings) == 3
     assert warnings[0].startswith("In 1 of the collections it would find nothing")
     assert warnings[1].startswith("1 of 3 documents it reads only as a member of groups ('Outer'):")
+    assert warnings[2].startswith("1 of 2 agents that are deployed to the service account have their API access off:")
 
 
 def test_an_account_without_access_reaches_nothing_and_the_preview_says_why(service: RunningService) -> None:

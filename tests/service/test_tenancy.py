@@ -21,6 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 from carrel.wire.search import SearchMode
+from service.agents import queries as agents
 from service.audit import queries as audit
 from service.authorization import REQUIREMENTS
 from service.callers import Caller
@@ -89,6 +90,9 @@ class Tenant:
         token = {"serviceAccountId": things.account_id, "name": "Deck", "scopes": ["catalog:read"]}
         things.new_account()
         things.token_id = done(call("admin/serviceAccountTokens/mint", token))["tokenId"]
+        things.agent_id = self.owner.agent(things.collection_id)
+        things.new_agent()
+        done(call("admin/agents/deploy", {"agentId": things.agent_id, "principals": [], "organizationWide": True}))
         self._sign_in()
         self.run(lambda connection: indexing.fold_deltas(connection, self.organization_id, limit=3))
         self.run(self._keep_waiting_chunks)
@@ -253,7 +257,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
     own, things, caller = tenant.organization_id, tenant.things, tenant.caller()
     document, collection = UUID(things.document_id), UUID(things.collection_id)
     crew, admin = UUID(things.group_id), caller.principal_id
-    client = UUID(things.client_id)
+    client, agent = UUID(things.client_id), UUID(things.agent_id)
     ada = tenant.run(lambda connection: signin.find_person(connection, own, email=ADA)).principal_id
     page: dict[str, Any] = {"after": NIL, "limit": 1000}
     space = tenant.run(lambda connection: find_catalog(connection, own))
@@ -294,6 +298,11 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "find the catalog": lambda c: indexing.find_catalog_space(c, own),
         "search by meaning": lambda c: search.dense_leg(c, scope, question, at_least=10),
         "search by words": lambda c: search.lexical_leg(c, scope, question, at_least=10),
+        "get an agent": lambda c: agents.get_agent(c, own, agent_id=agent),
+        "get a deployed agent": lambda c: agents.get_deployed_agent(c, caller, agent_id=agent),
+        "list agents": lambda c: agents.list_agents(c, own, name_contains=None, **page),
+        "list deployed agents": lambda c: agents.list_deployed_agents(c, caller, among_ids=None, **page),
+        "hold collections": lambda c: agents.hold_collections(c, own, collection_ids=[collection]),
         "get a client": lambda c: oauth.get_client(c, own, client_id=client),
         "list clients": lambda c: oauth.list_clients(c, own, status=None, **page),
         "get a consent": lambda c: oauth.get_consent(c, own, principal_id=ada, client_id=client),

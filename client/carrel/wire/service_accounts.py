@@ -146,10 +146,11 @@ class ReachedCollection(ResponseModel):
 
 
 class ReachedAgent(ResponseModel):
-    """An agent a token could message."""
+    """An agent that is deployed to the service account; without API access, no message to it is taken."""
 
     agent_id: UUID
-    name: str | None = None
+    agent_name: str
+    api_access_enabled: bool
 
 
 class AdminServiceAccountTokensPreviewReachResponse(ResponseModel):
