@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from functools import cached_property
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Self, TypeVar
 
 import httpx
 
+from carrel._calls import Call
 from carrel._connect import (
     DEFAULT_MAX_RETRIES,
     DEFAULT_TIMEOUT,
@@ -20,21 +21,46 @@ from carrel._connect import (
 from carrel._credentials import Credentials
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._logging import log_as_asked
-from carrel._operations import Async, Session, Sync
+from carrel._operations import Async, Operation, Resource, Session, Sync
 from carrel._tokens import TokenSource
 from carrel.resources.admin import Admin
+from carrel.resources.agents import Agents
 from carrel.resources.catalog import Catalog
+from carrel.resources.conversations import Conversations
+from carrel.resources.copilots import Copilots
 from carrel.resources.document_collections import DocumentCollections
 from carrel.resources.permissions import Permissions
 from carrel.resources.search import Search
+from carrel.wire.common import RequestModel
+from carrel.wire.me import MeResponse
 
 M = TypeVar("M")
 
 
-class _Client(Generic[M]):
+class _Client(Resource[M]):
     """The resources and options, in the client's mode."""
 
-    _session: Session
+    _owns_http: bool
+
+    @Operation
+    def me(self) -> Call[MeResponse]:
+        """Return whom the access token acts for, and what it may be used for; v1 only."""
+        return Call("me", RequestModel(), MeResponse, method="GET", only="v1")
+
+    @cached_property
+    def agents(self) -> Agents[M]:
+        """Agents: those that are deployed to the caller, messages to them, and their replies."""
+        return Agents(self._session)
+
+    @cached_property
+    def copilots(self) -> Copilots[M]:
+        """Messages to agents as v0 has them; `agents` works with every credential."""
+        return Copilots(self._session)
+
+    @cached_property
+    def conversations(self) -> Conversations[M]:
+        """The person's conversations with agents; v1 only."""
+        return Conversations(self._session)
 
     @cached_property
     def catalog(self) -> Catalog[M]:
@@ -80,7 +106,8 @@ class _Client(Generic[M]):
         session = self._session
         connection = reconnect(session.connection, timeout=timeout, max_retries=max_retries, headers=headers or {})
         other = object.__new__(type(self))
-        vars(other).update(_owns_http=False, _session=Session(connection, session.driver))
+        other._owns_http = False
+        other._session = Session(connection, session.driver)
         return other
 
     def __repr__(self) -> str:
@@ -123,7 +150,7 @@ class Carrel(_Client[Sync]):
             timeout=timeout,
             max_retries=max_retries,
         )
-        self._session = Session(connection, SyncDriver(self._http))
+        super().__init__(Session(connection, SyncDriver(self._http)))
 
     def close(self) -> None:
         """Close the connections, unless `http_client` brought them."""
@@ -164,7 +191,7 @@ class AsyncCarrel(_Client[Async]):
             timeout=timeout,
             max_retries=max_retries,
         )
-        self._session = Session(connection, AsyncDriver(self._http))
+        super().__init__(Session(connection, AsyncDriver(self._http)))
 
     async def close(self) -> None:
         """Close the connections, unless `http_client` brought them."""

@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from carrel._calls import Call, Connection, RawResponse, perform, perform_streamed
 from carrel._downloads import AsyncDownload, Download
 from carrel._drivers import AsyncDriver, SyncDriver
-from carrel._flow import Flow
+from carrel._flow import Flow, Walk
 from carrel._pages import AsyncPager, Listing, Page, Pager
+from carrel._streams import AsyncStream, Stream
 from carrel.errors import InvalidArgumentError
 from carrel.wire.common import RequestModel, ResponseModel
 
@@ -55,7 +56,7 @@ class Session:
 
     def perform(self, make_call: Callable[[], Call[Model]]) -> Flow[RawResponse[Model] | Model]:
         """Carry out an operation, its arguments checked first."""
-        answer = yield from perform(_checked(make_call), self.connection)
+        answer = yield from perform(checked(make_call), self.connection)
         return answer if self.raw else answer.parsed
 
 
@@ -76,7 +77,8 @@ def session_of(resource: Resource[Any]) -> Session:
     return resource._session  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the descriptors are its other half
 
 
-def _checked(make: Callable[[], T]) -> T:
+def checked(make: Callable[[], T]) -> T:
+    """Return what is made of arguments; raises InvalidArgumentError for those that no request can carry."""
     try:
         return make()
     except ValidationError as exc:
@@ -134,7 +136,7 @@ class ListOperation(_Method, Generic[P, Item, Page]):
             session = session_of(resource)
             if session.raw:
                 return session.driver.run(session.perform(lambda: function(resource, *args, **kwargs).first()))
-            listing = _checked(lambda: function(resource, *args, **kwargs))
+            listing = checked(lambda: function(resource, *args, **kwargs))
             if isinstance(session.driver, SyncDriver):
                 return Pager(listing, session.connection, session.driver)
             return AsyncPager(listing, session.connection, session.driver)
@@ -162,7 +164,7 @@ class DownloadOperation(_Method, Generic[P]):
 
     def __init__(self, function: Callable[Concatenate[Any, P], tuple[str, RequestModel]]) -> None:
         def flow(session: Session, make: Callable[[], tuple[str, RequestModel]]) -> Flow[Download | AsyncDownload]:
-            path, body = _checked(make)
+            path, body = checked(make)
             response = yield from perform_streamed(path, body, session.connection)
             return Download(response) if isinstance(session.driver, SyncDriver) else AsyncDownload(response)
 
@@ -188,8 +190,11 @@ class FlowOperation(_Method, Generic[P, T]):
     """An operation made of several calls, whose result is no answer of the service but what came of them all."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+        def flow(make: Callable[[], Flow[T]]) -> Flow[T]:
+            return (yield from checked(make))
+
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
-            return session_of(resource).driver.run(function(resource, *args, **kwargs))
+            return session_of(resource).driver.run(flow(lambda: function(resource, *args, **kwargs)))
 
         self._describe(call, function)
 
@@ -201,5 +206,26 @@ class FlowOperation(_Method, Generic[P, T]):
     def __get__(
         self, resource: Resource[Async] | Resource[Raw[Async]], owner: type
     ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
+        return self._bind(resource)
+
+
+class StreamOperation(_Method, Generic[P, T]):
+    """An operation whose result comes bit by bit."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], Walk[T]]) -> None:
+        def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
+            driver = session_of(resource).driver
+            walk = checked(lambda: function(resource, *args, **kwargs))
+            return Stream(driver.walk(walk)) if isinstance(driver, SyncDriver) else AsyncStream(driver.walk(walk))
+
+        self._describe(call, function)
+
+    @overload
+    def __get__(self, resource: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, resource: Resource[Sync] | Resource[Raw[Sync]], owner: type) -> Callable[P, Stream[T]]: ...
+    @overload
+    def __get__(self, resource: Resource[Async] | Resource[Raw[Async]], owner: type) -> Callable[P, AsyncStream[T]]: ...
     def __get__(self, resource: Resource[Any] | None, owner: type) -> Any:
         return self._bind(resource)

@@ -10,7 +10,7 @@ Idempotency-Key that stays the same over the retries.
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 
@@ -21,6 +21,8 @@ RETRIED_STATUSES = frozenset({408, 429})
 FINAL_SERVER_ERRORS = frozenset({501, 505})
 LONGEST_WAIT = 120.0
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 8.0
+# Whose pauses are some twenty seconds in all, about what a service takes to start again.
+OVER_A_RESTART = 6
 
 TRANSIENT = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
 
@@ -50,6 +52,14 @@ class RetryPolicy:
         if attempt >= self.max_retries or not isinstance(cause, TRANSIENT):
             return None
         return backoff(attempt)
+
+    def wait_after_cut(self, *, cuts: int) -> float | None:
+        """Return how long to wait before going on with a stream that was cut 1, 2, … times for nothing."""
+        return None if cuts > self.max_retries else backoff(cuts - 1)
+
+    def over_a_restart(self) -> "RetryPolicy":
+        """Return the policy for what the service goes on with by itself; who wants no second attempt gets none."""
+        return replace(self, max_retries=max(self.max_retries, OVER_A_RESTART)) if self.max_retries else self
 
 
 def is_temporary(error: APIError) -> bool:

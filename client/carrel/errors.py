@@ -12,8 +12,12 @@ CarrelError
 │   └── TokenRequestError         the token or revocation endpoint refused (also an APIError)
 │       ├── InvalidGrantError     the code or refresh token is unknown, used, expired or revoked
 │       └── InvalidClientError    the application's id or secret is wrong, or it isn't approved
+├── ReplyError                    an agent has the message, and there is no reply to show
+│   ├── ReplyFailedError          the model gave none
+│   └── ReplyWithheldError        it rests on what the caller may not read any more
 ├── APIConnectionError            no answer: refused, reset, cut short
 │   └── APITimeoutError           no answer in time
+│       └── ReplyTimeoutError     no reply in the time it was waited for; the agent goes on with it
 └── APIError                      the service answered, and refused
     ├── BadRequestError           400
     ├── AuthenticationError       401
@@ -30,6 +34,7 @@ CarrelError
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from carrel.wire.common import ErrorDetail
 
@@ -56,6 +61,50 @@ class APIConnectionError(CarrelError):
 
 class APITimeoutError(APIConnectionError):
     """The service didn't answer in time; it may still have done what was asked."""
+
+
+class ReplyTimeoutError(APITimeoutError):
+    """There is no reply yet; on v1 `job_id` fetches or streams it later, on v0 it is None."""
+
+    def __init__(self, message: str, *, job_id: UUID | None = None) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Survive a process boundary, as APIError does."""
+        return partial(type(self), *self.args, job_id=self.job_id), ()
+
+
+class ReplyError(CarrelError):
+    """There is no reply to a message that was taken; `code` is what to branch on, `message` says what to do.
+
+    `conversation_id` and `message_id` are the exchange's, as far as they are known.
+    """
+
+    def __init__(
+        self, message: str, *, code: str, conversation_id: UUID | None = None, message_id: UUID | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.conversation_id = conversation_id
+        self.message_id = message_id
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Survive a process boundary, as APIError does."""
+        members = {name: value for name, value in vars(self).items() if name != "message"}
+        return partial(type(self), self.message, **members), ()
+
+
+class ReplyFailedError(ReplyError):
+    """The model gave no reply: it isn't there, refused, or took too long; the message says which."""
+
+
+class ReplyWithheldError(ReplyError):
+    """The reply rests on a document that the caller may not read any more."""
 
 
 class APIError(CarrelError):

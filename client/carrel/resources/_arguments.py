@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, cast, overload
 from uuid import UUID
 
+from carrel.errors import InvalidArgumentError
+
 T = TypeVar("T")
 
 Id: TypeAlias = UUID | str
@@ -11,6 +13,14 @@ Id: TypeAlias = UUID | str
 
 Members: TypeAlias = Mapping[str, Any]
 """An object of the wire as a plain mapping, in snake_case or camelCase."""
+
+
+def identified(name: str, value: Id) -> UUID:
+    """Return an id that is part of an operation's path; raises InvalidArgumentError, by the argument's name."""
+    try:
+        return value if isinstance(value, UUID) else UUID(value)
+    except (ValueError, AttributeError, TypeError) as exc:
+        raise InvalidArgumentError(f"{name}: must be a UUID") from exc
 
 
 def unchecked(kind: type[T], value: object) -> T:

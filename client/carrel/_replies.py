@@ -1,0 +1,183 @@
+"""What an agent replies, the same whichever version it came by; and how it is waited for."""
+
+import itertools
+import time
+from dataclasses import replace
+from typing import ClassVar, TypeAlias, TypeVar
+from uuid import UUID
+
+import httpx
+from pydantic import TypeAdapter
+
+from carrel._calls import Call, Connection, perform
+from carrel._flow import Flow, Request, Sleep, Work
+from carrel.errors import (
+    APIError,
+    APITimeoutError,
+    ReplyError,
+    ReplyFailedError,
+    ReplyTimeoutError,
+    ReplyWithheldError,
+)
+from carrel.wire.common import Tabular
+from carrel.wire.conversations import (
+    AiResponseResult,
+    CompletedJob,
+    FailedJob,
+    FetchAgentResponseRequest,
+    FetchAgentResponseResponse,
+    ReferencedSource,
+    RunningJob,
+    SendAgentMessageResponse,
+    SendMessageResponse,
+)
+
+T = TypeVar("T")
+Job: TypeAlias = RunningJob | CompletedJob | FailedJob
+
+JOB: TypeAdapter[Job] = TypeAdapter(FetchAgentResponseResponse)
+WITHHELD = "reply_withheld"
+# What the service says of a model that gave no reply; on v1 the same words are a failed job's.
+MODEL_FAILURES = "model_"
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+
+
+class Reply(Tabular):
+    """What an agent says, and what it rests on.
+
+    `[1]` in the text stands for the first of `sources`, whose `quote` is in its document word for word; `warnings` say
+    what was left out. `to_frame` gives the sources as a table.
+    """
+
+    rows_in: ClassVar[str] = "sources"
+    text: str
+    sources: list[ReferencedSource]
+    warnings: list[str]
+    conversation_id: UUID
+    message_id: UUID
+    audit_log_id: UUID
+
+
+def reply_of_message(answer: SendMessageResponse) -> Reply:
+    """Return the reply that v0 answers a message with; raises ReplyWithheldError."""
+    result = answer.send_chat_result
+    if not isinstance(result, AiResponseResult):
+        raise ReplyWithheldError(" ".join(result.blocks), code=WITHHELD, conversation_id=result.conversation_id)
+    return Reply(
+        text=result.response.message,
+        sources=result.referenced_sources,
+        warnings=result.warnings,
+        conversation_id=result.conversation_id,
+        message_id=result.message_id,
+        audit_log_id=result.inserted_audit_log.id,
+    )
+
+
+def reply_of_job(job: CompletedJob) -> Reply:
+    """Return the reply that a job of v1 came to."""
+    result = job.result
+    return Reply(
+        text=result.agent_response_text,
+        sources=result.referenced_sources,
+        warnings=result.warnings,
+        conversation_id=job.conversation_id,
+        message_id=result.message_id,
+        audit_log_id=result.audit_log_id,
+    )
+
+
+def failure(code: str, message: str, *, job_id: UUID | None = None, conversation_id: UUID | None = None) -> ReplyError:
+    """Return the exception for an exchange without a reply."""
+    kind = ReplyWithheldError if code == WITHHELD else ReplyFailedError
+    return kind(message, code=code, conversation_id=conversation_id, message_id=job_id)
+
+
+def fetch(job_id: UUID) -> Call[Job]:
+    """Return the call that tells how far a job is."""
+    request = FetchAgentResponseRequest(job_id=job_id)
+    return Call("agents/fetchAgentResponse", request, JOB, method="GET", only="v1")
+
+
+def replied(call: Call[SendMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
+    """Send a message on v0, and wait for the reply to it."""
+    try:
+        answer = yield from within(Deadline(timeout), perform(call, connection))
+    except APIError as error:
+        if error.code.startswith(MODEL_FAILURES):
+            raise failure(error.code, error.message) from error
+        raise
+    return reply_of_message(answer.parsed)
+
+
+def awaited(call: Call[SendAgentMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
+    """Send a message on v1, and look again and again until there is a reply to it."""
+    deadline = Deadline(timeout)
+    sent = (yield from within(deadline, perform(call, connection))).parsed
+    try:
+        job = yield from within(deadline, _finished(sent.job_id, connection))
+    except ReplyTimeoutError as error:
+        raise ReplyTimeoutError(f"{error} Its job is {sent.job_id}.", job_id=sent.job_id) from error
+    if isinstance(job, FailedJob):
+        raise failure(job.error_code, job.error_message, job_id=sent.job_id, conversation_id=sent.conversation_id)
+    return reply_of_job(job)
+
+
+def _finished(job_id: UUID, connection: Connection) -> Flow[CompletedJob | FailedJob]:
+    connection = replace(connection, retries=connection.retries.over_a_restart())
+    for attempt in itertools.count():
+        job = (yield from perform(fetch(job_id), connection)).parsed
+        if not isinstance(job, RunningJob):
+            return job
+        yield Sleep(min(SHORTEST_PAUSE * 1.5 ** min(attempt, 20), LONGEST_PAUSE))
+    raise AssertionError  # itertools.count() doesn't end
+
+
+class Deadline:
+    """The end of so many seconds from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._at = time.monotonic() + seconds
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that are left; 0 or less when it has passed."""
+        return self._at - time.monotonic()
+
+    def passed(self) -> ReplyTimeoutError:
+        """Return the exception for whoever waited this long."""
+        return ReplyTimeoutError(f"No reply within {self.seconds:g} seconds; an agent that has the message goes on.")
+
+
+def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:
+    """Carry out a flow that ends by then, pauses and further attempts included; raises ReplyTimeoutError."""
+    try:
+        effect = next(flow)
+        while True:
+            remaining = deadline.remaining
+            if remaining <= 0 or (isinstance(effect, Sleep) and effect.seconds >= remaining):
+                raise deadline.passed()
+            try:
+                result: object = yield _bounded(effect, remaining)
+            except httpx.HTTPError as exc:
+                effect = flow.throw(exc)
+            else:
+                effect = flow.send(result)
+    except StopIteration as stop:
+        returned: T = stop.value
+        return returned
+    except ReplyTimeoutError:
+        raise
+    except APITimeoutError as error:
+        if deadline.remaining > 0:
+            raise
+        raise deadline.passed() from error
+    finally:
+        flow.close()
+
+
+def _bounded(effect: Request | Sleep | Work, remaining: float) -> Request | Sleep | Work:
+    if not isinstance(effect, Request):
+        return effect
+    timeout = {name: remaining if limit is None else min(limit, remaining) for name, limit in effect.timeout.items()}
+    return replace(effect, timeout=timeout)

@@ -1,0 +1,116 @@
+"""A reply as it grows: server-sent events, resumed where they were cut."""
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import httpx
+from httpx_sse import ServerSentEvent, SSEError
+from pydantic import ValidationError
+
+from carrel._answers import connection_error, unreadable
+from carrel._calls import Call, Connection, perform, send
+from carrel._flow import Emit, Events, Read, Request, Sleep, Walk
+from carrel._replies import Reply, failure, reply_of_job
+from carrel.errors import APIConnectionError
+from carrel.wire.conversations import (
+    CompletedJob,
+    FailedJob,
+    FetchAgentResponseRequest,
+    SendAgentMessageResponse,
+    StreamEvent,
+    TextDelta,
+)
+
+STREAM = "agents/streamAgentResponse"
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """The reply is being made anew, after a crash of the service: the text that has come so far is void."""
+
+
+ReplyEvent: TypeAlias = TextDelta | Restarted | Reply
+"""What a reply has grown by; that it begins anew; and at last the whole of it, with its sources."""
+
+
+def sent_and_streamed(call: Call[SendAgentMessageResponse], connection: Connection) -> Walk[ReplyEvent]:
+    """Send a message, and read the reply to it."""
+    job = (yield from perform(call, connection)).parsed
+    yield from streamed(job.job_id, connection, conversation_id=job.conversation_id)
+
+
+def streamed(job_id: UUID, connection: Connection, *, conversation_id: UUID | None = None) -> Walk[ReplyEvent]:
+    """Read the reply that a job makes, from its beginning to its end, however often the connection is cut.
+
+    Raises ReplyError without a reply, APIConnectionError when connections are cut again and again for nothing.
+    """
+    connection.require("v1", STREAM)
+    connection = replace(connection, retries=connection.retries.over_a_restart())
+    reading = _Reading(job_id, conversation_id)
+    while not reading.done:
+        response = yield from send(reading.request(connection), connection)
+        error = yield from reading.read(response)
+        if reading.done:
+            return
+        reading.cuts += 1
+        wait = connection.retries.wait_after_cut(cuts=reading.cuts)
+        if wait is None:
+            raise error
+        yield Sleep(wait)
+
+
+class _Reading:
+    """How far a reply has been read; `cuts` counts the connections that were cut since anything came."""
+
+    def __init__(self, job_id: UUID, conversation_id: UUID | None) -> None:
+        self.job_id = job_id
+        self.conversation_id = conversation_id
+        self.position: str | None = None
+        self.cuts = 0
+        self.done = False
+
+    def request(self, connection: Connection) -> Request:
+        """Return the request for the rest of the reply."""
+        request = connection.query(STREAM, FetchAgentResponseRequest(job_id=self.job_id))
+        headers = request.headers
+        headers.update({"Accept": "text/event-stream", "Cache-Control": "no-store"})
+        if self.position is not None:
+            headers["Last-Event-ID"] = self.position
+        return replace(request, stream=True)
+
+    def read(self, response: httpx.Response) -> Generator[Read | Emit[ReplyEvent], Any, APIConnectionError]:
+        """Read what one connection brings; return why there is no more of it."""
+        events = Events(response)
+        try:
+            while not self.done and (event := (yield Read(events))) is not None:
+                item = self._take(event, response)
+                if item is not None:
+                    self.cuts = 0
+                    yield Emit(item)
+        except SSEError as exc:
+            raise unreadable(response, "a stream of events") from exc
+        except httpx.HTTPError as exc:
+            return connection_error(exc)
+        return APIConnectionError("The stream ended before the reply did")
+
+    def _take(self, event: ServerSentEvent, response: httpx.Response) -> ReplyEvent | None:
+        """Return what an event tells, None for one that is only a sign of life, or a newer service's."""
+        self.position = event.id or self.position
+        try:
+            match event.event:
+                case StreamEvent.DELTA:
+                    return TextDelta.model_validate_json(event.data)
+                case StreamEvent.RESTARTED:
+                    return Restarted()
+                case StreamEvent.COMPLETED:
+                    self.done = True
+                    return reply_of_job(CompletedJob.model_validate_json(event.data))
+                case StreamEvent.FAILED:
+                    failed = FailedJob.model_validate_json(event.data)
+                case _:
+                    return None
+        except ValidationError as exc:
+            raise unreadable(response, "a stream of events of a reply") from exc
+        raise failure(failed.error_code, failed.error_message, job_id=self.job_id, conversation_id=self.conversation_id)

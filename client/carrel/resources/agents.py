@@ -1,0 +1,147 @@
+"""agents/*: the agents one may message, and their replies, waited for or as they grow."""
+
+from typing import TypeVar
+from uuid import UUID
+
+from carrel._calls import Call
+from carrel._flow import Flow, Walk
+from carrel._operations import FlowOperation, ListOperation, Operation, Raw, Resource, StreamOperation
+from carrel._pages import Listing
+from carrel._replies import Job, Reply, awaited, fetch, replied
+from carrel._reply_streams import ReplyEvent, sent_and_streamed, streamed
+from carrel.errors import InvalidArgumentError
+from carrel.resources._arguments import Id, identified, unchecked
+from carrel.resources.copilots import REPLY_PATIENCE, feedback_request, message_call
+from carrel.wire.agents import Agent, ListAgentsRequest, ListAgentsResponse
+from carrel.wire.conversations import (
+    ExistingConversation,
+    NewConversation,
+    ProvideMessageFeedbackResponse,
+    SendAgentMessageRequest,
+    SendAgentMessageResponse,
+    Verdict,
+)
+
+M = TypeVar("M")
+
+
+class Agents(Resource[M]):
+    """Agents that are deployed to the caller.
+
+    `send_and_wait` and `provide_message_feedback` work with every credential; the rest is v1's, for access tokens, and
+    raises ConfigurationError with another.
+    """
+
+    @property
+    def with_raw_response(self) -> "Agents[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return Agents(self._session.as_raw())
+
+    @FlowOperation
+    def send_and_wait(
+        self,
+        agent_id: Id,
+        message: str,
+        *,
+        conversation_id: Id | None = None,
+        user_email: str | None = None,
+        timeout: float = REPLY_PATIENCE,
+    ) -> Flow[Reply]:
+        """Send a message, in a new conversation unless one is named, and return the reply.
+
+        `timeout` is in seconds, for all of it; then ReplyTimeoutError tells the job that goes on. Raises
+        ReplyFailedError when the model gave no reply, ReplyWithheldError when it rests on what the caller may not read
+        any more, NotFoundError for an agent that isn't deployed to the caller. `user_email` (v0) is whom an API key
+        acts for.
+        """
+        connection = self._session.connection
+        if connection.version == "v0":
+            on_v0 = message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
+            return replied(on_v0, connection, timeout=timeout)
+        _refuse(user_email)
+        return awaited(_message_call(agent_id, message, conversation_id), connection, timeout=timeout)
+
+    @StreamOperation
+    def stream(self, agent_id: Id, message: str, *, conversation_id: Id | None = None) -> Walk[ReplyEvent]:
+        """Send a message, in a new conversation unless one is named, and read the reply as it grows.
+
+        Comes as TextDelta again and again and at last the Reply, whose text counts. After a crash of the service it is
+        Restarted: the text so far is void. A connection that is cut is taken up again where it was, nothing lost or
+        doubled. Raises what `send_and_wait` does, but for the time, which is only that of the client between two signs
+        of life.
+        """
+        return sent_and_streamed(_message_call(agent_id, message, conversation_id), self._session.connection)
+
+    @Operation
+    def send_message(
+        self, agent_id: Id, message: str, *, conversation_id: Id | None = None
+    ) -> Call[SendAgentMessageResponse]:
+        """Send a message, and return at once the job that answers it, whether or not anybody waits for it.
+
+        Sent again after a broken connection, it is answered once.
+        """
+        return _message_call(agent_id, message, conversation_id)
+
+    @Operation
+    def fetch_response(self, job_id: Id) -> Call[Job]:
+        """Tell how far a job of the caller's is: a RunningJob, CompletedJob or FailedJob; for 24 hours.
+
+        Raises NotFoundError afterwards, and for somebody else's.
+        """
+        return fetch(identified("job_id", job_id))
+
+    @StreamOperation
+    def stream_response(self, job_id: Id) -> Walk[ReplyEvent]:
+        """Read the reply that a job makes, from its beginning, as `stream` does."""
+        return streamed(identified("job_id", job_id), self._session.connection)
+
+    @ListOperation
+    def list(self, *, page_size: int = 100, page_token: str | None = None) -> Listing[Agent, ListAgentsResponse]:
+        """Walk the agents that the caller may message."""
+        request = ListAgentsRequest(page_size=page_size, page_token=page_token)
+        return Listing("agents", request, ListAgentsResponse, lambda page: page.agents, method="GET", only="v1")
+
+    @Operation
+    def provide_message_feedback(
+        self,
+        agent_id: Id,
+        message_id: Id,
+        feedback: Verdict | str,
+        *,
+        descriptive_feedback: str | None = None,
+        suggested_answer: str | None = None,
+        user_email: str | None = None,
+    ) -> Call[ProvideMessageFeedbackResponse]:
+        """Keep POSITIVE or NEGATIVE on a reply to the caller, with words about it, on the audit log.
+
+        `user_email` (v0) is whom an API key acted for when it was given the reply.
+        """
+        request = feedback_request(
+            agent_id,
+            message_id,
+            feedback=feedback,
+            descriptive_feedback=descriptive_feedback,
+            suggested_answer=suggested_answer,
+            user_email=user_email,
+        )
+        on_v0 = self._session.connection.version == "v0"
+        if not on_v0:
+            _refuse(user_email)
+        path = "copilots/provideMessageFeedback" if on_v0 else "agents/provideMessageFeedback"
+        return Call(path, request, ProvideMessageFeedbackResponse, keyed=True)
+
+
+def _message_call(agent_id: Id, message: str, conversation_id: Id | None) -> Call[SendAgentMessageResponse]:
+    conversation = (
+        NewConversation()
+        if conversation_id is None
+        else ExistingConversation(conversation_id=unchecked(UUID, conversation_id))
+    )
+    request = SendAgentMessageRequest(agent_id=unchecked(UUID, agent_id), conversation=conversation, message=message)
+    return Call("agents/sendMessage", request, SendAgentMessageResponse, keyed=True, only="v1")
+
+
+def _refuse(user_email: str | None) -> None:
+    if user_email is not None:
+        msg = "user_email: an access token acts for the person who gave it, and for nobody else"
+        raise InvalidArgumentError(msg)

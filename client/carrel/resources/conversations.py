@@ -1,0 +1,56 @@
+"""conversations: what a person and their agents have said, on v1."""
+
+from typing import TypeVar
+from uuid import UUID
+
+from carrel._operations import ListOperation, Raw, Resource
+from carrel._pages import Listing
+from carrel.resources._arguments import Id, identified, unchecked
+from carrel.wire.conversations import (
+    Conversation,
+    ConversationMessage,
+    GetConversationRequest,
+    GetConversationResponse,
+    ListConversationsRequest,
+    ListConversationsResponse,
+)
+
+M = TypeVar("M")
+
+
+class Conversations(Resource[M]):
+    """The person's own conversations, for an access token."""
+
+    @property
+    def with_raw_response(self) -> "Conversations[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return Conversations(self._session.as_raw())
+
+    @ListOperation
+    def list(
+        self, *, agent_id: Id | None = None, page_size: int = 100, page_token: str | None = None
+    ) -> Listing[Conversation, ListConversationsResponse]:
+        """Walk the conversations, the latest first; those with one agent if it is named."""
+        request = ListConversationsRequest(
+            agent_id=unchecked(UUID, agent_id), page_size=page_size, page_token=page_token
+        )
+        return Listing(
+            "conversations",
+            request,
+            ListConversationsResponse,
+            lambda page: page.conversations,
+            method="GET",
+            only="v1",
+        )
+
+    @ListOperation
+    def get(
+        self, conversation_id: Id, *, page_size: int = 100, page_token: str | None = None
+    ) -> Listing[ConversationMessage, GetConversationResponse]:
+        """Walk a conversation's messages with their replies, oldest first; `pages()` also have the conversation.
+
+        A reply that rests on what the person may not read any more is WITHHELD, without its text.
+        """
+        path = f"conversations/{identified('conversation_id', conversation_id)}"
+        request = GetConversationRequest(page_size=page_size, page_token=page_token)
+        return Listing(path, request, GetConversationResponse, lambda page: page.messages, method="GET", only="v1")

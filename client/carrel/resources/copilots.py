@@ -1,0 +1,100 @@
+"""copilots/*: messages to agents on v0, for API keys and service accounts."""
+
+from typing import TypeVar
+from uuid import UUID
+
+from carrel._calls import Call
+from carrel._operations import Operation, Raw, Resource
+from carrel.resources._arguments import Id, unchecked
+from carrel.wire.conversations import (
+    MessageFeedback,
+    ProvideMessageFeedbackRequest,
+    ProvideMessageFeedbackResponse,
+    SendMessageRequest,
+    SendMessageResponse,
+    Verdict,
+)
+
+M = TypeVar("M")
+
+# The service answers when the reply is there, for which it takes two minutes unless it is set otherwise.
+REPLY_PATIENCE = 300.0
+
+
+class Copilots(Resource[M]):
+    """Messages to agents that are deployed to the caller and have API access; `client.agents` is simpler."""
+
+    @property
+    def with_raw_response(self) -> "Copilots[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return Copilots(self._session.as_raw())
+
+    @Operation
+    def send_message(
+        self, agent_id: Id, message: str, *, conversation_id: Id | None = None, user_email: str | None = None
+    ) -> Call[SendMessageResponse]:
+        """Send a message, in a new conversation unless one is named, and wait for the reply.
+
+        The result's `type` is `ai_response_result`, or `blocked_result` for a reply that rests on what the caller may
+        not read any more. Raises NotFoundError for an agent that isn't deployed to the caller, PermissionDeniedError
+        `api_access_off`, and ServerError when the model gives no reply. Sent again after a broken connection, it is
+        answered once.
+        """
+        return message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
+
+    @Operation
+    def provide_message_feedback(
+        self,
+        agent_id: Id,
+        message_id: Id,
+        feedback: Verdict | str,
+        *,
+        descriptive_feedback: str | None = None,
+        suggested_answer: str | None = None,
+        user_email: str | None = None,
+    ) -> Call[ProvideMessageFeedbackResponse]:
+        """Keep POSITIVE or NEGATIVE on a reply to the caller, with words about it, on the audit log."""
+        request = feedback_request(
+            agent_id,
+            message_id,
+            feedback=feedback,
+            descriptive_feedback=descriptive_feedback,
+            suggested_answer=suggested_answer,
+            user_email=user_email,
+        )
+        return Call("copilots/provideMessageFeedback", request, ProvideMessageFeedbackResponse, keyed=True, only="v0")
+
+
+def message_call(
+    agent_id: Id, message: str, *, conversation_id: Id | None, user_email: str | None
+) -> Call[SendMessageResponse]:
+    """Return the call that sends a message on v0."""
+    request = SendMessageRequest(
+        agent_id=unchecked(UUID, agent_id),
+        message=message,
+        conversation_id=unchecked(UUID, conversation_id),
+        user_email=user_email,
+    )
+    return Call("copilots/sendMessage", request, SendMessageResponse, keyed=True, patience=REPLY_PATIENCE, only="v0")
+
+
+def feedback_request(
+    agent_id: Id,
+    message_id: Id,
+    *,
+    feedback: Verdict | str,
+    descriptive_feedback: str | None,
+    suggested_answer: str | None,
+    user_email: str | None,
+) -> ProvideMessageFeedbackRequest:
+    """Return what both versions are sent."""
+    return ProvideMessageFeedbackRequest(
+        agent_id=unchecked(UUID, agent_id),
+        message_id=unchecked(UUID, message_id),
+        message_feedback=MessageFeedback(
+            feedback=unchecked(Verdict, feedback),
+            descriptive_feedback=descriptive_feedback,
+            suggested_answer=suggested_answer,
+        ),
+        user_email=user_email,
+    )
