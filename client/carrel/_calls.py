@@ -172,10 +172,10 @@ def send(request: Request, connection: Connection) -> Flow[httpx.Response]:
     try:
         return (yield from exchange(request.bearing(token), connection.retries))
     except AuthenticationError as refused:
-        if refused.code not in RENEWABLE or not request.repeatable:
+        if refused.code not in RENEWABLE:
             raise
         renewed = yield from tokens.renewed(token)
-        if renewed is None:
+        if renewed is None or not request.repeatable:
             raise
     return (yield from exchange(request.bearing(renewed), connection.retries))
 
