@@ -29,7 +29,8 @@ class _Unchanged(Enum):
 
 
 UNCHANGED = _Unchanged.UNCHANGED
-MaybeTimeout: TypeAlias = Timeout | Literal[_Unchanged.UNCHANGED]
+Unchanged: TypeAlias = Literal[_Unchanged.UNCHANGED]
+MaybeTimeout: TypeAlias = Timeout | Unchanged
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,10 @@ class AdminAgentsUpdateRequest(RequestModel):
     collection_ids: CollectionIds | None = None
     api_access_enabled: StrictFlag | None = None
 
+    def to_json(self) -> bytes:
+        """Return the body as it goes over the wire: what was given, a `model` of None too."""
+        return self.__pydantic_serializer__.to_json(self, by_alias=True, exclude_unset=True)
+
 
 class AdminAgentsUpdateResponse(AgentDefinition):
     """The agent as it is now."""

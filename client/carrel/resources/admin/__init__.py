@@ -4,6 +4,7 @@ from typing import TypeVar
 
 from carrel._operations import Resource
 from carrel.resources.admin.access import Grants, Groups, Users
+from carrel.resources.admin.agents import AgentDefinitions
 from carrel.resources.admin.directory import Directory
 from carrel.resources.admin.oauth_clients import OAuthClients
 from carrel.resources.admin.organization import ApiKeys, AuditLog, OrganizationSettings, SearchLog
@@ -61,6 +62,11 @@ class Admin(Resource[M]):
         return OAuthClients(self._session)
 
     @property
+    def agents(self) -> AgentDefinitions[M]:
+        """Which agents there are, and who may use them."""
+        return AgentDefinitions(self._session)
+
+    @property
     def audit_log(self) -> AuditLog[M]:
         """What was done, by whom."""
         return AuditLog(self._session)
@@ -73,6 +79,7 @@ class Admin(Resource[M]):
 
 __all__ = [
     "Admin",
+    "AgentDefinitions",
     "ApiKeys",
     "AuditLog",
     "Directory",

@@ -1,0 +1,122 @@
+"""admin/agents: what agents there are, and whom they are deployed to."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from carrel._calls import Call
+from carrel._connect import UNCHANGED, Unchanged
+from carrel._operations import ListOperation, Operation, Raw, Resource
+from carrel._pages import Listing
+from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.wire.agents import (
+    AdminAgentsCreateRequest,
+    AdminAgentsCreateResponse,
+    AdminAgentsDeleteRequest,
+    AdminAgentsDeleteResponse,
+    AdminAgentsDeployRequest,
+    AdminAgentsDeployResponse,
+    AdminAgentsListRequest,
+    AdminAgentsListResponse,
+    AdminAgentsUpdateRequest,
+    AdminAgentsUpdateResponse,
+    AgentDefinition,
+)
+from carrel.wire.common import PrincipalReference
+
+M = TypeVar("M")
+
+
+class AgentDefinitions(Resource[M]):
+    """Agents: what they are told, which collections they retrieve from, and who may use them."""
+
+    @property
+    def with_raw_response(self) -> "AgentDefinitions[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return AgentDefinitions(self._session.as_raw())
+
+    @Operation
+    def create(
+        self,
+        name: str,
+        *,
+        description: str = "",
+        instructions: str = "",
+        model: str | None = None,
+        collection_ids: Iterable[Id] = (),
+        api_access_enabled: bool = False,
+    ) -> Call[AdminAgentsCreateResponse]:
+        """Define an agent; nobody may use it before `deploy`.
+
+        It retrieves from the collections what the sender of a message may read there; without any, nothing.
+        `api_access_enabled` lets programs message it on v0. `model` is one of those that `list` tells (None: the
+        service's default).
+        """
+        request = AdminAgentsCreateRequest(
+            name=name,
+            description=description,
+            instructions=instructions,
+            model=model,
+            collection_ids=listed(UUID, collection_ids),
+            api_access_enabled=api_access_enabled,
+        )
+        return Call("admin/agents/create", request, AdminAgentsCreateResponse, keyed=True)
+
+    @Operation
+    def update(
+        self,
+        agent_id: Id,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        instructions: str | None = None,
+        model: str | Unchanged | None = UNCHANGED,
+        collection_ids: Iterable[Id] | None = None,
+        api_access_enabled: bool | None = None,
+    ) -> Call[AdminAgentsUpdateResponse]:
+        """Change an agent from the next message on; what is left out stays. `model=None` is the service's default."""
+        given: dict[str, Any] = {
+            "name": name,
+            "description": description,
+            "instructions": instructions,
+            "collection_ids": listed(UUID, collection_ids),
+            "api_access_enabled": api_access_enabled,
+        }
+        changes = {member: value for member, value in given.items() if value is not None}
+        if model is not UNCHANGED:
+            changes["model"] = model
+        request = AdminAgentsUpdateRequest(agent_id=unchecked(UUID, agent_id), **changes)
+        return Call("admin/agents/update", request, AdminAgentsUpdateResponse)
+
+    @ListOperation
+    def list(
+        self, *, query: str | None = None, page_size: int = 100, page_token: str | None = None
+    ) -> Listing[AgentDefinition, AdminAgentsListResponse]:
+        """Walk the agents, those with `query` in their name if it is given; `pages()` also have the models."""
+        request = AdminAgentsListRequest(query=query, page_size=page_size, page_token=page_token)
+        return Listing("admin/agents/list", request, AdminAgentsListResponse, lambda page: page.agents)
+
+    @Operation
+    def delete(self, agent_id: Id) -> Call[AdminAgentsDeleteResponse]:
+        """Delete an agent: nobody can message it any more. People keep their conversations with it."""
+        request = AdminAgentsDeleteRequest(agent_id=unchecked(UUID, agent_id))
+        return Call("admin/agents/delete", request, AdminAgentsDeleteResponse, keyed=True)
+
+    @Operation
+    def deploy(
+        self,
+        agent_id: Id,
+        principals: Sequence[PrincipalReference | Members] = (),
+        *,
+        organization_wide: bool = False,
+    ) -> Call[AdminAgentsDeployResponse]:
+        """Replace who may use an agent: these users, groups and service accounts, and perhaps every active user.
+
+        It opens no collection and no document to them.
+        """
+        request = AdminAgentsDeployRequest(
+            agent_id=unchecked(UUID, agent_id),
+            principals=unchecked(list[PrincipalReference], [*principals]),
+            organization_wide=organization_wide,
+        )
+        return Call("admin/agents/deploy", request, AdminAgentsDeployResponse)
