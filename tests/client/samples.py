@@ -115,6 +115,17 @@ OAUTH_CLIENT_ROW: dict[str, Any] = {
     "requestedBy": "ada@example.com",
     "createdAt": AT,
 }
+AGENT_ROW: dict[str, Any] = {
+    "agentId": OTHER_ID,
+    "name": "Travel desk",
+    "description": "Knows how we travel",
+    "instructions": "Be brief.",
+    "model": "carrel-extractive",
+    "collectionIds": [COLLECTION_ID],
+    "apiAccessEnabled": True,
+    "createdAt": AT,
+    "updatedAt": AT,
+}
 REACH = {
     "endpoints": ["catalog/getDocument"],
     "documentCount": 3,

@@ -13,6 +13,7 @@ from carrel.resources import admin, catalog, document_collections, permissions, 
 from carrel.wire.common import PagedResponse, ResourceIdentifier, ResourceType
 from tests.client.conftest import API_KEY, Caller, MakeCaller
 from tests.client.samples import (
+    AGENT_ROW,
     API_KEY_ROW,
     AT,
     COLLECTION_ID,
@@ -280,6 +281,43 @@ SINGLE: list[Case] = [
         {"clientId": OTHER_ID},
     ),
     (
+        "admin/agents/create",
+        lambda c: c.admin.agents.create(
+            "Travel desk",
+            description="Knows how we travel",
+            instructions="Be brief.",
+            model="carrel-extractive",
+            collection_ids=[COLLECTION_ID],
+            api_access_enabled=True,
+        ),
+        {name: value for name, value in AGENT_ROW.items() if name not in {"agentId", "createdAt", "updatedAt"}},
+        AGENT_ROW,
+    ),
+    (
+        "admin/agents/update",
+        lambda c: c.admin.agents.update(OTHER_ID, instructions="", collection_ids=[], api_access_enabled=False),
+        {"agentId": OTHER_ID, "instructions": "", "collectionIds": [], "apiAccessEnabled": False},
+        AGENT_ROW,
+    ),
+    (
+        "admin/agents/update",
+        lambda c: c.admin.agents.update(OTHER_ID, model=None),
+        {"agentId": OTHER_ID, "model": None},
+        AGENT_ROW,
+    ),
+    (
+        "admin/agents/delete",
+        lambda c: c.admin.agents.delete(OTHER_ID),
+        {"agentId": OTHER_ID},
+        {"agentId": OTHER_ID},
+    ),
+    (
+        "admin/agents/deploy",
+        lambda c: c.admin.agents.deploy(OTHER_ID, [ADA], organization_wide=True),
+        {"agentId": OTHER_ID, "principals": [ADA], "organizationWide": True},
+        {"agentId": OTHER_ID, "principals": [USER], "organizationWide": True},
+    ),
+    (
         "permissions/explainAuthorization",
         lambda c: c.permissions.explain_authorization(RESOURCE, ADA),
         {"resource": RESOURCE, "principal": ADA, "action": "READ"},
@@ -390,6 +428,12 @@ LISTS: list[Case] = [
         {"oauthClients": [OAUTH_CLIENT_ROW]},
     ),
     (
+        "admin/agents/list",
+        lambda c: c.admin.agents.list(query="desk"),
+        {"query": "desk"},
+        {"agents": [AGENT_ROW], "models": ["carrel-extractive"]},
+    ),
+    (
         "admin/searchLog/query",
         lambda c: c.admin.search_log.query(to=AT, without_results=True, feedback="THUMBS_DOWN"),
         {"to": AT, "withoutResults": True, "feedback": "THUMBS_DOWN"},
@@ -467,10 +511,10 @@ def test_every_operation_has_a_case() -> None:
         permissions.Permissions,
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
         *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
-        admin.OAuthClients,
+        *(admin.OAuthClients, admin.AgentDefinitions),
     ]
     members = [member for group in groups for member in vars(group).values()]
-    assert sum(isinstance(member, Operation) for member in members) == len(SINGLE) + 2
+    assert sum(isinstance(member, Operation) for member in members) == len({path for path, *_ in SINGLE}) + 2
     assert sum(isinstance(member, ListOperation) for member in members) == len(LISTS)
     assert sum(isinstance(member, DownloadOperation) for member in members) == 1
     assert sum(isinstance(member, FlowOperation) for member in members) == 2
@@ -541,6 +585,8 @@ async def test_arguments_are_checked(caller: Caller, server: Server, operate: Ca
 
 
 KEYED = {
+    "admin/agents/create",
+    "admin/agents/delete",
     "admin/groups/upsert",
     "admin/apiKeys/create",
     "admin/oauthClients/create",
