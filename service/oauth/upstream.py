@@ -27,7 +27,8 @@ from service.pages.routing import PageRoute
 from service.runtime import Runtime
 from service.signin import queries
 from service.signin.browsers import Browser
-from service.signin.provider import Proof, Provider, Subject
+from service.signin.id_tokens import Subject
+from service.signin.provider import Proof, Provider
 from service.signin.sessions import begin_session
 from service.sql import AnyRow
 
@@ -66,7 +67,8 @@ async def come_back(request: Request, runtime: RuntimeDep) -> Response:
     if "code" not in given or given.get("iss", runtime.settings.oidc_issuer) != runtime.settings.oidc_issuer:
         raise BadRequest("The provider did not sign you in. Go back and try again.", code="upstream_refused")
     async with httpx.AsyncClient() as http:
-        subject = await Provider(runtime.settings, http).subject(given["code"], _proof(browser, runtime, state))
+        proof = _proof(browser, runtime, state)
+        subject = await Provider(runtime.settings, http).subject(given["code"], proof, issuer=given.get("iss"))
     async with runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
         if isinstance(asked, Answer):
@@ -100,15 +102,19 @@ async def _person(connection: AsyncConnection, organization_id: UUID, *, subject
 async def _newly_bound(
     connection: AsyncConnection, organization_id: UUID, *, subject: Subject, now: datetime
 ) -> AnyRow | None:
-    if subject.email is None or "\0" in subject.email:
+    email = normal_email(subject.email or "")
+    # Beyond ASCII there are letters that become others in lower case: such an address is somebody else's.
+    if subject.email is None or not (subject.email.isascii() or subject.email == email):
         return None
-    person = await queries.find_person(connection, organization_id, email=normal_email(subject.email))
+    person = await queries.find_person(connection, organization_id, email=email)
     if person is None or not person.active:
         return None
     principal_id, issuer = person.principal_id, subject.issuer
     row = {"issuer": issuer, "subject": subject.subject, "principal_id": principal_id, "bound_at": now}
     if not await queries.bind_identity(connection, organization_id, row=row):
-        return None
+        # Either the person is somebody else's, or came back twice at once and is bound by now.
+        bound = await queries.find_identity(connection, organization_id, issuer=issuer, subject=subject.subject)
+        return person if bound == principal_id else None
     change = Change("identity.bind", "user", principal_id, details={"issuer": issuer})
     await record_for(connection, organization_id, actor_id=principal_id, change=change)
     return person

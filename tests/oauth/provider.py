@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -30,6 +30,8 @@ class OpenIdProvider:
     signing_key: Any = None
     algorithm: str = "RS256"
     denies: bool = False
+    describes: Claims = field(default_factory=dict)
+    answers: dict[str, Callable[[], Iterator[bytes]]] = field(default_factory=dict)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[dict[str, str]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -41,6 +43,7 @@ class OpenIdProvider:
             "authorization_endpoint": f"{self.issuer}/authorize",
             "token_endpoint": f"{self.issuer}/token",
             "jwks_uri": f"{self.issuer}/jwks",
+            **self.describes,
         }
 
     def authorize(self, asked: dict[str, str]) -> str:
@@ -114,7 +117,10 @@ def serving() -> Iterator[OpenIdProvider]:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
-            self.wfile.write(json.dumps(content).encode())
+            pieces = provider.answers.get(urlsplit(self.path).path, lambda: iter([json.dumps(content).encode()]))
+            with suppress(OSError):  # who asked may have had enough of it
+                for piece in pieces():
+                    self.wfile.write(piece)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -1,0 +1,26 @@
+"""Addresses on the web, and whom what is sent to them may pass by."""
+
+from urllib.parse import SplitResult, urlsplit
+
+from carrel.wire.oauth_clients import LOOPBACK
+
+
+def parts_of(address: str) -> SplitResult | None:
+    """The parts of an absolute http or https address as it is sent; None for everything else.
+
+    That is printable ASCII without spaces, with a host and, if any, a valid port, and neither user, password nor
+    fragment.
+    """
+    try:
+        parts = urlsplit(address)
+        host, _port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    odd = not address.isascii() or not address.isprintable() or any(char in address for char in ' "<>\\^`{|}#')
+    return parts if parts.scheme in {"http", "https"} and host and "@" not in parts.netloc and not odd else None
+
+
+def is_confidential(address: str) -> bool:
+    """Whether nobody on the way can read what is sent there: by https, or by http that stays on this machine."""
+    parts = parts_of(address)
+    return parts is not None and (parts.scheme == "https" or parts.hostname in LOOPBACK)
