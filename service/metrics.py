@@ -1,7 +1,12 @@
 """What Prometheus reads at /metrics: counts and times of requests, never anything of an organization."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from collections.abc import Iterator
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from service.jobs.queue import Counts
 from service.runtime import Runtime
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -21,6 +26,7 @@ class Metrics:
         self.in_flight = Gauge("carrel_requests_in_flight", "Requests being answered.", registry=self._registry)
         embedded = Gauge("carrel_texts_embedded", "Texts embedded since the start.", registry=self._registry)
         embedded.set_function(lambda: runtime.embedders.texts_embedded)
+        self._registry.register(_JobMetrics(runtime.jobs.counts))
 
     def count(self, *, route: str, method: str, status: int, seconds: float) -> None:
         """Count an answered request under its route's template (a path of the caller's is never a label)."""
@@ -30,3 +36,20 @@ class Metrics:
     def render(self) -> bytes:
         """Return the exposition format's text."""
         return generate_latest(self._registry)
+
+
+class _JobMetrics(Collector):
+    """What becomes of jobs; labelled by task, of which there are a few."""
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counts as they are."""
+        yield GaugeMetricFamily("carrel_jobs_waiting", "Jobs that no process has begun.", self._counts.waiting)
+        yield GaugeMetricFamily("carrel_jobs_running", "Jobs that this process is at.", self._counts.running)
+        for name, outcomes in (("done", self._counts.done), ("failed", self._counts.failed)):
+            family = CounterMetricFamily(f"carrel_jobs_{name}", f"Jobs that are {name}.", labels=("task",))
+            for task, count in sorted(outcomes.items()):
+                family.add_metric((task,), count)
+            yield family

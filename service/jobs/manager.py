@@ -13,7 +13,7 @@ from service.jobs import queries
 
 
 class FencedJobManager(JobManager):
-    """Finishes a job by deleting it, or puts it back, unless another worker has taken it up meanwhile.
+    """Finishes a job by deleting it, or puts it back, unless it was released meanwhile.
 
     That happens to a worker that was taken for dead and comes back. `on_failure` is called when the database can't be
     told: the job stays with this worker, which must end for others to take it up.
@@ -42,7 +42,7 @@ class FencedJobManager(JobManager):
 
     async def _tell(self, statement: LiteralString, job: Job, **values: Any) -> None:
         try:
-            await self.connector.execute_query_async(statement, job_id=job.id, worker_id=job.worker_id, **values)
+            await self.connector.execute_query_async(statement, job_id=job.id, attempts=job.attempts, **values)
         except ConnectorException:
             self.on_failure()
             raise

@@ -5,14 +5,20 @@ from typing import Final, LiteralString
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-# A worker ends and puts back what it has, and nothing that another has taken up since.
+# A worker ends and puts back what it took up, and nothing that was released since: that counts as another attempt.
+# Workers are told, as of what is enqueued, that the next job of the same lock may begin.
 FINISH: Final[LiteralString] = """
-    DELETE FROM procrastinate_jobs WHERE id = %(job_id)s AND worker_id = %(worker_id)s AND status = 'doing'
+    WITH ended AS (
+        DELETE FROM procrastinate_jobs WHERE id = %(job_id)s AND attempts = %(attempts)s AND status = 'doing'
+        RETURNING id, queue_name, lock
+    )
+    SELECT pg_notify('procrastinate_queue_v1#' || queue_name, '{"type": "job_inserted", "job_id": ' || id || '}')
+    FROM ended WHERE lock IS NOT NULL
 """
 PUT_BACK: Final[LiteralString] = """
     UPDATE procrastinate_jobs
     SET status = 'todo', attempts = attempts + 1, scheduled_at = %(retry_at)s, abort_requested = false
-    WHERE id = %(job_id)s AND worker_id = %(worker_id)s AND status = 'doing'
+    WHERE id = %(job_id)s AND attempts = %(attempts)s AND status = 'doing'
 """
 _RELEASE = "UPDATE procrastinate_jobs SET status = 'todo', attempts = attempts + 1, abort_requested = false"
 _RELEASE_STALLED = text(

@@ -15,8 +15,8 @@ from service.jobs.models import Task
 from service.jobs.running import PutBack, run_job
 from service.runtime import Runtime
 
-# Jobs are notified of; one that was put back or waited for a lock is found by looking.
-LOOK_SECONDS = 2.0
+# Workers are notified of jobs, but not of those put back, and a notification that comes while one looks is lost.
+LOOK_SECONDS = 1.0
 HEARTBEAT_SECONDS = 2.0
 # A worker that has shown no life for so long is taken for dead.
 STALLED_SECONDS = 10.0

@@ -1,0 +1,111 @@
+"""A queue of a test's own, with a task that waits until it is let go, worked as a service works its queues."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+from service.jobs.models import Task
+from service.jobs.worker import keep_working
+from service.runtime import Runtime
+from tests.harness.services import RunningService
+
+QUEUE = "tests"
+SECONDS = 30
+
+
+@dataclass
+class Workshop:
+    """What its task did in this process: which ids it began and ended, in order, and how many at a time."""
+
+    is_open: bool = True
+    failure: BaseException | None = None
+    begun: list[UUID] = field(default_factory=list[UUID])
+    ended: list[UUID] = field(default_factory=list[UUID])
+    at_once: int = 0
+    most_at_once: int = 0
+
+    @property
+    def task(self) -> Task:
+        """The task, to be enqueued with a `thing_id`."""
+        return Task("tests.work", self._work, queue=QUEUE)
+
+    async def _work(self, _runtime: Runtime, *, organization_id: UUID, thing_id: UUID) -> None:
+        assert isinstance(organization_id, UUID)
+        self.begun.append(thing_id)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            while not self.is_open:  # noqa: ASYNC110 - opened from other threads
+                await asyncio.sleep(0.01)
+            if self.failure is not None:
+                raise self.failure
+        finally:
+            self.at_once -= 1
+        self.ended.append(thing_id)
+
+
+def work(service: RunningService, what: Workshop | Task, *, concurrency: int = 4) -> "asyncio.Task[None]":
+    """Work the tests' queue in a service; cancelled, it ends as it does when the service is stopped."""
+
+    async def start() -> "asyncio.Task[None]":
+        tasks = [what if isinstance(what, Task) else what.task]
+        working = asyncio.create_task(keep_working(service.runtime, queue=QUEUE, tasks=tasks, concurrency=concurrency))
+        service.runtime.background.spawn(_follow(working))
+        return working
+
+    return service.run(start())
+
+
+async def _follow(working: "asyncio.Task[None]") -> None:
+    """Cancelled with what the service does in the background, cancel the worker too."""
+    await working
+
+
+def stop(service: RunningService, worker: "asyncio.Task[None]") -> None:
+    """Cancel a worker and wait until it has put back what it had."""
+
+    async def cancel() -> None:
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+
+    service.run(cancel())
+
+
+def organization_of(service: RunningService) -> UUID:
+    """Return the id of the one organization there is."""
+    with service.owner_connection() as connection:
+        return connection.execute("SELECT organization_id FROM organizations").fetchone()[0]  # type: ignore[index]
+
+
+def enqueue(service: RunningService, task: Task, *, count: int = 1, lock: str | None = None) -> list[UUID]:
+    """Enqueue so many jobs in one transaction; returns their things' ids."""
+    organization_id = organization_of(service)
+    things = [uuid4() for _ in range(count)]
+
+    async def put() -> None:
+        async with service.runtime.database.transaction(organization_id) as connection:
+            for thing_id in things:
+                await service.runtime.jobs.enqueue(
+                    connection, task, organization_id=organization_id, lock=lock, thing_id=thing_id
+                )
+
+    service.run(put())
+    return things
+
+
+def until(claim: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + SECONDS
+    while not claim():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.01)
+
+
+def queued(service: RunningService) -> Sequence[tuple[Any, ...]]:
+    """Return the tests' jobs: status, attempts and arguments, in the order they came."""
+    statement = "SELECT status::text, attempts, args FROM procrastinate_jobs WHERE queue_name = %s ORDER BY id"
+    with service.owner_connection() as connection:
+        return connection.execute(statement, [QUEUE]).fetchall()

@@ -1,0 +1,289 @@
+"""Jobs: enqueued in their asker's transaction, done once, in the order of their lock, and by whichever replica."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from procrastinate.exceptions import ConnectorException
+from sqlalchemy.exc import OperationalError
+from structlog.testing import capture_logs
+
+from service.database import SERVICE_ROLE
+from service.jobs import queries, running, worker
+from service.jobs.models import Task
+from service.logs import begin_request, request_id
+from service.runtime import Runtime
+from tests.harness.jobs import QUEUE, Workshop, enqueue, organization_of, queued, stop, until, work
+from tests.harness.services import RunningService
+
+Make = Callable[..., RunningService]
+
+
+def test_a_job_is_done_once_and_is_gone(service: RunningService) -> None:
+    """It runs when its transaction has been committed, at once (long before anybody looks by the clock), and once."""
+    workshop = Workshop()
+    work(service, workshop)
+    things = enqueue(service, workshop.task, count=3)
+    until(lambda: not queued(service))
+    assert workshop.begun == workshop.ended == things
+    with service.owner_connection() as connection:
+        assert connection.execute("SELECT count(*) FROM procrastinate_events").fetchone() == (0,)
+
+
+def test_it_is_enqueued_with_its_transaction(service: RunningService) -> None:
+    """Nobody sees a job before its transaction has been committed, nor ever when that is rolled back."""
+    workshop = Workshop()
+    organization_id = organization_of(service)
+    work(service, workshop)
+
+    async def regret() -> None:
+        async with service.runtime.database.transaction(organization_id) as connection:
+            await service.runtime.jobs.enqueue(
+                connection, workshop.task, organization_id=organization_id, thing_id=uuid4()
+            )
+            seen = await connection.exec_driver_sql("SELECT count(*) FROM procrastinate_jobs")
+            assert seen.scalar_one() == 1
+            raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        service.run(regret())
+    assert not queued(service)
+    things = enqueue(service, workshop.task)
+    until(lambda: workshop.ended == things)
+
+
+def test_jobs_of_one_lock_run_one_after_the_other(service: RunningService) -> None:
+    """In the order in which they were enqueued, while others run beside them."""
+    workshop = Workshop(is_open=False)
+    locked = enqueue(service, workshop.task, count=3, lock="one thing")
+    free = enqueue(service, workshop.task, count=3)
+    work(service, workshop, concurrency=6)
+    until(lambda: len(workshop.begun) == 4)
+    assert set(workshop.begun) == {locked[0], *free}
+    assert [status for status, *_ in queued(service)] == ["doing", "todo", "todo", "doing", "doing", "doing"]
+    workshop.is_open = True
+    until(lambda: not queued(service))
+    assert [thing for thing in workshop.begun if thing in locked] == locked
+    assert sorted(workshop.ended) == sorted([*locked, *free])
+
+
+def test_the_next_of_a_lock_begins_when_the_one_before_has_ended(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker is told, and doesn't only find it when it looks again."""
+    monkeypatch.setattr(worker, "LOOK_SECONDS", 3600)
+    workshop = Workshop(is_open=False)
+    things = enqueue(service, workshop.task, count=2, lock="one thing")
+    work(service, workshop)
+    until(lambda: workshop.begun == things[:1])
+    time.sleep(1)  # until it has looked in vain, and listens
+    workshop.is_open = True
+    until(lambda: workshop.ended == things)
+
+
+def test_no_more_run_than_may_at_a_time(service: RunningService) -> None:
+    """The rest waits, and is counted as waiting."""
+    workshop = Workshop(is_open=False)
+    enqueue(service, workshop.task, count=5)
+    work(service, workshop, concurrency=2)
+    until(lambda: len(workshop.begun) == 2)
+    until(lambda: "carrel_jobs_waiting 3.0" in service.http.get("/metrics").text)
+    assert "carrel_jobs_running 2.0" in service.http.get("/metrics").text
+    workshop.is_open = True
+    until(lambda: len(workshop.ended) == 5)
+    until(lambda: 'carrel_jobs_done_total{task="tests.work"} 5.0' in service.http.get("/metrics").text)
+    assert workshop.most_at_once == 2
+
+
+def test_a_failing_job_is_logged_and_not_tried_again(service: RunningService) -> None:
+    """With its ids, and the worker goes on with the next."""
+    workshop = Workshop(failure=ZeroDivisionError("of the task"))
+    work(service, workshop)
+    with capture_logs() as logged:
+        things = enqueue(service, workshop.task)
+        until(lambda: not queued(service))
+    entry = next(entry for entry in logged if entry["event"] == "job_failed")
+    assert (entry["task"], entry["log_level"]) == ("tests.work", "error")
+    assert entry["ids"]["thing_id"] == str(things[0])
+    assert isinstance(entry["exc_info"], bool) or entry["exc_info"]
+    assert workshop.begun == things
+    workshop.failure = None
+    more = enqueue(service, workshop.task)
+    until(lambda: workshop.ended == more)
+    assert 'carrel_jobs_failed_total{task="tests.work"} 1.0' in service.http.get("/metrics").text
+
+
+def test_a_job_that_cancels_itself_has_failed(service: RunningService) -> None:
+    """Only a service that stops puts a job back: this one would be begun for ever."""
+    workshop = Workshop(failure=asyncio.CancelledError())
+    work(service, workshop)
+    with capture_logs() as logged:
+        things = enqueue(service, workshop.task)
+        until(lambda: not queued(service))
+    assert [entry["event"] for entry in logged if "job" in entry["event"]] == ["job_failed"]
+    assert workshop.begun == things
+
+
+def test_a_job_that_the_database_failed_is_tried_again(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A while later, and not for ever."""
+    monkeypatch.setattr(running, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(running, "MOST_ATTEMPTS", 3)
+    away = OperationalError("SELECT", None, psycopg.OperationalError("the server closed the connection"))
+    workshop = Workshop(failure=away)
+    work(service, workshop)
+    with capture_logs() as logged:
+        things = enqueue(service, workshop.task)
+        until(lambda: not queued(service))
+    assert workshop.begun == things * 3
+    assert [entry["event"] for entry in logged if "job" in entry["event"]] == ["job_failed"]
+
+
+def test_what_a_job_logs_carries_the_id_of_its_request(service: RunningService) -> None:
+    """The one that enqueued it, or one of its own."""
+    seen: list[str] = []
+
+    async def look(_runtime: Runtime, **_ids: UUID) -> None:
+        seen.append(request_id())
+
+    task = Task("tests.look", look, queue=QUEUE)
+    organization_id = organization_of(service)
+
+    async def ask(offered: str | None) -> None:
+        if offered:
+            begin_request(offered)
+        async with service.runtime.database.transaction(organization_id) as connection:
+            await service.runtime.jobs.enqueue(connection, task, organization_id=organization_id)
+
+    service.run(ask("asked-here"))
+    service.run(ask(None))
+    work(service, task)
+    until(lambda: len(seen) == 2)
+    assert seen[0] == "asked-here"
+    assert re.fullmatch(r"[0-9a-f]{32}", seen[1])
+
+
+def test_an_organization_has_its_own_jobs_alone(service: RunningService) -> None:
+    """A transaction sees and enqueues nobody else's jobs, whatever it is made to run; a job holds nothing but ids."""
+    workshop = Workshop()
+    enqueue(service, workshop.task)
+    (_, _, arguments) = queued(service)[0]
+    assert arguments.keys() == {"organization_id", "request_id", "thing_id"}
+    seen = "SELECT count(*) FROM procrastinate_jobs"
+
+    async def of_another() -> tuple[int, int]:
+        async with service.runtime.database.transaction(uuid4()) as connection:
+            counted = (await connection.exec_driver_sql(seen)).scalar_one()
+            return counted, (await connection.exec_driver_sql("DELETE FROM procrastinate_jobs")).rowcount
+
+    async def for_another() -> None:
+        async with service.runtime.database.transaction(uuid4()) as connection:
+            await service.runtime.jobs.enqueue(connection, workshop.task, organization_id=organization_of(service))
+
+    assert service.run(of_another()) == (0, 0)
+    with pytest.raises(ConnectorException) as caught:
+        service.run(for_another())
+    assert isinstance(caught.value.__cause__, psycopg.errors.InsufficientPrivilege)
+    assert len(queued(service)) == 1
+
+
+def test_the_service_may_do_with_the_queue_what_it_must(service: RunningService) -> None:
+    """It works jobs; it changes neither their tables nor their history."""
+    with service.owner_connection() as connection:
+        connection.execute(f"SET ROLE {SERVICE_ROLE}")
+        for statement in (
+            "TRUNCATE procrastinate_jobs",
+            "SELECT FROM procrastinate_events",
+            "DELETE FROM procrastinate_events",
+            "INSERT INTO procrastinate_periodic_defers (task_name) VALUES ('x')",
+            "ALTER TABLE procrastinate_jobs DISABLE ROW LEVEL SECURITY",
+            "DROP FUNCTION procrastinate_register_worker_v1",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+
+
+def test_two_replicas_share_the_jobs(make_service: Make) -> None:
+    """Both work, and none does what the other does."""
+    one = make_service()
+    other = make_service(database=one.database)
+    workshops = [Workshop(is_open=False), Workshop(is_open=False)]
+    for service, workshop in zip((one, other), workshops, strict=True):
+        work(service, workshop, concurrency=2)
+    things = enqueue(one, workshops[0].task, count=20)
+    until(lambda: [len(workshop.begun) for workshop in workshops] == [2, 2])
+    for workshop in workshops:
+        workshop.is_open = True
+    until(lambda: not queued(one))
+    assert sorted(workshops[0].ended + workshops[1].ended) == sorted(things)
+
+
+def test_a_stopped_worker_puts_back_what_it_had(make_service: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What doesn't end within the grace is taken up by another; what does is done."""
+    monkeypatch.setattr(worker, "GRACE_SECONDS", 0.2)
+    one = make_service()
+    other = make_service(database=one.database)
+    workshop, successor = Workshop(is_open=False), Workshop()
+    working = work(one, workshop)
+    things = enqueue(one, workshop.task)
+    until(lambda: workshop.begun == things)
+    work(other, successor)
+    stop(one, working)
+    assert workshop.ended == []
+    until(lambda: not queued(one))
+    assert successor.ended == things
+
+
+def test_a_stopping_worker_lets_a_job_end(service: RunningService) -> None:
+    """It is given a while to."""
+    workshop = Workshop(is_open=False)
+    working = work(service, workshop)
+    things = enqueue(service, workshop.task)
+    until(lambda: workshop.begun == things)
+
+    async def open_later() -> None:
+        await asyncio.sleep(0.3)
+        workshop.is_open = True
+
+    opening = service.loop.submit(open_later())
+    stop(service, working)
+    opening.result(5)
+    assert workshop.ended == things
+    assert not queued(service)
+
+
+def test_a_worker_that_comes_back_ends_nothing_of_its_successor(make_service: Make) -> None:
+    """Taken for dead while it slept, it finishes in vain: the job is the other's until that has done it."""
+    one = make_service()
+    other = make_service(database=one.database)
+    sleeper, successor = Workshop(is_open=False), Workshop(is_open=False)
+    work(one, sleeper, concurrency=1)
+    things = enqueue(one, sleeper.task)
+    until(lambda: sleeper.begun == things)
+    take_for_dead(one)
+    work(other, successor, concurrency=1)
+    until(lambda: successor.begun == things)
+    sleeper.is_open = True
+    until(lambda: sleeper.ended == things)
+    # It has said so when it is at the next.
+    more = enqueue(one, sleeper.task)
+    until(lambda: sleeper.ended == things + more)
+    assert [(status, attempts) for status, attempts, _ in queued(one)] == [("doing", 1)]
+    successor.is_open = True
+    until(lambda: not queued(one))
+    assert successor.ended == things
+
+
+def take_for_dead(service: RunningService) -> None:
+    """Release what workers have that showed no life for a moment: all of it."""
+
+    async def release() -> None:
+        async with service.runtime.database.transaction(None) as connection:
+            assert await queries.release_stalled(connection, seconds=0) == 1
+
+    service.run(release())
