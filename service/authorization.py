@@ -101,10 +101,19 @@ REQUIREMENTS: Mapping[str, Requirement] = {
 }
 
 # What there is on one version alone, beside all of the above (service.main.V0_DOMAINS, V1_DOMAINS).
-V0_REQUIREMENTS: Mapping[str, Requirement] = {}
+V0_REQUIREMENTS: Mapping[str, Requirement] = {
+    "copilots/sendMessage": MESSAGE,
+    "copilots/provideMessageFeedback": MESSAGE,
+}
 V1_REQUIREMENTS: Mapping[str, Requirement] = {
     "me": MEMBER,
     "agents": MESSAGE,
+    "agents/sendMessage": MESSAGE,
+    "agents/fetchAgentResponse": MESSAGE,
+    "agents/streamAgentResponse": MESSAGE,
+    "agents/provideMessageFeedback": MESSAGE,
+    "conversations": MESSAGE,
+    "conversations/{conversationId}": MESSAGE,
 }
 
 

@@ -19,6 +19,7 @@ from service import secrets
 from service.errors import BadRequest, FieldError, Forbidden, Unauthenticated
 from service.identity.authentication import queries
 from service.identity.authentication.queries import CredentialKind
+from service.identity.queries import get_organization
 from service.keys import Keys
 from service.oauth.scopes import narrowed
 from service.sql import AnyRow
@@ -155,6 +156,41 @@ async def as_service_account(
     if account is None or account.kind != "serviceAccount" or not account.active:
         return None
     return replace(_in_place_of(caller, account), scopes=frozenset(scopes), may_act_for_users=False)
+
+
+async def caller_again(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    credential_id: UUID,
+    acting_through: UUID | None,
+    keys: Keys,
+) -> Caller | None:
+    """The caller of a request that is over, in the groups it is in now; None when it may not call any more.
+
+    What it may do is asked of grants alone: it is no admin, and has the right to call no operation.
+    """
+    principal = await queries.get_acting_principal(connection, organization_id, principal_id=principal_id)
+    organization = await get_organization(connection, organization_id)
+    enabled: bool = organization.service_accounts_enabled
+    if principal is None or not principal.active or (principal.kind == "serviceAccount" and not enabled):
+        return None
+    return Caller(
+        organization_id=organization_id,
+        principal_id=principal.principal_id,
+        principals=principals_of(principal),
+        kind=principal.kind,
+        email=principal.email,
+        name=principal.name,
+        is_admin=False,
+        credential_id=credential_id,
+        may_act_for_users=False,
+        page_key=keys.page_key(organization_id),
+        scopes=frozenset(),
+        service_accounts_enabled=enabled,
+        acting_through=acting_through,
+    )
 
 
 def service_accounts_disabled() -> Forbidden:

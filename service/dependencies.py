@@ -5,6 +5,7 @@ Authentication has a short transaction of its own, so that an endpoint which str
 """
 
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
@@ -15,6 +16,7 @@ from service.errors import Forbidden, Unauthenticated
 from service.runtime import Runtime
 
 CALLER = "carrel.caller"
+STOPPING = "carrel.stopping"
 V0_PREFIX = "/api/v0"
 V1_PREFIX = "/api/v1"
 
@@ -43,17 +45,33 @@ async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
 
 async def _authenticated(request: Request, runtime: Runtime) -> Caller:
     try:
-        async with runtime.database.transaction(None) as connection:
-            return await authenticate(
-                connection,
-                request.headers.get("authorization"),
-                keys=runtime.keys,
-                version=version_of(request),
-                clock_offset=runtime.clock.offset,
-            )
+        async with authenticated_again(request, runtime) as (_, caller):
+            return caller
     except (Unauthenticated, Forbidden):
         await runtime.rate_limits.count_failure(request.client.host if request.client else None)
         raise
+
+
+@asynccontextmanager
+async def authenticated_again(request: Request, runtime: Runtime) -> AsyncGenerator[tuple[AsyncConnection, Caller]]:
+    """Open a transaction in the organization of the request's caller, whose credential is looked at anew.
+
+    For what is answered long after it was asked: a credential that was revoked meanwhile raises Unauthenticated.
+    """
+    async with runtime.database.transaction(None) as connection:
+        caller = await authenticate(
+            connection,
+            request.headers.get("authorization"),
+            keys=runtime.keys,
+            version=version_of(request),
+            clock_offset=runtime.clock.offset,
+        )
+        yield connection, caller
+
+
+def is_stopping(request: Request) -> bool:
+    """Whether the service waits for this request before it ends."""
+    return STOPPING in request.scope
 
 
 CallerDep = Annotated[Caller, Depends(current_caller)]

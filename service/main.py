@@ -15,6 +15,10 @@ from service.audit import endpoints as audit
 from service.audit.erasure import keep_erasing
 from service.catalog import endpoints as catalog
 from service.collections import endpoints as collections
+from service.conversations import v0_endpoints as conversations_v0
+from service.conversations import v1_endpoints as conversations_v1
+from service.conversations.abandoned import keep_giving_up
+from service.conversations.jobs import ANSWER_TURN
 from service.dependencies import V0_PREFIX, V1_PREFIX
 from service.edge import Edge
 from service.idempotency.forgetting import keep_forgetting
@@ -38,10 +42,10 @@ from service.settings import Settings
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
 DOMAINS = (identity, service_accounts, permissions, audit, catalog, collections, search, oauth_clients, agents)
-V0_DOMAINS: tuple[ModuleType, ...] = ()
-V1_DOMAINS = (me, agents_v1)
+V0_DOMAINS: tuple[ModuleType, ...] = (conversations_v0,)
+V1_DOMAINS = (me, agents_v1, conversations_v1)
 # What jobs of the agents' queue run.
-AGENT_TASKS: tuple[Task, ...] = ()
+AGENT_TASKS: tuple[Task, ...] = (ANSWER_TURN,)
 ERRORS = {"default": {"model": ErrorResponse, "description": "Every error: 400 to 503, in one shape."}}
 
 
@@ -71,6 +75,7 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
         runtime.background.spawn(keep_forgetting(runtime))
         runtime.background.spawn(keep_forgetting_oauth(runtime))
         runtime.background.spawn(keep_erasing(runtime))
+        runtime.background.spawn(keep_giving_up(runtime))
         runtime.background.spawn(keep_releasing(runtime))
         work = keep_working(runtime, queue=AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
         runtime.background.spawn(work)

@@ -11,6 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.dependencies import STOPPING
 from service.edge import PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND
 from service.logs import logger
 from service.main import open_app
@@ -84,6 +85,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
         elif self._is_waiting:
             self._expect_soon()
+
+    def shutdown(self) -> None:
+        """Let the request that is being answered know that the service waits for it (`dependencies.is_stopping`)."""
+        super().shutdown()
+        if self._is_answering:
+            cast("dict[str, object]", self.cycle.scope)[STOPPING] = True
 
     @property
     def _is_answering(self) -> bool:

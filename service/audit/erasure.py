@@ -1,4 +1,4 @@
-"""Erasing what people wrote: queries and comments, after a while by setting, or one person's at once.
+"""Erasing what people wrote: queries, comments and conversations, after a while by setting, or one person's at once.
 
 The entries of the audit and search log stay, with their ids and times; only their words go.
 """
@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import normal_email
 from service.audit import queries
 from service.audit.service import Change, record_unattended
+from service.conversations.queries import delete_conversations_before, delete_conversations_of
 from service.database import Database
 from service.errors import NotFound
 from service.housekeeping import keep_doing, organization_ids
@@ -21,6 +22,7 @@ from service.runtime import Runtime
 EVERY_SECONDS = 3600
 # So many texts in one transaction: however much has gathered, no statement runs into its time limit.
 AT_ONCE = 10_000
+CONVERSATIONS_AT_ONCE = 500
 
 
 async def keep_erasing(runtime: Runtime) -> None:
@@ -36,7 +38,10 @@ async def keep_erasing(runtime: Runtime) -> None:
 
 
 async def erase_before(database: Database, *, moment: datetime) -> int:
-    """Erase every text written before `moment`, in every organization; returns how many there were."""
+    """Erase every text written before `moment`, in every organization; returns how many there were.
+
+    Of conversations the whole, once nobody has gone on with them since then.
+    """
     erased = 0
     for organization_id in await organization_ids(database):
         while count := await _erase_some(database, organization_id, moment):
@@ -47,8 +52,9 @@ async def erase_before(database: Database, *, moment: datetime) -> int:
 async def erase_person(database: Database, *, email: str) -> int:
     """Erase what the person of this address wrote, in every organization that knows it; returns how many texts.
 
-    What `python -m service texts erase --email …` does. Theirs are the queries and comments they sent themselves, and
-    those that a key sent for them. Each organization's erasure is an entry of its audit log.
+    What `python -m service texts erase --email …` does. Theirs are the queries, comments and messages they sent
+    themselves, and those that a key sent for them; with the messages go their conversations, replies and all. Each
+    organization's erasure is an entry of its audit log.
 
     Raises:
         NotFound: no organization knows the address.
@@ -72,6 +78,7 @@ async def erase_person_in(connection: AsyncConnection, organization_id: UUID, *,
         return None
     [person] = people
     count = await queries.delete_texts_of(connection, organization_id, principal_id=person.principal_id)
+    count += await delete_conversations_of(connection, organization_id, principal_id=person.principal_id)
     if count:
         change = Change(
             action="texts.erase", target_type=person.kind, target_id=person.principal_id, details={"texts": count}
@@ -82,6 +89,9 @@ async def erase_person_in(connection: AsyncConnection, organization_id: UUID, *,
 
 async def _erase_some(database: Database, organization_id: UUID, moment: datetime) -> int:
     async with database.transaction(organization_id) as connection:
-        return await queries.delete_texts_before(
+        texts = await queries.delete_texts_before(
             connection, organization_id, before=first_uuid7_at(moment), limit=AT_ONCE
+        )
+        return texts + await delete_conversations_before(
+            connection, organization_id, before=moment, limit=CONVERSATIONS_AT_ONCE
         )

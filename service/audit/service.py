@@ -26,6 +26,16 @@ class Change:
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+@dataclass(frozen=True)
+class Origin:
+    """A request that is over: whose it was, with which credential, and its id. `acting_through` is as a caller's."""
+
+    principal_id: UUID
+    credential_id: UUID
+    acting_through: UUID | None = None
+    request_id: str | None = None
+
+
 async def record(
     connection: AsyncConnection,
     caller: Caller,
@@ -60,6 +70,17 @@ async def record_for(connection: AsyncConnection, organization_id: UUID, *, acto
     """Add an entry for what a person did in a browser, without a credential of the API."""
     entry = {**_entry(change, None), "actor_id": actor_id}
     await queries.insert_entries(connection, organization_id, entries=[entry])
+
+
+async def record_later(connection: AsyncConnection, organization_id: UUID, *, origin: Origin, change: Change) -> UUID:
+    """Add an entry for what a request began, and what ends only now; its auditLogId."""
+    entry = _entry(change, None)
+    entry["actor_id"] = origin.acting_through or origin.principal_id
+    entry["acting_for_id"] = origin.principal_id if origin.acting_through else None
+    entry["credential_id"] = origin.credential_id
+    entry["request_id"] = origin.request_id
+    await queries.insert_entries(connection, organization_id, entries=[entry])
+    return entry["audit_log_id"]
 
 
 def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:

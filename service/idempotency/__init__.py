@@ -19,6 +19,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.callers import Caller
 from service.dependencies import CallerDep, ConnectionDep
 from service.errors import BadRequest, Conflict
 from service.idempotency import queries
@@ -47,6 +48,24 @@ class Attempt:
         """Return the SHA-256 of what is asked for: the endpoint and the body's bytes."""
         return hashlib.sha256(self.request.url.path.encode() + b"\n" + await self.request.body()).digest()
 
+    async def claim(self) -> Kept | None:
+        """Take the key for this transaction (None; without a key, too), or return what is kept under it.
+
+        Raises Conflict for a key of another request.
+        """
+        if self.key is None:
+            return None
+        digest = await self.digest()
+        kept = await queries.claim(self.connection, self.key, request_digest=digest)
+        if kept is not None and kept.request_digest != digest:
+            raise Conflict(f"This {HEADER} was used for another request. Use a new one.", code="idempotency_key_reused")
+        return kept
+
+    async def keep(self, body: bytes) -> None:
+        """Keep `body` and the response's headers under the key that this transaction has taken, if there is one."""
+        if self.key is not None:
+            await queries.keep(self.connection, self.key, body=body, headers=dict(self.response.headers))
+
 
 def idempotency_key(request: Request) -> str | None:
     """Return the request's key, None without one; 400 for one that isn't 1 to 255 visible ASCII characters."""
@@ -60,6 +79,14 @@ async def current_attempt(
     request: Request, response: Response, caller: CallerDep, connection: ConnectionDep
 ) -> Attempt:
     """Read the request's key; 400 for one that isn't 1 to 255 visible ASCII characters."""
+    return attempt_of(request, response, caller=caller, connection=connection)
+
+
+AttemptDep = Annotated[Attempt, Depends(current_attempt)]
+
+
+def attempt_of(request: Request, response: Response, *, caller: Caller, connection: AsyncConnection) -> Attempt:
+    """The same in a transaction that isn't the whole request's. The key is the caller's, whoever it acts for."""
     value = idempotency_key(request)
     if value is None:
         return Attempt(request, response, connection, None)
@@ -85,29 +112,23 @@ def _once(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endp
         attempt = cast("Attempt", kwargs.pop(PARAMETER))
         if attempt.key is None:
             return await endpoint(*args, **kwargs)
-        digest = await attempt.digest()
-        if kept := await queries.claim(attempt.connection, attempt.key, request_digest=digest):
-            return _replay(kept, digest)
+        if kept := await attempt.claim():
+            return _replay(kept)
         result = await endpoint(*args, **kwargs)
         body = result.model_dump_json(by_alias=True, exclude_none=True).encode()
-        headers = dict(attempt.response.headers)
         if not shows_secret:
-            await queries.keep(attempt.connection, attempt.key, body=body, headers=headers)
-        return Response(body, media_type="application/json", headers=headers)
+            await attempt.keep(body)
+        return Response(body, media_type="application/json", headers=dict(attempt.response.headers))
 
     # FastAPI reads this signature: the endpoint's, and one more dependency.
     signature = inspect.signature(endpoint, eval_str=True)
-    more = inspect.Parameter(
-        PARAMETER, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[Attempt, Depends(current_attempt)]
-    )
+    more = inspect.Parameter(PARAMETER, inspect.Parameter.KEYWORD_ONLY, annotation=AttemptDep)
     parameters = [*signature.parameters.values(), more]
     once.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
     return once
 
 
-def _replay(kept: Kept, digest: bytes) -> Response:
-    if kept.request_digest != digest:
-        raise Conflict(f"This {HEADER} was used for another request. Use a new one.", code="idempotency_key_reused")
+def _replay(kept: Kept) -> Response:
     if kept.body is None:
         raise Conflict(
             "This was done before, and its response showed a secret, once. Make a new one if it is lost.",

@@ -1,0 +1,253 @@
+"""Short words for agents and what is said to them, and a model whose every move a test makes."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from service.answering import Assignment, Citation, Passage, Progress, Reply
+from service.runtime import Runtime
+from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
+from tests.harness.services import RunningService
+from tests.oauth.flow import App, Person, a_person, an_app, v1
+from tests.service.directory import done, user
+
+ADA, BEN = "ada@example.test", "ben@example.test"
+FERRY = "The ferry to Northlight leaves at noon. Dogs travel free of charge."
+MESSAGES = "api:agent:message:*"
+SECONDS = 60
+EVERYBODY = {"principals": [], "organizationWide": True}
+
+
+@dataclass(frozen=True)
+class Desk:
+    """An agent with a collection of one document, which everybody may read, open to programs and to all users."""
+
+    service: RunningService
+    agent_id: str
+    collection_id: str
+    document_id: str
+
+    def send(self, message: str = "When does the ferry leave?", **options: Any) -> httpx.Response:
+        """Send a message on v0, as the admin or by `api_key`; further members by their wire names."""
+        call = {name: options.pop(name) for name in ("api_key", "headers", "timeout") if name in options}
+        return self.service.call(
+            "copilots/sendMessage", {"agentId": self.agent_id, "message": message, **options}, **call
+        )
+
+    def ask(self, message: str = "When does the ferry leave?", **options: Any) -> dict[str, Any]:
+        """The same, for the result."""
+        return done(self.send(message, **options))["sendChatResult"]
+
+    def share(self, *emails: str, everybody: bool = False, document_id: str | None = None) -> None:
+        """Say who may read the document; its owner always may."""
+        grants = [{"principal": user(email), "role": "VIEWER"} for email in emails]
+        resource = {"resourceId": document_id or self.document_id, "resourceType": "UPLOADED_DOCUMENT"}
+        done(
+            self.service.call(
+                "admin/grants/set", {"resource": resource, "grants": grants, "organizationWide": everybody}
+            )
+        )
+
+    def deploy(self, *emails: str, everybody: bool = False) -> None:
+        """Say who may use the agent."""
+        body = {
+            "agentId": self.agent_id,
+            "principals": [user(email) for email in emails],
+            "organizationWide": everybody,
+        }
+        done(self.service.call("admin/agents/deploy", body))
+
+    def update(self, **members: Any) -> None:
+        """Change the agent."""
+        done(self.service.call("admin/agents/update", {"agentId": self.agent_id, **members}))
+
+    def delete(self) -> None:
+        """Delete the agent."""
+        done(self.service.call("admin/agents/delete", {"agentId": self.agent_id}))
+
+    def entries(self, action: str = "agent.message") -> list[dict[str, Any]]:
+        """What the audit log has of messages, the newest first."""
+        return done(self.service.call("admin/auditLog/query", {"action": action, "pageSize": 1000}))["entries"]
+
+
+def a_desk(service: RunningService, name: str = "Harbour desk", *, text: str = FERRY) -> Desk:
+    """Make one."""
+    everyone = {"allowedUsersEmailAddresses": "[]", "internalPublic": "true"}
+    document_id = uploaded(service, f"{name} notes", text, documentName="Ferries", **everyone)["documentId"]
+    collection_id = create_collection(service, f"{name} documents")
+    ok(add_to_collection(service, document_id, collection_id))
+    resource = {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
+    done(service.call("admin/grants/set", {"resource": resource, "grants": [], "organizationWide": True}))
+    body = {"name": name, "collectionIds": [collection_id], "apiAccessEnabled": True}
+    agent_id = done(service.call("admin/agents/create", body))["agentId"]
+    done(service.call("admin/agents/deploy", {"agentId": agent_id, **EVERYBODY}))
+    return Desk(service, agent_id, collection_id, document_id)
+
+
+@dataclass
+class Scene:
+    """What a model is asked, and what it is to do; each step when the test says so."""
+
+    assignment: Assignment
+    progress: Progress
+    ended: "asyncio.Future[Reply]"
+
+
+@dataclass
+class Script:
+    """Stands in for the model: each message it is asked to answer waits for the test."""
+
+    service: RunningService
+    scenes: "list[Scene]" = field(default_factory=list["Scene"])
+    _arrived: "asyncio.Condition | None" = None
+
+    async def __call__(self, _runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
+        """Take the place of `answering.answer`."""
+        scene = Scene(assignment, progress, asyncio.get_running_loop().create_future())
+        self.scenes.append(scene)
+        async with self._condition:
+            self._condition.notify_all()
+        return await scene.ended
+
+    @property
+    def _condition(self) -> asyncio.Condition:
+        if self._arrived is None:
+            self._arrived = asyncio.Condition()
+        return self._arrived
+
+    def scene(self, number: int = 0) -> Scene:
+        """The message that was asked as this one in order, once it is."""
+
+        async def wait() -> Scene:
+            async with asyncio.timeout(SECONDS), self._condition:
+                await self._condition.wait_for(lambda: len(self.scenes) > number)
+            return self.scenes[number]
+
+        return self.service.run(wait())
+
+    def tell(self, text: str, *passages: Passage, number: int = 0) -> None:
+        """Write how far the reply is."""
+        scene = self.scene(number)
+
+        async def tell() -> None:
+            await scene.progress(text, passages)
+
+        self.service.run(tell())
+
+    def end(self, outcome: Reply | Exception, *, number: int = 0) -> None:
+        """Give the reply, or fail."""
+        scene = self.scene(number)
+
+        async def end() -> None:
+            if isinstance(outcome, Exception):
+                scene.ended.set_exception(outcome)
+            else:
+                scene.ended.set_result(outcome)
+
+        self.service.run(end())
+
+
+def passage(document_id: str, text: str = FERRY) -> Passage:
+    """A passage of a document."""
+    return Passage(UUID(document_id), "Ferries", text, 0.9)
+
+
+def a_reply(text: str, *passages: Passage, cited: Sequence[int] = (), quotes_only: bool = False, **more: Any) -> Reply:
+    """A reply that quotes the whole of the passages with these numbers."""
+    citations = [Citation(number, passages[number].text) for number in cited]
+    return Reply(text, "a model", passages, citations, quotes_only=quotes_only, **more)
+
+
+def in_background(work: Callable[[], Any]) -> "Future[Any]":
+    """Run something in a thread of its own."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever asks for the result is told
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """A person on v1 with an access token."""
+
+    desk: Desk
+    token: str
+    person: Person
+    app: App
+
+    def send(
+        self, message: str = "When does the ferry leave?", conversation_id: str | None = None, **options: Any
+    ) -> httpx.Response:
+        """Send a message."""
+        conversation = {"type": "existing", "conversationId": conversation_id} if conversation_id else {"type": "new"}
+        body = {
+            "agentId": self.desk.agent_id,
+            "conversation": conversation,
+            "message": message,
+            **options.pop("body", {}),
+        }
+        return v1(self.desk.service, "agents/sendMessage", self.token, body, **options)
+
+    def get(self, path: str, **parameters: Any) -> httpx.Response:
+        """Ask with a GET."""
+        return v1(self.desk.service, path, self.token, params=parameters)
+
+    def fetch(self, job_id: str) -> dict[str, Any]:
+        """How far a job is."""
+        return done(self.get("agents/fetchAgentResponse", jobId=job_id))
+
+    def finished(self, job_id: str) -> dict[str, Any]:
+        """The job once it is done."""
+        deadline = time.monotonic() + SECONDS
+        while (job := self.fetch(job_id))["status"] == "RUNNING":
+            assert time.monotonic() < deadline, job
+            time.sleep(0.02)
+        return job
+
+    def ask(self, message: str = "When does the ferry leave?", conversation_id: str | None = None) -> dict[str, Any]:
+        """Send a message and wait for what comes of it."""
+        return self.finished(done(self.send(message, conversation_id))["jobId"])
+
+
+def a_visitor(desk: Desk, email: str = ADA, *, scope: str = MESSAGES) -> Visitor:
+    """A person of the organization with a token of this scope."""
+    app = an_app(desk.service)
+    person = a_person(desk.service, email)
+    return Visitor(desk, person.tokens(app, scope=scope)["access_token"], person, app)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A server-sent event."""
+
+    kind: str
+    data: dict[str, Any]
+    id: str
+
+
+def read_events(lines: Any) -> "list[Event]":
+    """Every event of a stream (HTML standard, "Interpreting an event stream"), comments left out."""
+    events, fields = [], dict[str, str]()
+    for line in lines:
+        if line == "":
+            if fields:
+                events.append(Event(fields["event"], json.loads(fields["data"]), fields["id"]))
+            fields = {}
+        elif not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            fields[name] = value
+    return events

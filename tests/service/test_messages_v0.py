@@ -1,0 +1,443 @@
+"""copilots/sendMessage and provideMessageFeedback: who may, what they are told, and what is kept."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from service.answering import ModelFailure
+from service.identifiers import uuid7
+from tests.harness.services import RunningService
+from tests.service.conversations import (
+    ADA,
+    BEN,
+    FERRY,
+    Desk,
+    Script,
+    a_desk,
+    a_reply,
+    a_visitor,
+    in_background,
+    passage,
+)
+from tests.service.directory import a_key, a_user, another_organization, code, done
+from tests.service.service_accounts import a_token, account, an_account, enable_service_accounts
+
+QUESTION = "When does the ferry to Northlight leave?"
+
+
+@pytest.fixture
+def desk(service: RunningService) -> Desk:
+    """An agent that all may use."""
+    return a_desk(service)
+
+
+@pytest.fixture
+def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """The model, as the test has it."""
+    script = Script(desk.service)
+    monkeypatch.setattr("service.answering.answer", script)
+    return script
+
+
+def turns(service: RunningService) -> list[tuple[Any, ...]]:
+    """Every turn: its number, message, status and attempt."""
+    with service.owner_connection() as connection:
+        return connection.execute("SELECT turn_no, message, status, attempt FROM turns ORDER BY created_at").fetchall()
+
+
+def test_a_message_is_answered_from_what_the_sender_may_read(desk: Desk) -> None:
+    """With the passage quoted word for word, its document named, and an entry on the audit log."""
+    result = desk.ask(QUESTION)
+    assert result["type"] == "ai_response_result"
+    assert "noon" in result["response"]["message"]
+    [source, *_] = result["referencedSources"]
+    assert source["id"] == desk.document_id
+    assert source["name"] == "Ferries"
+    assert source["externalResourceId"] == {
+        "externalResourceId": desk.document_id,
+        "resourceType": "UPLOADED_DOCUMENT",
+    }
+    assert source["quote"] in FERRY
+    assert {one["id"] for one in result["sourcesInDataContext"]} == {desk.document_id}
+    assert result["webSearchResults"] == []
+    [entry] = desk.entries()
+    assert entry["auditLogId"] == result["inserted_audit_log"]["id"]
+    assert entry["actor"]["email"] == desk.service.admin_email
+    assert entry["target"] == {"type": "agent", "id": desk.agent_id}
+    assert entry["details"] == {
+        "agentId": desk.agent_id,
+        "conversationId": result["conversationId"],
+        "messageId": result["messageId"],
+        "status": "completed",
+        "documentIds": [desk.document_id],
+    }
+
+
+def test_the_entry_carries_the_id_of_the_request_that_sent_the_message(desk: Desk) -> None:
+    """Though a worker answers it."""
+    answer = desk.send(headers={"X-Request-Id": "a-request-of-mine"})
+    assert answer.headers["X-Request-Id"] == "a-request-of-mine"
+    assert desk.entries()[0]["requestId"] == "a-request-of-mine"
+
+
+def test_a_conversation_goes_on(desk: Desk, script: Script) -> None:
+    """With its id; the model is shown what was said before, and the turns are numbered."""
+    first = in_background(lambda: desk.ask("One"))
+    script.end(a_reply("First"))
+    conversation = first.result()["conversationId"]
+    second = in_background(lambda: desk.ask("Two", conversationId=conversation))
+    shown = script.scene(1).assignment.history
+    script.end(a_reply("Second"), number=1)
+    assert second.result()["conversationId"] == conversation
+    assert [(one.message, one.reply) for one in shown] == [("One", "First")]
+    assert [row[:3] for row in turns(desk.service)] == [(1, "One", "COMPLETED"), (2, "Two", "COMPLETED")]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"agentId": None}, "agentId"),
+        ({"agentId": "the harbour desk"}, "agentId"),
+        ({"message": None}, "message"),
+        ({"message": " \n"}, "message"),
+        ({"message": ""}, "message"),
+        ({"message": "x" * 20_001}, "message"),
+        ({"message": "\0"}, None),
+        ({"message": 7}, "message"),
+        ({"conversationId": "mine"}, "conversationId"),
+        ({"userEmail": "nobody"}, "userEmail"),
+        ({"collectionIds": []}, "collectionIds"),
+    ],
+)
+def test_a_body_that_is_none_is_told(desk: Desk, change: dict[str, Any], field: str | None) -> None:
+    """400 naming the member, and nothing begins."""
+    body = {"agentId": desk.agent_id, "message": "Hello", **change}
+    body = {name: value for name, value in body.items() if value is not None}
+    answer = desk.service.call("copilots/sendMessage", body)
+    assert code(answer) == (400, "invalid_request")
+    assert field is None or [one["field"] for one in answer.json()["error"]["details"]] == [field]
+    assert turns(desk.service) == []
+
+
+def test_a_service_account_sends_messages_as_itself(desk: Desk) -> None:
+    """With the scope, where the agent is deployed to it; never as a person; and has conversations of its own."""
+    service = desk.service
+    enable_service_accounts(service)
+    bosun = an_account(service, "Bosun")
+    token = a_token(service, bosun, "agent:message")["token"]
+    assert code(desk.send(api_key=token)) == (404, "agent_not_found")
+    body = {"agentId": desk.agent_id, "principals": [account(bosun)]}
+    done(service.call("admin/agents/deploy", body))
+    reader = a_token(service, bosun, "catalog:read")["token"]
+    assert code(desk.send(api_key=reader)) == (403, "missing_scope")
+    refused = desk.send(api_key=token, userEmail=service.admin_email)
+    assert code(refused) == (400, "service_account_acts_as_itself")
+    missing = service.call("copilots/sendMessage", {"message": "Hello"}, api_key=token)
+    assert code(missing) == (400, "invalid_request")
+    result = desk.ask(api_key=token)
+    # What is open to everyone is open to people, so it has nothing to answer from.
+    assert result["sourcesInDataContext"] == []
+    again = desk.ask(api_key=token, conversationId=result["conversationId"])
+    assert again["conversationId"] == result["conversationId"]
+    assert {one["actor"]["email"] for one in desk.entries()} == {bosun["email"]}
+
+
+def test_an_agent_that_is_not_the_callers_is_not_there(desk: Desk) -> None:
+    """Unknown, of another organization, not deployed, deleted: 404, to the byte, whatever else is asked."""
+    service = desk.service
+    a_user(service, BEN)
+    stranger = another_organization(service)
+    bens = a_key(service, ownerEmail=BEN)["apiKey"]
+    desk.deploy()
+    unknown = {"agentId": str(uuid7()), "message": "Hello", "conversationId": str(uuid7())}
+    expected = told(service.call("copilots/sendMessage", unknown, api_key=bens))
+    assert expected[:2] == (404, "agent_not_found")
+    assert told(desk.send(api_key=bens)) == expected
+    assert told(desk.send()) == expected
+    assert told(desk.send(api_key=stranger)) == expected
+    desk.update(apiAccessEnabled=False)
+    assert told(desk.send(api_key=bens)) == expected
+    desk.deploy(everybody=True)
+    desk.delete()
+    assert told(desk.send(api_key=bens)) == expected
+    assert turns(service) == []
+
+
+def told(answer: Any) -> tuple[int, str, str]:
+    """The status, code and message of a refusal."""
+    error = answer.json()["error"]
+    assert error.keys() == {"message", "code", "requestId"}
+    return answer.status_code, error["code"], error["message"]
+
+
+def test_without_api_access_programs_are_refused(desk: Desk) -> None:
+    """403 to whom the agent is deployed; but 404 for a conversation they don't have."""
+    desk.update(apiAccessEnabled=False)
+    assert code(desk.send()) == (403, "api_access_off")
+    assert code(desk.send(conversationId=str(uuid7()))) == (404, "conversation_not_found")
+    desk.update(apiAccessEnabled=True)
+    assert desk.send().status_code == 200
+
+
+def test_a_conversation_is_its_callers_with_its_agent_alone(desk: Desk) -> None:
+    """Unknown, another person's, with another agent, of another organization: 404, to the byte."""
+    service = desk.service
+    a_user(service, ADA)
+    a_user(service, BEN)
+    other = a_desk(service, "Second desk")
+    mine = desk.ask(userEmail=ADA)["conversationId"]
+    expected = told(desk.send(userEmail=BEN, conversationId=str(uuid7())))
+    assert expected[:2] == (404, "conversation_not_found")
+    assert told(desk.send(userEmail=BEN, conversationId=mine)) == expected
+    assert told(desk.send(conversationId=mine)) == expected
+    assert told(other.send(userEmail=ADA, conversationId=mine)) == expected
+    assert desk.ask(userEmail=ADA, conversationId=mine)["conversationId"] == mine
+
+
+def test_a_key_that_acts_for_a_user_has_that_users_conversations(desk: Desk) -> None:
+    """The audit log names who really acted; the user's own key goes on with the same conversation."""
+    service = desk.service
+    a_user(service, ADA)
+    first = desk.ask(userEmail=ADA)
+    adas = a_key(service, ownerEmail=ADA)["apiKey"]
+    assert desk.ask(api_key=adas, conversationId=first["conversationId"])["conversationId"] == first["conversationId"]
+    later, earlier = desk.entries()
+    assert (earlier["actor"]["email"], earlier["actingFor"]["email"]) == (service.admin_email, ADA)
+    assert later["actor"]["email"] == ADA
+    assert "actingFor" not in later
+    assert code(desk.send(api_key=adas, userEmail=BEN)) == (403, "key_may_not_act_for_users")
+
+
+def test_two_messages_at_once_are_both_answered_in_their_order(desk: Desk, script: Script) -> None:
+    """The second is asked when the first is answered, and is shown it."""
+    first = in_background(lambda: desk.ask("Zero"))
+    script.end(a_reply("Nothing"))
+    conversation = first.result()["conversationId"]
+    with ThreadPoolExecutor(3) as pool:
+        sent = [pool.submit(desk.ask, f"Number {one}", conversationId=conversation) for one in range(3)]
+        for number in range(1, 4):
+            said = script.scene(number).assignment
+            assert [one.reply for one in said.history] == ["Nothing", *(f"Reply {one}" for one in range(1, number))]
+            assert len(script.scenes) == number + 1
+            script.end(a_reply(f"Reply {number}"), number=number)
+        results = [one.result() for one in sent]
+    assert sorted(one["response"]["message"] for one in results) == ["Reply 1", "Reply 2", "Reply 3"]
+    assert [row[0] for row in turns(desk.service)] == [1, 2, 3, 4]
+
+
+def test_a_message_sent_twice_is_answered_once(desk: Desk, script: Script) -> None:
+    """At once, or again later: the same turn, and its reply; another body under the key is 409."""
+    headers = {"Idempotency-Key": "once"}
+    with ThreadPoolExecutor(2) as pool:
+        sent = [pool.submit(desk.send, "One", headers=headers) for _ in range(2)]
+        script.end(a_reply("First"))
+        answers = [one.result() for one in sent]
+    answers.append(desk.send("One", headers=headers))
+    assert {answer.text for answer in answers} == {answers[0].text}
+    assert answers[0].status_code == 200
+    assert sorted("Idempotent-Replayed" in answer.headers for answer in answers) == [False, True, True]
+    assert len(turns(desk.service)) == 1
+    assert code(desk.send("Two", headers=headers)) == (409, "idempotency_key_reused")
+    assert len(script.scenes) == 1
+
+
+def test_a_failed_message_sent_again_with_its_key_is_answered_anew(desk: Desk, script: Script) -> None:
+    """The same turn; without a key it is another one."""
+    headers = {"Idempotency-Key": "once"}
+    first = in_background(lambda: desk.send("One", headers=headers))
+    script.end(ModelFailure("The model is overloaded. Try again later.", retry_after=7, code="model_rate_limited"))
+    refused = first.result()
+    assert code(refused) == (503, "model_rate_limited")
+    assert refused.headers["Retry-After"] == "7"
+    assert refused.json()["error"]["message"] == "The model is overloaded. Try again later."
+    second = in_background(lambda: desk.ask("One", headers=headers))
+    script.end(a_reply("At last"), number=1)
+    assert second.result()["response"] == {"message": "At last"}
+    assert turns(desk.service) == [(1, "One", "COMPLETED", 2)]
+    assert [one["details"]["status"] for one in desk.entries()] == ["completed", "failed"]
+
+
+def test_a_replay_is_of_what_the_caller_may_read_now(desk: Desk) -> None:
+    """Whose reply rests on what was taken away since, it is withheld then."""
+    service = desk.service
+    a_user(service, ADA)
+    headers = {"Idempotency-Key": "once"}
+    assert desk.ask(QUESTION, userEmail=ADA, headers=headers)["type"] == "ai_response_result"
+    desk.share()
+    again = desk.send(QUESTION, userEmail=ADA, headers=headers)
+    assert again.json()["sendChatResult"]["type"] == "blocked_result"
+    assert "noon" not in again.text
+
+
+def test_a_defect_is_told_without_what_it_was(desk: Desk, script: Script) -> None:
+    """500 in the one shape."""
+    first = in_background(desk.send)
+    script.end(RuntimeError("secret details"))
+    answer = first.result()
+    assert code(answer) == (500, "internal")
+    assert "secret" not in answer.text
+
+
+def test_a_caller_that_gives_up_leaves_the_turn_to_finish(desk: Desk, script: Script) -> None:
+    """It is in the conversation, and its key finds the reply."""
+    headers = {"Idempotency-Key": "once"}
+    with pytest.raises(Exception, match="timed out"):
+        desk.send("One", headers=headers, timeout=0.3)
+    script.end(a_reply("Done"))
+    assert desk.ask("One", headers=headers)["response"] == {"message": "Done"}
+    assert len(script.scenes) == 1
+
+
+def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 with Retry-After; the reply is still made, and the same key waits for it."""
+    monkeypatch.setattr("service.conversations.waiting.QUEUE_SECONDS", -desk.service.settings.model_seconds)
+    headers = {"Idempotency-Key": "once"}
+    late = desk.send("One", headers=headers)
+    assert code(late) == (503, "reply_delayed")
+    assert int(late.headers["Retry-After"]) > 0
+    monkeypatch.undo()
+    monkeypatch.setattr("service.answering.answer", script)
+    second = in_background(lambda: desk.ask("One", headers=headers))
+    script.end(a_reply("Done"))
+    assert second.result()["response"] == {"message": "Done"}
+    assert len(turns(desk.service)) == 1
+
+
+def test_a_key_that_is_revoked_meanwhile_gets_no_reply(desk: Desk, script: Script) -> None:
+    """401; the turn is finished, for whoever still may."""
+    key = a_key(desk.service)
+    first = in_background(lambda: desk.send("One", api_key=key["apiKey"]))
+    script.scene()
+    done(desk.service.call("admin/apiKeys/revoke", {"apiKeyId": key["apiKeyId"]}))
+    script.end(a_reply("Done"))
+    assert code(first.result()) == (401, "credential_revoked")
+    assert [row[2] for row in turns(desk.service)] == ["COMPLETED"]
+
+
+@pytest.mark.parametrize("how", ["undeployed", "deleted"])
+def test_an_agent_taken_away_while_it_answers(desk: Desk, script: Script, how: str) -> None:
+    """404, as before the message was sent; what the model said is not kept."""
+    first = in_background(desk.send)
+    script.tell("Half of a", passage(desk.document_id))
+    desk.deploy() if how == "undeployed" else desk.delete()
+    script.end(a_reply("Half of a reply", passage(desk.document_id)))
+    assert code(first.result()) == (404, "agent_not_found")
+    with desk.service.owner_connection() as connection:
+        assert connection.execute("SELECT reply, error_code FROM turns").fetchall() == [(None, "agent_not_found")]
+        assert connection.execute("SELECT FROM turn_passages").rowcount == 0
+    assert [one["details"]["status"] for one in desk.entries()] == ["failed"]
+
+
+def test_a_person_deactivated_while_they_are_answered(desk: Desk, script: Script) -> None:
+    """Their message fails, whoever's key acts for them."""
+    a_user(desk.service, ADA)
+    first = in_background(lambda: desk.send(userEmail=ADA))
+    script.scene()
+    a_user(desk.service, ADA, active=False)
+    script.end(a_reply("Done"))
+    assert code(first.result()) == (400, "unknown_user")
+    with desk.service.owner_connection() as connection:
+        assert connection.execute("SELECT status, error_code FROM turns").fetchall() == [("FAILED", "sender_inactive")]
+
+
+def test_who_left_a_group_is_not_answered_from_what_it_reads(desk: Desk, script: Script) -> None:
+    """The worker finds out anew what groups the sender is in."""
+    a_user(desk.service, ADA)
+    group = done(
+        desk.service.call(
+            "admin/groups/upsert", {"groups": [{"name": "Crew", "members": [{"type": "user", "email": ADA}]}]}
+        )
+    )["groups"][0]
+    first = in_background(lambda: desk.ask(userEmail=ADA))
+    assert UUID(group["id"]) in script.scene().assignment.caller.principals
+    script.end(a_reply("Done"))
+    conversation = first.result()["conversationId"]
+    members = {"groupId": group["id"], "members": [{"type": "user", "email": ADA}]}
+    done(desk.service.call("admin/groups/removeMembers", members))
+    second = in_background(lambda: desk.ask(userEmail=ADA, conversationId=conversation))
+    assert UUID(group["id"]) not in script.scene(1).assignment.caller.principals
+    script.end(a_reply("Done"), number=1)
+    assert second.result()["type"] == "ai_response_result"
+
+
+def test_the_model_is_given_the_agent_as_it_is_now(desk: Desk, script: Script) -> None:
+    """Its instructions and collections of the moment in which a message is answered."""
+    desk.update(instructions="Answer in verse.", collectionIds=[])
+    first = in_background(desk.ask)
+    assignment = script.scene().assignment
+    assert (assignment.instructions, assignment.collection_ids) == ("Answer in verse.", ())
+    script.end(a_reply("Done"))
+    assert first.result()["sourcesInDataContext"] == []
+
+
+def feedback(desk: Desk, message_id: str, **members: Any) -> Any:
+    """Send feedback on v0."""
+    body = {
+        "agentId": desk.agent_id,
+        "messageId": message_id,
+        "messageFeedback": {"feedback": "NEGATIVE", "descriptiveFeedback": "Too short", "suggestedAnswer": "At noon."},
+        **members,
+    }
+    return desk.service.call("copilots/provideMessageFeedback", body)
+
+
+def test_feedback_is_kept_on_the_audit_log(desk: Desk) -> None:
+    """Its words where they can be erased; the last verdict stands with the reply."""
+    visitor = a_visitor(desk)
+    result = desk.ask(userEmail=ADA)
+    given = done(feedback(desk, result["messageId"], userEmail=ADA))
+    [entry] = desk.entries("agent.feedback")
+    assert entry["auditLogId"] == given["auditLogId"]
+    assert (entry["actor"]["email"], entry["actingFor"]["email"]) == (desk.service.admin_email, ADA)
+    assert entry["target"] == {"type": "message", "id": result["messageId"]}
+    assert entry["details"] == {
+        "agentId": desk.agent_id,
+        "conversationId": result["conversationId"],
+        "feedback": "NEGATIVE",
+    }
+    assert entry["text"] == "Too short\n\nSuggested answer: At noon."
+    done(feedback(desk, result["messageId"], userEmail=ADA, messageFeedback={"feedback": "POSITIVE"}))
+    messages = done(visitor.get(f"conversations/{result['conversationId']}"))["messages"]
+    assert [one["feedback"] for one in messages] == ["POSITIVE"]
+    assert "text" not in desk.entries("agent.feedback")[0]
+
+
+def test_feedback_is_for_replies_one_was_given(desk: Desk) -> None:
+    """Unknown, another's, another agent's: 404, to the byte."""
+    service = desk.service
+    a_user(service, ADA)
+    other = a_desk(service, "Second desk")
+    message_id = desk.ask(userEmail=ADA)["messageId"]
+    expected = told(feedback(desk, str(uuid7())))
+    assert expected[:2] == (404, "message_not_found")
+    assert told(feedback(desk, message_id)) == expected
+    assert told(feedback(other, message_id, userEmail=ADA)) == expected
+    assert desk.entries("agent.feedback") == []
+
+
+def test_feedback_needs_a_reply(desk: Desk, script: Script) -> None:
+    """409 while there is none, and when there won't be."""
+    first = in_background(desk.send)
+    script.scene()
+    with desk.service.owner_connection() as connection:
+        [(message_id,)] = connection.execute("SELECT turn_id FROM turns").fetchall()
+    assert code(feedback(desk, str(message_id))) == (409, "no_reply")
+    script.end(ModelFailure("No."))
+    first.result()
+    assert code(feedback(desk, str(message_id))) == (409, "no_reply")
+
+
+def test_feedback_sent_twice_is_one_entry(desk: Desk) -> None:
+    """By its key."""
+    body = {
+        "agentId": desk.agent_id,
+        "messageId": desk.ask()["messageId"],
+        "messageFeedback": {"feedback": "POSITIVE"},
+    }
+    sent = [
+        desk.service.call("copilots/provideMessageFeedback", body, headers={"Idempotency-Key": "k"}) for _ in range(2)
+    ]
+    assert sent[0].content == sent[1].content
+    assert len(desk.entries("agent.feedback")) == 1
