@@ -1,0 +1,260 @@
+"""Agents as their admins define, change and delete them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from service.agents import queries
+from service.answering.providers import BUILT_IN
+from service.identifiers import uuid7
+from tests.harness.documents import create_collection
+from tests.harness.services import RunningService
+from tests.service.agents import Agent, an_agent, at_once, deploy
+from tests.service.directory import another_organization, code, done, organization_id, walk
+from tests.service.test_audit import entries
+
+NOWHERE = "00000000-0000-7000-8000-000000000000"
+WORDS = {"name": "Travel desk", "description": "Knows how we travel.", "instructions": "Prefer the night train."}
+
+
+def listed(service: RunningService, **body: Any) -> list[Agent]:
+    """The agents, all pages."""
+    return walk(service, "admin/agents/list", body, page_size=2)
+
+
+def update(service: RunningService, agent: Agent, **members: Any) -> Agent:
+    """Change an agent; how it is then."""
+    return done(service.call("admin/agents/update", {"agentId": agent["agentId"], **members}))
+
+
+def written(service: RunningService) -> list[dict[str, Any]]:
+    """What the audit log says of agents, oldest first."""
+    return [one for one in reversed(entries(service)) if one["action"].startswith("agent.")]
+
+
+def test_what_is_defined_is_what_is_listed(service: RunningService) -> None:
+    """Every member, and the least there can be: an agent that is told nothing and retrieves nothing."""
+    one, two = sorted(create_collection(service, name) for name in ("Rail", "Sea"))
+    full = an_agent(service, **WORDS, model=BUILT_IN, collectionIds=[two, one, two], apiAccessEnabled=True)
+    least = an_agent(service, name="Least")
+    assert {name: full[name] for name in WORDS} == WORDS
+    assert (full["model"], full["collectionIds"], full["apiAccessEnabled"]) == (BUILT_IN, [one, two], True)
+    assert (least["description"], least["instructions"], least["collectionIds"]) == ("", "", [])
+    assert least["apiAccessEnabled"] is False
+    assert "model" not in least
+    assert listed(service) == [full, least]
+    assert listed(service, query="vel DE") == [full]
+    assert listed(service, query="%") == []
+    assert done(service.call("admin/agents/list"))["models"] == [BUILT_IN]
+
+
+def test_the_longest_that_can_be_given_is_kept_as_it_is(service: RunningService) -> None:
+    """In any script, to the last character; one more is a 400 that names the member."""
+    longest = {"name": "船" * 200, "description": "д" * 10_000, "instructions": "🚢" * 20_000}
+    agent = an_agent(service, **longest)
+    assert {name: listed(service)[0][name] for name in longest} == longest
+    for name, text in longest.items():
+        for operation, about in (("create", {"name": "x"}), ("update", {"agentId": agent["agentId"]})):
+            refused = service.call(f"admin/agents/{operation}", {**about, name: text + "x"})
+            assert code(refused) == (400, "invalid_request")
+            assert refused.json()["error"]["details"][0]["field"] == name
+    many = {"agentId": agent["agentId"], "collectionIds": [str(uuid7()) for _ in range(101)]}
+    assert code(service.call("admin/agents/update", many)) == (400, "invalid_request")
+
+
+def test_a_name_is_one_agents_until_that_is_deleted(service: RunningService) -> None:
+    """409 for a second one, by creation or by renaming; other organizations have names of their own."""
+    first, second = an_agent(service, name="Bosun"), an_agent(service, name="Cook")
+    assert code(service.call("admin/agents/create", {"name": "Bosun"})) == (409, "agent_name_taken")
+    renaming = {"agentId": second["agentId"], "name": "Bosun", "instructions": "Not kept."}
+    assert code(service.call("admin/agents/update", renaming)) == (409, "agent_name_taken")
+    assert listed(service) == [first, second]
+    assert update(service, first, name="Bosun") == first
+    an_agent(service, name="Bosun", api_key=another_organization(service))
+    done(service.call("admin/agents/delete", {"agentId": first["agentId"]}))
+    assert update(service, second, name="Bosun")["name"] == "Bosun"
+    an_agent(service, name="Cook")
+
+
+def test_only_what_is_given_changes(service: RunningService) -> None:
+    """A null is nothing given, but for the model, whose null is the service's default; an empty list is one."""
+    collection = create_collection(service, "Rail")
+    agent = an_agent(service, **WORDS, model=BUILT_IN, collectionIds=[collection], apiAccessEnabled=True)
+    nulls = dict.fromkeys(["name", "description", "instructions", "collectionIds", "apiAccessEnabled"])
+    assert update(service, agent) == update(service, agent, **nulls) == agent
+    changed = update(service, agent, instructions="")
+    assert changed == {**agent, "instructions": "", "updatedAt": changed["updatedAt"]}
+    assert changed["updatedAt"] > agent["updatedAt"]
+    assert "model" not in update(service, agent, model=None)
+    assert update(service, agent, collectionIds=[])["collectionIds"] == []
+    assert update(service, agent, apiAccessEnabled=False)["apiAccessEnabled"] is False
+    assert update(service, agent, model=BUILT_IN, description="New.")["model"] == BUILT_IN
+    assert listed(service)[0]["description"] == "New."
+
+
+def test_the_log_has_the_settings_and_none_of_the_words(service: RunningService) -> None:
+    """One entry for each change, none for what changed nothing."""
+    collection = create_collection(service, "Rail")
+    agent = an_agent(service, **WORDS, collectionIds=[collection])
+    update(service, agent, **WORDS, apiAccessEnabled=True, model=BUILT_IN)
+    update(service, agent, **WORDS)
+    update(service, agent, name="Ferries", instructions="Prefer the ferry.", collectionIds=[])
+    deploy(service, agent, organizationWide=True)
+    deploy(service, agent, organizationWide=True)
+    done(service.call("admin/agents/delete", {"agentId": agent["agentId"]}))
+    log = written(service)
+    assert {(one["target"]["type"], one["target"]["id"]) for one in log} == {("agent", agent["agentId"])}
+    assert {one["actor"]["email"] for one in log} == {service.admin_email}
+    bare = {"model": None, "apiAccessEnabled": False, "collectionIds": [collection]}
+    chosen = {"model": BUILT_IN, "apiAccessEnabled": True, "collectionIds": [collection]}
+    everyone = {str(organization_id(service)): "VIEWER"}
+    assert [(one["action"], one["details"]) for one in log] == [
+        ("agent.create", bare),
+        ("agent.update", {"changed": ["model", "apiAccessEnabled"], **chosen}),
+        ("agent.update", {"changed": ["name", "instructions", "collectionIds"], **chosen, "collectionIds": []}),
+        ("agent.deploy", {"before": {}, "after": everyone}),
+        ("agent.delete", {}),
+    ]
+
+
+def test_a_deleted_agent_is_not_there(service: RunningService) -> None:
+    """To change it, to deploy it or to delete it again is told what an unknown one is told, to the byte."""
+    agent = an_agent(service)
+    done(service.call("admin/agents/delete", {"agentId": agent["agentId"]}))
+    assert listed(service) == []
+    requests = {"update": {"name": "x"}, "deploy": {"principals": []}, "delete": {}}
+    for operation, members in requests.items():
+        told = [
+            service.call(f"admin/agents/{operation}", {"agentId": agent_id, **members}, headers={"X-Request-Id": "r"})
+            for agent_id in (agent["agentId"], NOWHERE)
+        ]
+        assert code(told[0]) == (404, "agent_not_found")
+        assert told[0].content == told[1].content
+    with service.owner_connection() as connection:
+        kept = connection.execute("SELECT deleted_at IS NOT NULL FROM agents").fetchall()
+        assert kept == [(True,)]
+        assert connection.execute("SELECT FROM resources WHERE resource_type = 'AGENT'").fetchall() == []
+
+
+def test_an_unknown_model_is_refused_with_those_there_are(make_service: Callable[..., RunningService]) -> None:
+    """The endpoint's first, then the built-in one; what is refused has changed nothing."""
+    service = make_service(model_url="http://127.0.0.1:9/v1", model_names=("large", "small"))
+    agent = an_agent(service, model="small")
+    assert done(service.call("admin/agents/list"))["models"] == ["large", "small", BUILT_IN]
+    for operation, about in (("create", {"name": "x"}), ("update", {"agentId": agent["agentId"], "name": "x"})):
+        refused = service.call(f"admin/agents/{operation}", {**about, "model": "huge"})
+        assert code(refused) == (400, "unknown_model")
+        assert f"large, small, {BUILT_IN}" in refused.json()["error"]["message"]
+        assert refused.json()["error"]["details"][0]["field"] == "model"
+    assert listed(service) == [agent]
+
+
+def test_unknown_collections_are_refused_by_their_places(service: RunningService) -> None:
+    """Those of another organization, deleted ones and documents are as unknown as what never was."""
+    known, deleted = create_collection(service, "Rail"), create_collection(service, "Sea")
+    done(service.call("documentCollections/deleteDocumentCollection", {"documentCollectionId": deleted}))
+    key = another_organization(service)
+    body = {"collectionName": "Theirs"}
+    made = done(service.call("documentCollections/createDocumentCollection", body, api_key=key))
+    unknown = [deleted, made["documentCollectionId"], NOWHERE]
+    agent = an_agent(service, name="Bosun", collectionIds=[known])
+    for operation, about in (("create", {"name": "x"}), ("update", {"agentId": agent["agentId"], "name": "x"})):
+        refused = service.call(f"admin/agents/{operation}", {**about, "collectionIds": [known, *unknown]})
+        assert code(refused) == (400, "unknown_collection")
+        fields = [detail["field"] for detail in refused.json()["error"]["details"]]
+        assert fields == ["collectionIds.1", "collectionIds.2", "collectionIds.3"]
+    assert listed(service) == [agent]
+
+
+def test_an_admin_may_name_a_collection_without_a_role_in_it(service: RunningService) -> None:
+    """It is somebody else's, and stays closed to the admin; with the collection it leaves the agent."""
+    key = service.new_user("ada@example.test")
+    made = service.call("documentCollections/createDocumentCollection", {"collectionName": "Ada's"}, api_key=key)
+    place = {"documentCollectionId": done(made)["documentCollectionId"]}
+    agent = an_agent(service, collectionIds=list(place.values()))
+    inside = service.call("documentCollections/listDocumentsInCollection", place)
+    assert code(inside) == (404, "collection_not_found")
+    done(service.call("documentCollections/deleteDocumentCollection", place, api_key=key))
+    assert listed(service) == [{**agent, "collectionIds": []}]
+
+
+def test_of_two_that_take_a_name_at_once_one_has_it(service: RunningService) -> None:
+    """By creation, by renaming and by both; two that would swap their names are both told that they can't."""
+    one, two = an_agent(service, name="One"), an_agent(service, name="Two")
+
+    def renamed(agent: Agent, name: str) -> Callable[[], Any]:
+        return lambda: service.call("admin/agents/update", {"agentId": agent["agentId"], "name": name})
+
+    for turn in range(4):
+        name = f"Taken {turn}"
+        create = lambda name=name: service.call("admin/agents/create", {"name": name})  # noqa: E731
+        answers = at_once(create, renamed(one, name), create, renamed(two, name))
+        assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
+        assert [agent["name"] for agent in listed(service)].count(name) == 1
+        update(service, one, name="One")
+        update(service, two, name="Two")
+        swapped = at_once(renamed(one, "Two"), renamed(two, "One"))
+        assert [code(answer) for answer in swapped] == [(409, "agent_name_taken")] * 2
+
+
+def test_two_changes_at_once_both_stay(service: RunningService) -> None:
+    """Each gives its own members; and a deletion among them is the last that happens."""
+    agent = an_agent(service)
+    about = {"agentId": agent["agentId"]}
+    changes: list[dict[str, Any]] = [{"instructions": "Be brief."}, {"apiAccessEnabled": True}, {"model": BUILT_IN}]
+    calls = [lambda change=change: service.call("admin/agents/update", {**about, **change}) for change in changes]
+    assert [answer.status_code for answer in at_once(*calls)] == [200] * 3
+    (after,) = listed(service)
+    assert all(after[name] == value for change in changes for name, value in change.items())
+    delete = lambda: service.call("admin/agents/delete", about)  # noqa: E731
+    outcomes = [answer.status_code for answer in at_once(delete, *calls, delete)]
+    assert sorted([outcomes[0], outcomes[-1]]) == [200, 404]
+    assert {*outcomes[1:-1]} <= {200, 404}
+    assert listed(service) == []
+    assert [one["action"] for one in written(service)].count("agent.delete") == 1
+
+
+def test_a_collection_is_not_deleted_while_an_agent_is_given_it(service: RunningService) -> None:
+    """The deletion waits, and takes the collection out of the agent too; no agent is left with one that is gone."""
+    collection = create_collection(service, "Rail")
+    agent = an_agent(service)
+    organization = organization_id(service)
+    ids = [UUID(collection)]
+
+    async def give() -> None:
+        deletion = {"documentCollectionId": collection}
+        async with service.runtime.database.transaction(organization) as connection:
+            assert await queries.hold_collections(connection, organization, collection_ids=ids) == {*ids}
+            deleting = asyncio.create_task(
+                asyncio.to_thread(service.call, "documentCollections/deleteDocumentCollection", deletion)
+            )
+            await asyncio.sleep(0.3)
+            assert not deleting.done()
+            agent_id = UUID(agent["agentId"])
+            await queries.set_collections(connection, organization, agent_id=agent_id, collection_ids=ids)
+        done(await deleting)
+
+    service.run(give())
+    assert listed(service) == [agent]
+
+
+def test_what_is_sent_again_is_done_once(service: RunningService) -> None:
+    """With the same Idempotency-Key, an agent is made and deleted once, and answered the same."""
+    for operation, body in (("create", {"name": "Bosun"}), ("delete", None)):
+        request = body or {"agentId": listed(service)[0]["agentId"]}
+        first, again = (
+            service.call(f"admin/agents/{operation}", request, headers={"Idempotency-Key": operation}) for _ in range(2)
+        )
+        assert done(first) == done(again)
+        assert again.headers["Idempotent-Replayed"] == "true"
+    assert listed(service) == []
+
+
+@pytest.mark.parametrize("value", ["true", 1, None])
+def test_api_access_is_turned_on_by_true_alone(service: RunningService, value: object) -> None:
+    """Nothing that only looks like it opens an agent to programs."""
+    body = {"name": "Bosun", "apiAccessEnabled": value}
+    assert code(service.call("admin/agents/create", body)) == (400, "invalid_request")
