@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from carrel import AsyncCarrel, Carrel
+from carrel.oauth import AsyncOAuthClient, OAuthClient
 from tests.client.server import Server, serving
 
 API_KEY = "svc_key_of_the_tests_0123456789abcdefghij"
@@ -16,11 +17,11 @@ API_KEY = "svc_key_of_the_tests_0123456789abcdefghij"
 class Caller:
     """A client in one of its two modes; `naps` are the pauses it asked for, which take no time."""
 
-    def __init__(self, client: Carrel | AsyncCarrel) -> None:
+    def __init__(self, client: Carrel | AsyncCarrel | OAuthClient | AsyncOAuthClient) -> None:
         self.client: Any = client
         self.naps: list[float] = []
         nap: Callable[[float], None] | Callable[[float], Awaitable[None]] = self.naps.append
-        if isinstance(client, AsyncCarrel):
+        if self.is_async:
 
             async def nap(seconds: float) -> None:
                 self.naps.append(seconds)
@@ -30,7 +31,7 @@ class Caller:
     @property
     def is_async(self) -> bool:
         """Whether calls are awaited."""
-        return isinstance(self.client, AsyncCarrel)
+        return isinstance(self.client, AsyncCarrel | AsyncOAuthClient)
 
     async def __call__(self, operate: Callable[[Any], Any]) -> Any:
         """Return what an operation on the client comes to, in either mode."""
