@@ -1,4 +1,4 @@
-"""Carrel's client: load documents, search them by permission, administer who may read them.
+"""Carrel's client: load documents, search them by permission, ask agents about them, administer who may read them.
 
 >>> from carrel import Carrel
 >>> client = Carrel(api_key="svc_key_…", base_url="https://carrel.example.com")
@@ -10,6 +10,9 @@ from carrel._calls import RawResponse
 from carrel._client import AsyncCarrel, Carrel
 from carrel._downloads import AsyncDownload, Download
 from carrel._pages import AsyncPager, Pager
+from carrel._replies import Reply
+from carrel._reply_streams import Restarted
+from carrel._streams import AsyncStream, Stream
 from carrel._version import __version__
 from carrel.errors import (
     APIConnectionError,
@@ -26,10 +29,15 @@ from carrel.errors import (
     PermissionDeniedError,
     PlanRefusedError,
     RateLimitError,
+    ReplyError,
+    ReplyFailedError,
+    ReplyTimeoutError,
+    ReplyWithheldError,
     ServerError,
     UnexpectedResponseError,
     UnsupportedMediaTypeError,
 )
+from carrel.wire.conversations import TextDelta
 
 __all__ = [
     "APIConnectionError",
@@ -38,6 +46,7 @@ __all__ = [
     "AsyncCarrel",
     "AsyncDownload",
     "AsyncPager",
+    "AsyncStream",
     "AuthenticationError",
     "BadRequestError",
     "Carrel",
@@ -53,7 +62,15 @@ __all__ = [
     "PlanRefusedError",
     "RateLimitError",
     "RawResponse",
+    "Reply",
+    "ReplyError",
+    "ReplyFailedError",
+    "ReplyTimeoutError",
+    "ReplyWithheldError",
+    "Restarted",
     "ServerError",
+    "Stream",
+    "TextDelta",
     "UnexpectedResponseError",
     "UnsupportedMediaTypeError",
     "__version__",

@@ -92,13 +92,13 @@ class Connection:
             return Request(url, _upload_headers(headers, body, url), body, self._timeout(patience))
         return Request(url, headers, body.to_json(), self._timeout(patience))
 
-    def query(self, path: str, parameters: RequestModel) -> Request:
+    def query(self, path: str, parameters: RequestModel, *, patience: float = 0.0) -> Request:
         """Return the GET request for an operation."""
         values = parameters.model_dump(mode="json", by_alias=True, exclude_none=True)
         headers = self.headers.copy()
         headers.pop("Content-Type", None)
         url = httpx.URL(self.base_url + self.api_path + path, params=values)
-        return Request(url, headers, b"", self.timeout, method="GET")
+        return Request(url, headers, b"", self._timeout(patience), method="GET")
 
     def _timeout(self, patience: float) -> Mapping[str, float | None]:
         read = self.timeout["read"]
@@ -150,7 +150,7 @@ def perform(call: Call[Model], connection: Connection) -> Flow[RawResponse[Model
     if call.only is not None:
         connection.require(call.only, call.path)
     if call.method == "GET" and isinstance(call.body, RequestModel):
-        request = connection.query(call.path, call.body)
+        request = connection.query(call.path, call.body, patience=call.patience)
     else:
         request = connection.request(call.path, call.body, keyed=call.keyed, patience=call.patience)
     response = yield from send(request, connection)

@@ -37,8 +37,10 @@ Job: TypeAlias = RunningJob | CompletedJob | FailedJob
 
 JOB: TypeAdapter[Job] = TypeAdapter(FetchAgentResponseResponse)
 WITHHELD = "reply_withheld"
-# What the service says of a model that gave no reply; on v1 the same words are a failed job's.
-MODEL_FAILURES = "model_"
+# How the codes begin by which v0 says that there is no reply; on v1 the same codes are a failed job's.
+NO_REPLY = ("model_", "reply_")
+# v0 has waited as long as it does: the reply is still being made.
+DELAYED = "reply_delayed"
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 
@@ -103,7 +105,9 @@ def replied(call: Call[SendMessageResponse], connection: Connection, *, timeout:
     try:
         answer = yield from within(Deadline(timeout), perform(call, connection))
     except APIError as error:
-        if error.code.startswith(MODEL_FAILURES):
+        if error.code == DELAYED:
+            raise ReplyTimeoutError("There is no reply yet; the agent goes on with it.") from error
+        if error.code.startswith(NO_REPLY):
             raise failure(error.code, error.message) from error
         raise
     return reply_of_message(answer.parsed)

@@ -24,6 +24,8 @@ from carrel.wire.conversations import (
 )
 
 STREAM = "agents/streamAgentResponse"
+# The service gives a sign of life every fifteen seconds.
+SILENCE = 45.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class _Reading:
 
     def request(self, connection: Connection) -> Request:
         """Return the request for the rest of the reply."""
-        request = connection.query(STREAM, FetchAgentResponseRequest(job_id=self.job_id))
+        request = connection.query(STREAM, FetchAgentResponseRequest(job_id=self.job_id), patience=SILENCE)
         headers = request.headers
         headers.update({"Accept": "text/event-stream", "Cache-Control": "no-store"})
         if self.position is not None:

@@ -142,3 +142,78 @@ PATH = [
     {"type": "grant", "role": "VIEWER"},
     {"type": "resource", "id": "page-1", "name": "Travel"},
 ]
+JOB_ID = "0190c1c0-0000-7000-8000-000000000004"
+CONVERSATION_ID = "0190c1c0-0000-7000-8000-000000000005"
+AUDIT_LOG_ID = "0190c1c0-0000-7000-8000-000000000006"
+SOURCE: dict[str, Any] = {
+    "id": DOCUMENT_ID,
+    "name": "Travel",
+    "url": "https://intranet.example.com/travel",
+    "externalResourceId": {"externalResourceId": "page-1", "resourceType": "CONFLUENCE_PAGE"},
+    "quote": "Book the night train",
+}
+SENT_CHAT: dict[str, Any] = {
+    "sendChatResult": {
+        "type": "ai_response_result",
+        "conversationId": CONVERSATION_ID,
+        "messageId": JOB_ID,
+        "response": {"message": "By “night train” [1]."},
+        "referencedSources": [SOURCE],
+        "sourcesInDataContext": [SOURCE, {**SOURCE, "quote": "or a ferry"}],
+        "webSearchResults": [],
+        "warnings": ["A quote was left out."],
+        "inserted_audit_log": {"id": AUDIT_LOG_ID},
+    }
+}
+BLOCKED_CHAT: dict[str, Any] = {
+    "sendChatResult": {
+        "type": "blocked_result",
+        "conversationId": CONVERSATION_ID,
+        "blocks": ["You may not read this any more."],
+        "warnings": [],
+        "inserted_audit_log": {"id": AUDIT_LOG_ID},
+    }
+}
+STARTED_JOB = {"jobId": JOB_ID, "conversationId": CONVERSATION_ID}
+RUNNING_JOB = {"status": "RUNNING", "partialText": "By"}
+COMPLETED_JOB: dict[str, Any] = {
+    "status": "COMPLETED",
+    "result": {
+        "agentResponseText": "By “night train” [1].",
+        "messageId": JOB_ID,
+        "referencedSources": [SOURCE],
+        "warnings": ["A quote was left out."],
+        "auditLogId": AUDIT_LOG_ID,
+    },
+    "conversationId": CONVERSATION_ID,
+}
+FAILED_JOB = {"status": "FAILED", "errorMessage": "The model is away. Send it again.", "errorCode": "model_unavailable"}
+WITHHELD_JOB = {"status": "FAILED", "errorMessage": "You may not read this any more.", "errorCode": "reply_withheld"}
+CONVERSATION_ROW: dict[str, Any] = {
+    "conversationId": CONVERSATION_ID,
+    "agentId": OTHER_ID,
+    "agentName": "Travel desk",
+    "title": "How do I get to Vienna?",
+    "messageCount": 1,
+    "createdAt": AT,
+    "updatedAt": AT,
+}
+MESSAGE_ROW: dict[str, Any] = {
+    "messageId": JOB_ID,
+    "createdAt": AT,
+    "message": "How do I get to Vienna?",
+    "status": "COMPLETED",
+    "agentResponseText": "By “night train” [1].",
+    "referencedSources": [SOURCE],
+    "warnings": [],
+    "feedback": "POSITIVE",
+}
+ME = {
+    "id": OTHER_ID,
+    "email": "ada@example.com",
+    "name": "Ada",
+    "isAdmin": False,
+    "organizationId": COLLECTION_ID,
+    "organizationName": "Example",
+    "scopes": ["api:agent:message:*"],
+}

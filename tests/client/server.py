@@ -26,6 +26,8 @@ class Received:
     path: str
     headers: dict[str, str]
     body: bytes
+    method: str = "POST"
+    query: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def json(self) -> Any:
@@ -56,7 +58,8 @@ class Server:
         """Be the ASGI application."""
         request = Request(scope, receive)
         body = await request.body()
-        self.received.append(Received(request.url.path, dict(request.headers), body))
+        seen = Received(request.url.path, dict(request.headers), body, request.method, dict(request.query_params))
+        self.received.append(seen)
         answer = self.script.popleft()(request) if self.script else refuse(500, "script_empty")(request)
         response = await answer if asyncio.iscoroutine(answer) else answer
         await response(scope, receive, send)
@@ -87,6 +90,24 @@ def cut_short(content: bytes, *, promised: int, headers: dict[str, str] | None =
         raise ConnectionAbortedError
 
     return lambda _: StreamingResponse(body(), headers={"content-length": str(promised), **(headers or {})})
+
+
+def event(kind: str, data: object, event_id: str) -> bytes:
+    """A server-sent event."""
+    return f"event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\nid: {event_id}\n\n".encode()
+
+
+def streamed(*pieces: bytes, cut: bool = False) -> Answer:
+    """Answer with server-sent events as these pieces, and close the connection in the middle, or end the answer."""
+
+    async def body() -> Any:
+        for piece in pieces:
+            yield piece
+        if cut:
+            await asyncio.sleep(0.01)
+            raise ConnectionAbortedError
+
+    return lambda _: StreamingResponse(body(), media_type="text/event-stream")
 
 
 def slowly(seconds: float, answer: Answer) -> Answer:

@@ -45,10 +45,11 @@ ROOT = Path(__file__).parents[2]
 DELETED = {"documentId": DOCUMENT_ID}
 
 PUBLIC = """
-    APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AuthenticationError BadRequestError
-    Carrel CarrelError ConfigurationError ConflictError Download InvalidArgumentError NotFoundError Pager
-    PayloadTooLargeError PermissionDeniedError PlanRefusedError RateLimitError RawResponse ServerError
-    UnexpectedResponseError UnsupportedMediaTypeError __version__
+    APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AsyncStream AuthenticationError
+    BadRequestError Carrel CarrelError ConfigurationError ConflictError Download InvalidArgumentError NotFoundError
+    Pager PayloadTooLargeError PermissionDeniedError PlanRefusedError RateLimitError RawResponse Reply ReplyError
+    ReplyFailedError ReplyTimeoutError ReplyWithheldError Restarted ServerError Stream TextDelta UnexpectedResponseError
+    UnsupportedMediaTypeError __version__
 """
 
 

@@ -9,14 +9,16 @@ import pytest
 
 from carrel import InvalidArgumentError, RawResponse, UnexpectedResponseError
 from carrel._operations import DownloadOperation, FlowOperation, ListOperation, Operation
-from carrel.resources import admin, catalog, document_collections, permissions, search
+from carrel.resources import admin, catalog, copilots, document_collections, permissions, search
 from carrel.wire.common import PagedResponse, ResourceIdentifier, ResourceType
 from tests.client.conftest import API_KEY, Caller, MakeCaller
 from tests.client.samples import (
     AGENT_ROW,
     API_KEY_ROW,
     AT,
+    AUDIT_LOG_ID,
     COLLECTION_ID,
+    CONVERSATION_ID,
     DOCUMENT,
     DOCUMENT_ID,
     FOUND,
@@ -24,12 +26,14 @@ from tests.client.samples import (
     GRANTS,
     GROUP_ROW,
     INDEXED,
+    JOB_ID,
     OAUTH_CLIENT_ROW,
     ORGANIZATION,
     OTHER_ID,
     PATH,
     REACH,
     RESOURCE,
+    SENT_CHAT,
     SERVICE_ACCOUNT_ROW,
     TOKEN_ROW,
     UPLOADED,
@@ -318,6 +322,24 @@ SINGLE: list[Case] = [
         {"agentId": OTHER_ID, "principals": [USER], "organizationWide": True},
     ),
     (
+        "copilots/sendMessage",
+        lambda c: c.copilots.send_message(
+            OTHER_ID, "How?", conversation_id=CONVERSATION_ID, user_email="ada@example.com"
+        ),
+        {"agentId": OTHER_ID, "message": "How?", "conversationId": CONVERSATION_ID, "userEmail": "ada@example.com"},
+        SENT_CHAT,
+    ),
+    (
+        "copilots/provideMessageFeedback",
+        lambda c: c.copilots.provide_message_feedback(OTHER_ID, JOB_ID, "NEGATIVE", suggested_answer="By ferry"),
+        {
+            "agentId": OTHER_ID,
+            "messageId": JOB_ID,
+            "messageFeedback": {"feedback": "NEGATIVE", "suggestedAnswer": "By ferry"},
+        },
+        {"auditLogId": AUDIT_LOG_ID},
+    ),
+    (
         "permissions/explainAuthorization",
         lambda c: c.permissions.explain_authorization(RESOURCE, ADA),
         {"resource": RESOURCE, "principal": ADA, "action": "READ"},
@@ -475,7 +497,7 @@ async def test_operation(caller: Caller, server: Server, case: Case) -> None:
     assert server.received[0].path == f"/api/v0/{path}"
     assert server.received[0].json == request_body
     assert server.received[0].headers["authorization"] == f"Bearer {API_KEY}"
-    assert _covers(result.model_dump(mode="json", by_alias=True), answer)
+    assert covers(result.model_dump(mode="json", by_alias=True), answer)
 
 
 @pytest.mark.parametrize("case", _named(LISTS))
@@ -487,18 +509,18 @@ async def test_list_operation(caller: Caller, server: Server, case: Case) -> Non
     items = await caller.walk(operate(caller.client))
     dumped = [item.model_dump(mode="json", by_alias=True) for item in items]
     assert len(dumped) == 2 * len(rows)
-    assert all(_covers(row, wanted) for row, wanted in zip(dumped, rows * 2, strict=True))
+    assert all(covers(row, wanted) for row, wanted in zip(dumped, rows * 2, strict=True))
     assert [request.path for request in server.received] == [f"/api/v0/{path}"] * 2
     assert server.received[0].json == {**request_body, "pageSize": 100}
     assert server.received[1].json == {**request_body, "pageSize": 100, "pageToken": "more"}
 
 
-def _covers(got: Any, wanted: Any) -> bool:
+def covers(got: Any, wanted: Any) -> bool:
     """Whether every member of `wanted` was read as it was sent."""
     if isinstance(wanted, dict):
-        return all(_covers(got[key], value) for key, value in wanted.items())
+        return all(covers(got[key], value) for key, value in wanted.items())
     if isinstance(wanted, list):
-        return len(got) == len(wanted) and all(map(_covers, got, wanted))
+        return len(got) == len(wanted) and all(map(covers, got, wanted))
     return bool(got == wanted)
 
 
@@ -509,6 +531,7 @@ def test_every_operation_has_a_case() -> None:
         document_collections.DocumentCollections,
         search.Search,
         permissions.Permissions,
+        copilots.Copilots,
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
         *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
         *(admin.OAuthClients, admin.AgentDefinitions),
