@@ -1,0 +1,441 @@
+"""Where tokens are kept, and how a session's are renewed when the network, the disk or the caller fails."""
+
+import asyncio
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+import trio
+
+from carrel import APIConnectionError, CarrelError, ConfigurationError, ServerError
+from carrel._drivers import AsyncDriver, SyncDriver
+from carrel.oauth import (
+    FileTokenStore,
+    InvalidClientError,
+    InvalidGrantError,
+    MemoryTokenStore,
+    SignInRequiredError,
+    StoredTokens,
+    TokenRequestError,
+    Tokens,
+    TokenStore,
+)
+
+KEYS = ["ada", "", "../../etc/passwd", "a/b", "x" * 10_000, "\0", "é\udc80", ".", "CON"]
+GONE = "Send the person to authorize the application again"
+UNAVAILABLE = TokenRequestError("busy", status=503, code="temporarily_unavailable")
+
+
+def tokens(number: int, *, seconds: float = 3600) -> Tokens:
+    """Tokens that end in some seconds."""
+    ends = datetime.now(UTC) + timedelta(seconds=seconds)
+    return Tokens(access_token=f"at-{number}", refresh_token=f"rt-{number}", expires_at=ends, scope="a")
+
+
+@pytest.fixture(params=["memory", "files"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> TokenStore:
+    """An empty store of each kind."""
+    return MemoryTokenStore() if request.param == "memory" else FileTokenStore(tmp_path / "deep" / "tokens")
+
+
+class Server:
+    """Refreshes as it is told: with the next tokens, or an error; `asked` are the refresh tokens it was sent."""
+
+    def __init__(self, *answers: Tokens | Exception) -> None:
+        self.asked: list[str | None] = []
+        self._answers = list(answers)
+
+    def __call__(self, tokens: Tokens) -> Tokens:
+        """Answer."""
+        self.asked.append(tokens.refresh_token)
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def current(source: StoredTokens) -> str:
+    """The source's token."""
+    return SyncDriver(None, time.sleep).run(source.current())  # type: ignore[arg-type] - it sends nothing itself
+
+
+def renewed(source: StoredTokens, refused: str) -> str | None:
+    """The source's token after a refusal."""
+    return SyncDriver(None, time.sleep).run(source.renewed(refused))  # type: ignore[arg-type] - likewise
+
+
+@pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
+def test_a_store_keeps_what_it_is_given(store: TokenStore, key: str) -> None:
+    """Under any key, and none of them is another's."""
+    store.put("another", tokens(0))
+    assert store.get(key) is None
+    store.delete(key)
+    for number in (1, 2):
+        kept = tokens(number)
+        store.put(key, kept)
+        assert store.get(key) == kept
+    store.delete(key)
+    assert store.get(key) is None
+    assert store.get("another") is not None
+
+
+def test_a_lock_holds_off_others_of_its_key(store: TokenStore) -> None:
+    """One after the other, however many want it."""
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work(_: int) -> None:
+        with store.lock("ada"):
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.001)
+            inside.pop()
+
+    with ThreadPoolExecutor(10) as threads:
+        list(threads.map(work, range(30)))
+    assert set(most) == {1}
+    assert len(most) == 30
+
+
+def test_a_lock_of_memory_is_forgotten_when_nobody_holds_it() -> None:
+    """However many sessions come and go."""
+    store = MemoryTokenStore()
+    for number in range(1000):
+        with store.lock(str(number)):
+            assert len(store._locks) == 1
+    assert len(store._locks) == 0
+
+
+def test_files_are_their_owners_alone(tmp_path: Path) -> None:
+    """0600 in a folder of 0700, whatever the umask; the key isn't in any name, and nothing else is left."""
+    before = os.umask(0)
+    try:
+        store = FileTokenStore(tmp_path / "tokens")
+        with store.lock("ada"):
+            store.put("ada", tokens(1))
+        store.put("ada", tokens(2))
+    finally:
+        os.umask(before)
+    files = sorted(store.folder.iterdir(), key=lambda path: path.suffix)
+    assert [path.suffix for path in files] == [".json", ".lock"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
+    assert not [path for path in files if "ada" in path.name]
+    assert repr(store) == f"FileTokenStore('{tmp_path / 'tokens'}')"
+
+
+def test_a_folder_others_may_write_to_is_refused(tmp_path: Path) -> None:
+    """They could put their own tokens into it."""
+    for mode in (0o770, 0o707, 0o777):
+        tmp_path.chmod(mode)
+        with pytest.raises(ConfigurationError, match="folder of your own"):
+            FileTokenStore(tmp_path)
+    tmp_path.chmod(0o755)
+    FileTokenStore(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"access_token": "a b"}', b"x" * 10_000])
+def test_a_file_without_tokens_counts_as_none(tmp_path: Path, content: bytes) -> None:
+    """And is replaced by the next sign-in."""
+    store = FileTokenStore(tmp_path / "tokens")
+    store._path("ada").write_bytes(content)
+    assert store.get("ada") is None
+    store.put("ada", kept := tokens(1))
+    assert store.get("ada") == kept
+
+
+def test_a_file_that_cant_be_written_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, with nothing beside it: the disk may be full."""
+    store = FileTokenStore(tmp_path / "tokens")
+    store.put("ada", kept := tokens(1))
+
+    def refuse(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="No space"):
+        store.put("ada", tokens(2))
+    assert store.get("ada") == kept
+    assert len(list(store.folder.iterdir())) == 1
+
+
+def test_a_token_is_renewed_a_minute_before_it_ends(store: TokenStore) -> None:
+    """Not before that; from then on everybody has the new one, from the store."""
+    store.put("ada", tokens(1, seconds=90))
+    server = Server(tokens(2), tokens(3))
+    assert current(StoredTokens(store, "ada", refresh=server)) == "at-1"
+    store.put("ada", tokens(1, seconds=50))
+    assert current(StoredTokens(store, "ada", refresh=server)) == "at-2"
+    assert current(StoredTokens(store, "ada", refresh=server)) == "at-2"
+    assert server.asked == ["rt-1"]
+
+
+def test_a_refused_token_is_renewed_unless_somebody_has(store: TokenStore) -> None:
+    """What the store holds by then comes first."""
+    store.put("ada", tokens(1))
+    server = Server(tokens(2))
+    source = StoredTokens(store, "ada", refresh=server)
+    assert current(source) == "at-1"
+    assert renewed(source, "at-1") == "at-2"
+    assert renewed(source, "at-1") == "at-2"
+    assert renewed(StoredTokens(store, "ada", refresh=server), "at-1") == "at-2"
+    assert server.asked == ["rt-1"]
+
+
+def test_a_session_without_tokens_asks_for_a_sign_in(store: TokenStore) -> None:
+    """Nothing is sent."""
+    source = StoredTokens(store, "ada", refresh=Server())
+    with pytest.raises(SignInRequiredError, match=GONE):
+        current(source)
+    store.put("ada", tokens(1))
+    assert current(source) == "at-1"
+
+
+def test_a_refresh_token_that_is_refused_is_forgotten(store: TokenStore) -> None:
+    """It isn't sent a second time, and the cause is told."""
+    store.put("ada", tokens(1, seconds=0))
+    refusal = InvalidGrantError("used", status=400, code="invalid_grant")
+    server = Server(refusal)
+    source = StoredTokens(store, "ada", refresh=server)
+    for cause in (refusal, None):
+        with pytest.raises(SignInRequiredError, match=GONE) as caught:
+            current(source)
+        assert caught.value.__cause__ is cause
+    assert server.asked == ["rt-1"]
+    assert store.get("ada") is None
+
+
+def test_the_last_minute_is_used_when_nobody_can_renew(store: TokenStore) -> None:
+    """The token still works; when it has ended, or the service refused it, the failure is the caller's."""
+    failures = (APIConnectionError("gone"), ServerError("busy", status=503, code="x"), UNAVAILABLE)
+    for failure in failures:
+        store.put("ada", tokens(1, seconds=30))
+        source = StoredTokens(store, "ada", refresh=Server(failure, failure, tokens(2)))
+        assert current(source) == "at-1"
+        with pytest.raises(type(failure)):
+            renewed(source, "at-1")
+        assert current(source) == "at-2"
+        store.put("ada", tokens(1, seconds=-1))
+        with pytest.raises(type(failure)):
+            current(StoredTokens(store, "ada", refresh=Server(failure)))
+        assert store.get("ada") is not None
+
+
+def test_a_mistake_of_the_applications_is_told_at_once(store: TokenStore) -> None:
+    """A wrong secret won't be right in a minute; the session stays as it is."""
+    store.put("ada", kept := tokens(1, seconds=30))
+    refusal = InvalidClientError("wrong", status=401, code="invalid_client")
+    with pytest.raises(InvalidClientError):
+        current(StoredTokens(store, "ada", refresh=Server(refusal)))
+    assert store.get("ada") == kept
+
+
+class Full(MemoryTokenStore):
+    """A store that can't keep anything for a while; `failures` is how often."""
+
+    def __init__(self, failures: int) -> None:
+        super().__init__()
+        super().put("ada", tokens(1, seconds=0))
+        self.failures = failures
+
+    def put(self, key: str, tokens: Tokens, /) -> None:
+        """Keep the tokens, or fail."""
+        if self.failures:
+            self.failures -= 1
+            raise OSError(28, "No space left on device")
+        super().put(key, tokens)
+
+
+def test_tokens_a_store_doesnt_take_are_used_by_nobody_and_kept_for_it() -> None:
+    """The refresh token is used up: what it gave is stored as soon as the store takes it, without another refresh."""
+    store = Full(failures=2)
+    server = Server(tokens(2))
+    source = StoredTokens(store, "ada", refresh=server)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space"):
+            current(source)
+    assert current(source) == "at-2"
+    assert server.asked == ["rt-1"]
+    stored = store.get("ada")
+    assert stored is not None
+    assert stored.access_token == "at-2"
+
+
+def test_tokens_of_a_new_sign_in_come_before_those_that_werent_stored() -> None:
+    """The person has signed in meanwhile."""
+    store = Full(failures=1)
+    source = StoredTokens(store, "ada", refresh=Server(tokens(2)))
+    with pytest.raises(OSError, match="No space"):
+        current(source)
+    store.put("ada", tokens(5))
+    assert current(source) == "at-5"
+
+
+class Slow:
+    """A refresh that takes until it is let go."""
+
+    def __init__(self, answer: Tokens | Exception) -> None:
+        self.asked = 0
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self._answer = answer
+
+    def __call__(self, _: Tokens) -> Tokens:
+        """Refresh."""
+        self.asked += 1
+        self.begun.set()
+        assert self.go_on.wait(30)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+async def all_of(source: StoredTokens, count: int, meanwhile: Callable[[], Any]) -> list[str | CarrelError]:
+    """What so many tasks get, on either event loop."""
+    got: list[str | CarrelError] = []
+    driver = AsyncDriver(None)  # type: ignore[arg-type] - it sends nothing itself
+
+    async def ask() -> None:
+        try:
+            got.append(await driver.run(source.current()))
+        except CarrelError as exc:
+            got.append(exc)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(count):
+            tasks.start_soon(ask)
+        await meanwhile()
+    return got
+
+
+@pytest.mark.parametrize("run", [asyncio.run, trio.run], ids=["asyncio", "trio"])
+def test_waiting_takes_one_thread(run: Any, store: TokenStore) -> None:
+    """However many tasks wait for a refresh that hangs, the event loop's other threads are free."""
+    store.put("ada", tokens(1, seconds=0))
+    slow = Slow(tokens(2))
+    source = StoredTokens(store, "ada", refresh=slow)
+    busy: list[int] = []
+
+    async def meanwhile() -> None:
+        await anyio.to_thread.run_sync(slow.begun.wait)
+        await anyio.sleep(0.05)
+        busy.append(anyio.to_thread.current_default_thread_limiter().borrowed_tokens)
+        slow.go_on.set()
+
+    async def main() -> None:
+        assert await all_of(source, 100, meanwhile) == ["at-2"] * 100
+
+    in_new_thread(lambda: run(main) if run is trio.run else run(main()))
+    assert busy == [1]
+    assert slow.asked == 1
+
+
+def in_new_thread(do: Callable[[], Any]) -> None:
+    """Do something where no event loop is running."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(do).result()
+
+
+def test_a_failure_is_everybodys_who_waited_for_it(store: TokenStore) -> None:
+    """They don't try one after the other what has just failed."""
+    store.put("ada", tokens(1, seconds=0))
+    slow = Slow(APIConnectionError("gone"))
+    source = StoredTokens(store, "ada", refresh=slow)
+
+    async def meanwhile() -> None:
+        await anyio.to_thread.run_sync(slow.begun.wait)
+        await anyio.sleep(0.05)
+        slow.go_on.set()
+
+    async def main() -> None:
+        got = await all_of(source, 50, meanwhile)
+        assert [type(each) for each in got] == [APIConnectionError] * 50
+
+    in_new_thread(lambda: asyncio.run(main()))
+    assert slow.asked == 1
+
+
+def test_a_cancelled_caller_leaves_a_refresh_that_ends_well(store: TokenStore) -> None:
+    """Its new tokens are stored, and whoever waits has them: the refresh token is used up either way."""
+    store.put("ada", tokens(1, seconds=0))
+    slow = Slow(tokens(2))
+    source = StoredTokens(store, "ada", refresh=slow)
+    driver = AsyncDriver(None)  # type: ignore[arg-type] - it sends nothing itself
+
+    async def main() -> None:
+        first = asyncio.create_task(driver.run(source.current()))
+        await asyncio.to_thread(slow.begun.wait)
+        second = asyncio.create_task(driver.run(source.current()))
+        await asyncio.sleep(0.05)
+        first.cancel()
+        await asyncio.wait([first], timeout=0.2)
+        slow.go_on.set()
+        assert await second == "at-2"
+        with pytest.raises(asyncio.CancelledError):
+            await first
+
+    in_new_thread(lambda: asyncio.run(main()))
+    stored = store.get("ada")
+    assert stored is not None
+    assert stored.access_token == "at-2"
+    assert slow.asked == 1
+
+
+def test_a_caller_cancelled_before_the_work_began_leaves_it_to_another(store: TokenStore) -> None:
+    """Nobody waits for what nobody does."""
+    store.put("ada", tokens(1, seconds=0))
+    source = StoredTokens(store, "ada", refresh=Server(tokens(2)))
+    driver = AsyncDriver(None)  # type: ignore[arg-type] - it sends nothing itself
+
+    async def main() -> None:
+        limiter = anyio.to_thread.current_default_thread_limiter()
+        limiter.total_tokens = 1
+        hold = threading.Event()
+        holding = asyncio.create_task(anyio.to_thread.run_sync(hold.wait))
+        await asyncio.sleep(0.05)
+        first = asyncio.create_task(driver.run(source.current()))
+        second = asyncio.create_task(driver.run(source.current()))
+        await asyncio.sleep(0.05)
+        first.cancel()
+        await asyncio.sleep(0.05)
+        hold.set()
+        await holding
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert await asyncio.wait_for(second, 10) == "at-2"
+
+    in_new_thread(lambda: asyncio.run(main()))
+
+
+def test_an_interrupted_thread_leaves_the_work_to_another(store: TokenStore) -> None:
+    """Ctrl-C is its own thread's: who waited tries again."""
+    store.put("ada", tokens(1, seconds=0))
+    asked: list[str | None] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def refresh(given: Tokens) -> Tokens:
+        asked.append(given.refresh_token)
+        if len(asked) == 1:
+            begun.set()
+            assert go_on.wait(30)
+            raise KeyboardInterrupt
+        return tokens(2)
+
+    source = StoredTokens(store, "ada", refresh=refresh)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(current, source)
+        assert begun.wait(30)
+        second = threads.submit(current, source)
+        go_on.set()
+        with pytest.raises(KeyboardInterrupt):
+            first.result(30)
+        assert second.result(30) == "at-2"
+    assert asked == ["rt-1", "rt-1"]
