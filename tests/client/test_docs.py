@@ -43,6 +43,12 @@ def test_the_page_about_access_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run_code_of(ROOT / "docs" / "access.md") == 7
 
 
+def test_the_page_about_agents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every Python block of docs/agents.md works, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    assert run_code_of(ROOT / "docs" / "agents.md") == 9
+
+
 def test_the_directory_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python block of docs/directory.md works, in an empty folder, on the files the page shows."""
     monkeypatch.chdir(tmp_path)
