@@ -33,6 +33,7 @@ from service.oauth import authorize, consents, upstream
 from service.oauth import endpoints as oauth
 from service.oauth.forgetting import keep_forgetting as keep_forgetting_oauth
 from service.openapi import DescribedApi
+from service.pages import confidential
 from service.permissions import endpoints as permissions
 from service.routing import Router
 from service.runtime import Runtime, open_runtime
@@ -70,6 +71,7 @@ def create_app(runtime: Runtime) -> FastAPI:
 @asynccontextmanager
 async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]:
     """Open the runtime, start what runs beside the requests, and give the application; close it all afterwards."""
+    confidential.warn(settings)
     async with open_runtime(settings, **shared) as runtime:
         runtime.background.spawn(keep_sweeping(runtime))
         runtime.background.spawn(keep_forgetting(runtime))

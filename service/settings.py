@@ -9,6 +9,8 @@ import platformdirs
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from service.addresses import is_confidential, parts_of
+
 MEBIBYTE = 1024 * 1024
 IN_MEMORY = "memory"
 
@@ -43,7 +45,9 @@ class Settings(BaseSettings):
         description="The first admin's API key (svc_key_ and at least 32 characters), which may act for users.",
     )
     public_url: str | None = Field(
-        default=None, description="The address callers use; the OAuth issuer. By default http, host and port."
+        default=None,
+        description="The address callers use; the OAuth issuer. People sign in over https alone, or on this machine. "
+        "By default http, host and port.",
     )
     oidc_issuer: str | None = Field(
         default=None, description="An OpenID Connect provider that people can sign in with, beside their password here."
@@ -171,11 +175,18 @@ class Settings(BaseSettings):
     def _issuer(cls, value: str | None) -> str | None:
         if value is None:
             return None
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        if parts_of(value) is None or "?" in value:
             msg = "must be an http or https address without a query or fragment, such as https://carrel.example.com"
             raise ValueError(msg)
         return value.rstrip("/")
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _provider(cls, value: str | None) -> str | None:
+        if value is not None and ("?" in value or not is_confidential(value)):
+            msg = "must be the provider's https address, without a query or fragment, such as https://login.example.com"
+            raise ValueError(msg)
+        return value
 
     @field_validator("rate_limit_store")
     @classmethod

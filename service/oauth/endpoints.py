@@ -19,6 +19,7 @@ from service.oauth.models import Request as OAuthRequest
 from service.oauth.requests import form_of
 from service.oauth.server import NO_STORE, Answer, AuthorizationServer
 from service.oauth.store import Store, in_thread
+from service.pages.confidential import refuse_readable
 from service.runtime import Runtime
 
 METADATA = "/.well-known/oauth-authorization-server"
@@ -94,6 +95,7 @@ async def _answered(
     request: Request, runtime: Runtime, endpoint: Callable[[AuthorizationServer, OAuthRequest], Answer]
 ) -> Response:
     """Answer from a transaction that is committed, whatever the answer is: a refusal may have revoked something."""
+    refuse_readable(request, runtime)
     asked = OAuthRequest("POST", parameters=await form_of(request), headers=request.headers)
     async with runtime.database.transaction(None) as connection:
         store = Store(connection, await runtime.clock.now(connection))

@@ -1,4 +1,4 @@
-"""Routes that answer people in a browser: whatever goes wrong is a page, too."""
+"""Routes that answer people in a browser, where nobody can read along: whatever goes wrong is a page, too."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -10,9 +10,11 @@ from psycopg import Error as DriverError
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from service.dependencies import current_runtime
 from service.errors import ServiceError, database_away, from_database
 from service.logs import logger, request_id
 from service.pages import page
+from service.pages.confidential import refuse_readable
 
 
 class PageRoute(APIRoute):
@@ -24,6 +26,7 @@ class PageRoute(APIRoute):
 
         async def shown(request: Request) -> Response:
             try:
+                refuse_readable(request, await current_runtime(request))
                 return await handler(request)
             except ServiceError as error:
                 return problem(request, error)

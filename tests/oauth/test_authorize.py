@@ -297,7 +297,7 @@ def test_a_query_that_is_not_text_is_a_page(service: RunningService) -> None:
     host, port = service.base_url.removeprefix("http://").split(":")
     for query in (b"client_id=%ff%fe", b"\xff\xfe=x", b"&".join(b"a%d=1" % number for number in range(200))):
         with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(b"GET /api/oauth/authorize?" + query + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /api/oauth/authorize?" + query + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
 
 

@@ -1,0 +1,105 @@
+"""Passwords and tokens pass by nobody who could read them (RFC 6749, sections 3.1 and 3.2)."""
+
+import json
+
+import httpx
+import pytest
+from pydantic import SecretStr, ValidationError
+from structlog.testing import capture_logs
+
+from service.pages import confidential
+from tests.harness.services import settings_for_test
+from tests.oauth.conftest import Standing
+from tests.oauth.flow import App, Page, Pkce, a_person, an_app, error
+
+PAGES = ("/api/oauth/authorize", "/api/oauth/upstream", "/api/oauth/upstream/callback", "/account/consents")
+
+
+def test_nobody_signs_in_where_the_service_is_reached_by_plain_http(make_service) -> None:
+    """Neither is a page shown nor a form taken, nor does a client get or revoke a token; the rest goes on."""
+    service = make_service(public_url="http://carrel.example.test")
+    app, ada = an_app(service), a_person(service)
+    for path in PAGES:
+        refused = ada.http.get(path, params=app.parameters(Pkce()))
+        assert refused.status_code == 403
+        assert "https" in refused.text
+        assert Page(refused).forms == []
+        assert "Set-Cookie" not in refused.headers
+    for path in ("/api/oauth/authorize", "/account/consents"):
+        assert ada.http.post(path, params=app.parameters(Pkce()), data={"action": "signIn"}).status_code == 403
+    assert error(app.refresh("svc_rt_x")) == (403, "invalid_request")
+    assert error(app.revoke("svc_rt_x")) == (403, "invalid_request")
+    assert service.call("catalog/listDocuments").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["192.168.1.20:8000", "carrel.example.test", "localhost.evil.test", "127.0.0.1.evil.test", ""]
+)
+def test_a_browser_that_came_over_the_network_is_told_so(standing: Standing, host: str) -> None:
+    """Without a public address people sign in on the service's own machine, whatever address it listens on."""
+    parameters = standing.app.parameters(Pkce())
+    page = httpx.get(f"{standing.service.base_url}/api/oauth/authorize", params=parameters, headers={"Host": host})
+    assert page.status_code == 403
+    assert "CARREL_PUBLIC_URL" in page.text
+
+
+@pytest.mark.parametrize("host", ["localhost:1234", "127.0.0.1", "[::1]:8000"])
+def test_on_the_services_own_machine_plain_http_will_do(standing: Standing, host: str) -> None:
+    """What is sent there leaves it not."""
+    parameters = standing.app.parameters(Pkce())
+    page = httpx.get(f"{standing.service.base_url}/api/oauth/authorize", params=parameters, headers={"Host": host})
+    assert Page(page).forms[0].buttons == ["signIn"]
+
+
+def test_behind_a_proxy_with_https_the_host_is_the_proxys_affair(make_service) -> None:
+    """It may pass on its own, or the service's."""
+    service = make_service(public_url="https://carrel.example.test")
+    app: App = an_app(service)
+    for host in ("carrel:8000", "10.0.0.7"):
+        page = service.http.get("/api/oauth/authorize", params=app.parameters(Pkce()), headers={"Host": host})
+        assert page.status_code == 200
+
+
+@pytest.mark.parametrize("public_url", ["http://carrel.example.test", "http://10.0.0.7:8000"])
+def test_a_public_address_of_plain_http_is_warned_of(tmp_path, public_url: str) -> None:
+    """When the service starts, saying what to do about it; one of https, or of this machine, is fine."""
+    with capture_logs() as logged:
+        for fine in ("https://carrel.example.test", "http://localhost:8000", None):
+            confidential.warn(settings_for_test(tmp_path, None, public_url=fine))
+        assert logged == []
+        confidential.warn(settings_for_test(tmp_path, None, public_url=public_url))
+    (entry,) = logged
+    assert entry["log_level"] == "warning"
+    assert "CARREL_PUBLIC_URL" in entry["advice"]
+
+
+@pytest.mark.parametrize(
+    "public_url",
+    [
+        "carrel.example.test",
+        "ftp://carrel.example.test",
+        "https://",
+        "https://user:password@carrel.example.test",
+        "https://carrel.example.test?",
+        "https://carrel.example.test#",
+        "https://carrel.example.test/?a=b",
+        "https://carrel.example.test:x",
+        "https://carrel.example.test/a b",
+        "https://c\u00e4rrel.test",
+    ],
+)
+def test_a_public_address_that_is_none_is_refused(tmp_path, public_url: str) -> None:
+    """It is written into every redirect and every token's issuer (RFC 8414, section 2)."""
+    with pytest.raises(ValidationError, match="public_url"):
+        settings_for_test(tmp_path, None, public_url=public_url)
+
+
+@pytest.mark.parametrize(
+    "issuer", ["http://people.test", "people.test", "https://people.test?a", "https://people.test#"]
+)
+def test_people_are_not_vouched_for_over_plain_http(tmp_path, issuer: str) -> None:
+    """Whoever is on the way could vouch for anybody (OpenID Connect Discovery 1.0, section 3)."""
+    with pytest.raises(ValidationError, match="oidc_issuer"):
+        settings_for_test(
+            tmp_path, None, oidc_issuer=issuer, oidc_client_id="carrel", oidc_client_secret=SecretStr(json.dumps(1))
+        )
