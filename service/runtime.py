@@ -22,6 +22,7 @@ from service.files import FileStore, open_files
 from service.identity.bootstrap import bootstrap
 from service.jobs.queue import Jobs
 from service.keys import Keys
+from service.language_models import LanguageModels
 from service.logs import logger
 from service.multipart import remove_leftovers
 from service.rate_limits import RateLimits, open_rate_limits
@@ -67,6 +68,7 @@ class Runtime:
     extractor: Extractor
     embedders: Embedders
     rate_limits: RateLimits
+    models: LanguageModels
     jobs: Jobs = field(default_factory=Jobs)
     background: Background = field(default_factory=Background)
     clock: Clock = field(default_factory=Clock)
@@ -103,6 +105,7 @@ async def open_runtime(
             extractor=extractor or await open_extractor(stack, settings),
             embedders=embedders or await _open_embedders(stack, settings),
             rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings)),
+            models=_open_models(stack, settings),
         )
         stack.push_async_callback(runtime.background.close)
         if extractor is None:
@@ -119,6 +122,12 @@ async def open_extractor(stack: AsyncExitStack, settings: Settings) -> Extractor
     )
     stack.push_async_callback(asyncio.to_thread, extractor.close)
     return extractor
+
+
+def _open_models(stack: AsyncExitStack, settings: Settings) -> LanguageModels:
+    models = LanguageModels(settings)
+    stack.push_async_callback(models.close)
+    return models
 
 
 async def _open_embedders(stack: AsyncExitStack, settings: Settings) -> Embedders:

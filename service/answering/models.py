@@ -34,12 +34,13 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk that was retrieved; the caller was allowed to READ its document then."""
+    """A chunk that was retrieved; the caller was allowed to READ its document then. `chunk_no` is its place there."""
 
     document_id: UUID
     document_name: str
     text: str
     score: float
+    chunk_no: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ async def _best(runtime: Runtime, caller: Caller, space: Space, *, question: Que
         units = ranking.units[:limit]
         found = await read_found_chunks(connection, scope, question, units=units)
     return [
-        Passage(unit.document_id, found[unit].name, _shortened(found[unit].text), score)
+        Passage(unit.document_id, found[unit].name, _shortened(found[unit].text), score, unit.chunk_no)
         for unit, score in zip(units, ranking.scores(), strict=False)
     ]
 
