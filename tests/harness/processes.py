@@ -36,6 +36,8 @@ sys.exit(main())
 class ServiceProcess:
     """A started process; `start` it again on the same folder to see what it kept."""
 
+    program: tuple[str, ...] = ("-m", "service")
+
     def __init__(self, **environment: str) -> None:
         self.data_dir = Path(tempfile.mkdtemp(prefix="carrel-process-"))
         self.data_dir.chmod(0o711)
@@ -61,7 +63,7 @@ class ServiceProcess:
         """Start the process; returns after how many seconds it could serve."""
         began = time.monotonic()
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([sys.executable, "-m", "service"], env=self._variables(), stderr=log)
+            self.process = subprocess.Popen([sys.executable, *self.program], env=self._variables(), stderr=log)
         if wait:
             self.wait_ready()
         return time.monotonic() - began

@@ -1,0 +1,251 @@
+"""Jobs outlive what happens to their process and their database: kill -9, a stop, a freeze, PostgreSQL gone."""
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import psutil
+import pytest
+from sqlalchemy import URL
+
+from service.database import Database
+from service.jobs.models import Task
+from service.jobs.queue import Jobs
+from tests.harness.databases import TestDatabases, connect
+from tests.harness.jobs import until
+from tests.harness.loops import LoopThread
+from tests.harness.processes import ServiceProcess
+
+# The service, with one more task on the agents' queue: it writes down which process begins a thing, waits for a file
+# named after it (or `all`), and writes down that it ended.
+SERVICE_WITH_TASK = """
+import asyncio, os, sys
+from pathlib import Path
+from service import main
+from service.__main__ import main as serve
+from service.jobs.models import Task
+
+folder = Path(sys.argv.pop(1))
+
+async def work(runtime, *, organization_id, thing_id):
+    with (folder / "begun").open("a") as file:
+        file.write(f"{thing_id} {os.getpid()}\\n")
+    while not (folder / "open").exists():
+        await asyncio.sleep(0.02)
+    with (folder / "ended").open("a") as file:
+        file.write(f"{thing_id} {os.getpid()}\\n")
+
+main.AGENT_TASKS = (*main.AGENT_TASKS, Task("tests.work", work))
+sys.exit(serve())
+"""
+
+
+async def _elsewhere(*_: object, **__: object) -> None:
+    raise AssertionError
+
+
+TASK = Task("tests.work", _elsewhere)
+
+
+class Worksite:
+    """Services with the task above that share a database and a folder, and what the task wrote down."""
+
+    def __init__(self, folder: Path, loop: LoopThread) -> None:
+        self.folder = folder
+        self.processes: list[ServiceProcess] = []
+        self._loop = loop
+
+    def start(self, **environment: str) -> ServiceProcess:
+        """Start one more service."""
+        process = ServiceProcess(**environment)
+        process.program = ("-c", SERVICE_WITH_TASK, str(self.folder))
+        self.processes.append(process)
+        process.start()
+        return process
+
+    def open(self) -> None:
+        """Let every job end."""
+        (self.folder / "open").touch()
+
+    def lines(self, name: str) -> list[tuple[str, int]]:
+        """What was begun or ended, and by which process."""
+        path = self.folder / name
+        rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+        return [(thing, int(pid)) for thing, pid in rows]
+
+    def things(self, name: str) -> list[str]:
+        """What was begun or ended."""
+        return [thing for thing, _ in self.lines(name)]
+
+    def enqueue(self, url: URL, *, count: int = 1) -> list[str]:
+        """Enqueue jobs as the service does; returns their things."""
+        with connect(url.set(username="postgres")) as connection:
+            row = connection.execute("SELECT organization_id FROM organizations").fetchone()
+        assert row is not None
+        things = [uuid4() for _ in range(count)]
+        self._loop.run(_enqueue(url, row[0], things))
+        return [str(thing) for thing in things]
+
+    def close(self) -> None:
+        """End everything."""
+        for process in self.processes:
+            if process.process is not None and process.process.poll() is None:
+                process.signal(signal.SIGCONT)
+            process.close()
+
+
+async def _enqueue(url: URL, organization_id: UUID, things: list[UUID]) -> None:
+    database = Database(url)
+    try:
+        async with database.transaction(organization_id) as connection:
+            for thing_id in things:
+                await Jobs().enqueue(connection, TASK, organization_id=organization_id, thing_id=thing_id)
+    finally:
+        await database.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path, harness_loop: LoopThread) -> Iterator[Worksite]:
+    """Services are started on it, and all ended."""
+    site = Worksite(tmp_path, harness_loop)
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def outside(databases: TestDatabases) -> Iterator[URL]:
+    """A database outside the services, that two of them may share."""
+    name = databases.empty()
+    yield databases.owner_url(name)
+    databases.drop(name)
+
+
+def queued(url: URL) -> int:
+    """How many jobs there are."""
+    with connect(url.set(username="postgres")) as connection:
+        row = connection.execute("SELECT count(*) FROM procrastinate_jobs").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def replica(site: Worksite, url: URL, **environment: str) -> ServiceProcess:
+    """Start a service on a database outside it."""
+    address = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    return site.start(CARREL_DATABASE_URL=address, CARREL_SECRET_KEY="k" * 32, **environment)
+
+
+def pid(process: ServiceProcess) -> int:
+    """Return the process's id."""
+    assert process.process is not None
+    return process.process.pid
+
+
+def kill_service(process: ServiceProcess) -> None:
+    """Kill the service alone."""
+    process.kill()
+
+
+def kill_both(process: ServiceProcess) -> None:
+    """Kill service and database, as a power cut does."""
+    database = process.database_server().process()
+    assert database is not None
+    process.kill()
+    for one in (database, *database.children()):
+        one.kill()
+    psutil.wait_procs([database])
+
+
+@pytest.mark.parametrize("kill", [kill_service, kill_both])
+def test_a_job_whose_process_was_killed_is_done_after_the_next_start(
+    site: Worksite, kill: Callable[[ServiceProcess], None]
+) -> None:
+    """kill -9 while it runs, with another one waiting: both are done, once, and nothing is left of them."""
+    process = site.start(CARREL_AGENT_WORKERS="1")
+    url = process.database_server().url()
+    things = site.enqueue(url, count=2)
+    until(lambda: site.things("begun") == things[:1])
+    kill(process)
+    assert site.things("ended") == []
+    site.open()
+    process.start()
+    until(lambda: site.things("ended") == things)
+    until(lambda: not queued(url))
+    assert site.things("begun") == [things[0], *things]
+
+
+def test_a_stop_puts_a_job_back_for_the_next_start(site: Worksite) -> None:
+    """SIGTERM while it runs ends the service soon and cleanly; the job is begun again."""
+    process = site.start()
+    url = process.database_server().url()
+    things = site.enqueue(url)
+    until(lambda: site.things("begun") == things)
+    assert process.stop() == 0
+    assert "Traceback" not in process.log.read_text()
+    site.open()
+    process.start()
+    until(lambda: site.things("ended") == things)
+    until(lambda: not queued(url))
+    assert site.things("begun") == things * 2
+
+
+def test_the_worker_outlives_its_database(site: Worksite) -> None:
+    """PostgreSQL is killed under a running job, and again with none: the service restarts it, and jobs are done."""
+    process = site.start()
+    url = process.database_server().url()
+    things = site.enqueue(url)
+    until(lambda: site.things("begun") == things)
+    kill_database(process)
+    site.open()
+    until(lambda: process.database_server().process() is not None and ready(process))
+    until(lambda: not queued(url))
+    assert set(site.things("ended")) == set(things)
+    kill_database(process)
+    until(lambda: process.database_server().process() is not None and ready(process))
+    more = site.enqueue(url, count=3)
+    until(lambda: site.things("ended")[-3:] == more)
+    until(lambda: not queued(url))
+    assert process.stop() == 0
+
+
+def kill_database(process: ServiceProcess) -> None:
+    """Kill PostgreSQL, and the processes of its connections."""
+    database = process.database_server().process()
+    assert database is not None
+    for one in (database, *database.children()):
+        one.kill()
+
+
+def ready(process: ServiceProcess) -> bool:
+    """Whether the service says that it can serve."""
+    return process.http.get("/readyz").status_code == 200
+
+
+def test_another_replica_takes_over_from_one_that_was_killed(site: Worksite, outside: URL) -> None:
+    """Its job is begun by the one that is left, when the dead one has shown no life for a while; nobody restarts it."""
+    dead = replica(site, outside)
+    things = site.enqueue(outside)
+    until(lambda: site.things("begun") == things)
+    survivor = replica(site, outside)
+    dead.kill()
+    site.open()
+    until(lambda: site.lines("ended") == [(things[0], pid(survivor))])
+    until(lambda: not queued(outside))
+
+
+def test_a_replica_that_froze_and_comes_back_does_no_harm(site: Worksite, outside: URL) -> None:
+    """Its job is done by the other meanwhile; thawed, it ends its own run in vain, and works on as before."""
+    frozen = replica(site, outside, CARREL_AGENT_WORKERS="1")
+    things = site.enqueue(outside)
+    until(lambda: site.things("begun") == things)
+    frozen.signal(signal.SIGSTOP)
+    other = replica(site, outside, CARREL_AGENT_WORKERS="1")
+    until(lambda: site.lines("begun")[1:] == [(things[0], pid(other))])
+    site.open()
+    until(lambda: site.lines("ended") == [(things[0], pid(other))])
+    frozen.signal(signal.SIGCONT)
+    until(lambda: site.lines("ended")[1:] == [(things[0], pid(frozen))])
+    assert other.stop() == 0
+    more = site.enqueue(outside, count=3)
+    until(lambda: [thing for thing, by in site.lines("ended")[2:] if by == pid(frozen)] == more)
+    until(lambda: not queued(outside))
