@@ -1,0 +1,349 @@
+"""A reply as it grows: read to its end however the connection behaves, nothing lost and nothing doubled."""
+
+import asyncio
+import gc
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from carrel import (
+    APIConnectionError,
+    NotFoundError,
+    Reply,
+    ReplyFailedError,
+    ReplyWithheldError,
+    Restarted,
+    TextDelta,
+    UnexpectedResponseError,
+)
+from carrel._flow import Flow
+from tests.client.conftest import Caller, MakeCaller
+from tests.client.samples import COMPLETED_JOB, CONVERSATION_ID, FAILED_JOB, JOB_ID, OTHER_ID, STARTED_JOB, WITHHELD_JOB
+from tests.client.server import Answer, Server, event, json_answer, raw, refuse, resetting, streamed
+
+ACCESS_TOKEN = "svc_at_of_the_tests_0123456789abcdefghij"
+TEXT = "Book the “night train” to Zürich; 夜行列車 runs daily. 🚆"
+DONE = event("completed", COMPLETED_JOB, f"1-{len(TEXT)}")
+
+
+@pytest.fixture
+def person(make_caller: MakeCaller) -> Caller:
+    """A client with an access token."""
+    return make_caller(api_key=None, access_token=ACCESS_TOKEN)
+
+
+def telling(*, cut_at: int | None = None, pace: int = 9) -> Answer:
+    """Tell TEXT from wherever a reader has got to, as the service does; up to a byte where the connection is cut."""
+
+    def answer(request: Request) -> StreamingResponse:
+        position = request.headers.get("last-event-id", "1-0").partition("-")[2]
+        starts = range(int(position), len(TEXT), pace)
+        ends = [min(start + pace, len(TEXT)) for start in starts]
+        deltas = [
+            event("delta", {"text": TEXT[start:end]}, f"1-{end}") for start, end in zip(starts, ends, strict=True)
+        ]
+        told = b"".join([*deltas, DONE])
+        response = streamed(told[:cut_at], cut=True) if cut_at is not None else streamed(told)
+        return response(request)  # type: ignore[return-value]
+
+    return answer
+
+
+def told(items: list[Any]) -> str:
+    """What a reader has of the text, as docs/sdk.md reads it."""
+    text = ""
+    for item in items:
+        if isinstance(item, Restarted):
+            text = ""
+        elif isinstance(item, TextDelta):
+            text += item.text
+    return text
+
+
+async def read(caller: Caller) -> list[Any]:
+    """Read the reply of a job."""
+    return await caller.walk(caller.client.agents.stream_response(JOB_ID))
+
+
+def positions(server: Server) -> list[str | None]:
+    """Where the reader asked to go on, request by request."""
+    return [request.headers.get("last-event-id") for request in server.received]
+
+
+async def test_a_message_and_its_reply(person: Caller, server: Server) -> None:
+    """Nothing is sent before the first is asked for; then the text grows, and the reply with its sources ends it."""
+    stream = person.client.agents.stream(OTHER_ID, "How?", conversation_id=CONVERSATION_ID)
+    assert server.received == []
+    server.will(STARTED_JOB, telling())
+    items = await person.walk(stream)
+    assert told(items) == TEXT
+    assert len(items) > 5
+    reply = items[-1]
+    assert isinstance(reply, Reply)
+    assert (str(reply.message_id), reply.sources[0].name) == (JOB_ID, "Travel")
+    sent, watched = server.received
+    assert (sent.path, sent.json["conversation"]["type"]) == ("/api/v1/agents/sendMessage", "existing")
+    assert sent.headers["idempotency-key"]
+    assert (watched.method, watched.path) == ("GET", "/api/v1/agents/streamAgentResponse")
+    assert (watched.query, watched.headers["accept"]) == ({"jobId": JOB_ID}, "text/event-stream")
+    assert watched.headers["authorization"] == f"Bearer {ACCESS_TOKEN}"
+    assert positions(server) == [None, None]
+    assert await person.walk(stream) == []
+
+
+async def test_cut_at_any_byte(person: Caller, server: Server) -> None:
+    """Wherever the connection is cut, the text is whole and the reply comes once."""
+    length = len(telling_bytes())
+    for cut_at in range(0, length, 11):
+        server.received.clear()
+        server.will(telling(cut_at=cut_at), telling())
+        items = await read(person)
+        assert told(items) == TEXT
+        assert [type(item) for item in items].count(Reply) == 1
+        assert len(server.received) == (1 if cut_at == length else 2)
+        assert positions(server)[0] is None
+    assert len(person.naps) == len(range(0, length, 11))
+
+
+def telling_bytes() -> bytes:
+    """All that `telling` sends from the beginning."""
+    pieces = [TEXT[start : start + 9] for start in range(0, len(TEXT), 9)]
+    ends = [min(start + 9, len(TEXT)) for start in range(0, len(TEXT), 9)]
+    return b"".join(event("delta", {"text": piece}, f"1-{end}") for piece, end in zip(pieces, ends, strict=True)) + DONE
+
+
+async def test_a_stream_that_ends_too_early(person: Caller, server: Server) -> None:
+    """A service that is stopping ends its streams in good order; the reader comes again, from where it was."""
+    server.will(streamed(event("delta", {"text": TEXT[:9]}, "1-9")), refuse(503, "stopping", {"retry-after": "1"}))
+    server.will(telling())
+    assert told(await read(person)) == TEXT
+    assert positions(server) == [None, "1-9", "1-9"]
+    assert len(person.naps) == 2
+
+
+async def test_a_reply_that_begins_anew(person: Caller, server: Server) -> None:
+    """After a crash of the service the reader is told that the text so far is void, and goes on with the new one."""
+    anew = [event("restarted", {}, "2-0"), event("delta", {"text": "By ferry."}, "2-9")]
+    server.will(streamed(event("delta", {"text": "By tr"}, "1-5"), cut=True), streamed(*anew, cut=True), streamed(DONE))
+    items = await read(person)
+    assert [type(item) for item in items] == [TextDelta, Restarted, TextDelta, Reply]
+    assert told(items) == "By ferry."
+    assert positions(server) == [None, "1-5", "2-9"]
+
+
+async def test_connections_that_bring_nothing(person: Caller, server: Server) -> None:
+    """Connections that are cut again and again for nothing end it, after growing pauses; a word begins them anew."""
+    nothing = [streamed(cut=True)] * 6
+    server.will(*nothing, streamed(event("delta", {"text": "By"}, "1-2"), cut=True), *nothing, telling())
+    with pytest.raises(APIConnectionError):
+        await read(person)
+    assert len(server.received) == 13
+    assert len(person.naps) == 12
+    assert person.naps[0] < person.naps[5] > person.naps[6]
+    assert 10 < sum(person.naps[:6]) < 25
+
+
+async def test_who_wants_no_second_attempt(make_caller: MakeCaller, server: Server) -> None:
+    """With max_retries=0 a stream that is cut is not taken up again."""
+    hasty = make_caller(api_key=None, access_token=ACCESS_TOKEN, max_retries=0)
+    server.will(telling(cut_at=200), telling())
+    with pytest.raises(APIConnectionError) as caught:
+        await read(hasty)
+    assert isinstance(caught.value.__cause__, httpx.RemoteProtocolError)
+    assert len(server.received) == 1
+
+
+async def test_a_service_that_is_away_for_a_while(make_caller: MakeCaller) -> None:
+    """A service that resets every connection is tried over the time of a restart, then given up."""
+    with resetting() as address:
+        caller = make_caller(api_key=None, access_token=ACCESS_TOKEN, base_url=address)
+        with pytest.raises(APIConnectionError):
+            await read(caller)
+    assert len(caller.naps) == 6
+
+
+@pytest.mark.parametrize(("job", "kind"), [(FAILED_JOB, ReplyFailedError), (WITHHELD_JOB, ReplyWithheldError)])
+async def test_no_reply(person: Caller, server: Server, job: dict[str, Any], kind: type[ReplyFailedError]) -> None:
+    """A job that failed, or whose reply is withheld, is an error that says so, with the exchange's ids."""
+    server.will(STARTED_JOB, streamed(event("failed", job, "1-0")))
+    with pytest.raises(kind) as caught:
+        await person.walk(person.client.agents.stream(OTHER_ID, "How?"))
+    error = caught.value
+    assert type(error) is kind
+    assert (error.code, error.message) == (job["errorCode"], job["errorMessage"])
+    assert (str(error.conversation_id), str(error.message_id)) == (CONVERSATION_ID, JOB_ID)
+
+
+async def test_a_job_that_is_gone(person: Caller, server: Server) -> None:
+    """A refusal is raised as it is, at the beginning or when the reader comes again."""
+    server.will(refuse(404, "job_not_found"), telling(cut_at=200), refuse(404, "job_not_found"))
+    for _ in range(2):
+        with pytest.raises(NotFoundError):
+            await read(person)
+    assert len(server.received) == 3
+
+
+async def test_signs_of_life_and_news(person: Caller, server: Server) -> None:
+    """Comments, blank lines, other line ends, split lines, and events of a newer service change nothing."""
+    oddities = [
+        b": ping\n\n",
+        b"event: weather\ndata: fine\n\n",
+        b"retry: 5\n\n",
+        b"data: {}\n\n",
+        b'event: delta\r\ndata: {"te',
+        b'xt":\r',
+        b'\ndata: "By", "planet": "Mars"}\r\nid: 1-2\r\n',
+        b"\r\n: ping\n\n\n\n",
+        DONE,
+    ]
+    server.will(streamed(*oddities))
+    items = await read(person)
+    assert items[0] == TextDelta(text="By")
+    assert [type(item) for item in items] == [TextDelta, Reply]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        json_answer(COMPLETED_JOB),
+        raw(b"<html>login</html>", headers={"content-type": "text/html"}),
+        streamed(b"event: delta\ndata: nonsense\n\n"),
+        streamed(b"event: completed\ndata: {}\n\n"),
+        streamed(b"event: failed\n\n"),
+    ],
+)
+async def test_what_is_no_stream_of_a_reply(person: Caller, server: Server, answer: Answer) -> None:
+    """A 200 that isn't the service's is said to be that, and not asked for again."""
+    server.will(answer)
+    with pytest.raises(UnexpectedResponseError, match="base_url"):
+        await read(person)
+    assert len(server.received) == 1
+
+
+class _Renewing:
+    """Two tokens, one after the other."""
+
+    def current(self) -> Flow[str]:
+        return "one"
+        yield
+
+    def renewed(self, refused: str) -> Flow[str | None]:
+        assert refused == "one"
+        return "two"
+        yield
+
+
+async def test_a_token_that_ends_meanwhile(make_caller: MakeCaller, server: Server) -> None:
+    """When the token expires in the middle of a stream, the reader comes again with the next."""
+    caller = make_caller(api_key=None, tokens=_Renewing())
+    server.will(streamed(event("delta", {"text": TEXT[:9]}, "1-9")), refuse(401, "credential_expired"), telling())
+    assert told(await read(caller)) == TEXT
+    assert [request.headers["authorization"] for request in server.received] == [
+        "Bearer one",
+        "Bearer one",
+        "Bearer two",
+    ]
+    assert positions(server) == [None, "1-9", "1-9"]
+
+
+class Endless:
+    """Says one word, and then nothing until nobody listens any more."""
+
+    def __init__(self) -> None:
+        self.left = threading.Event()
+
+    def __call__(self, request: Request) -> StreamingResponse:
+        """Answer."""
+        return StreamingResponse(self._body(request), media_type="text/event-stream")
+
+    async def _body(self, request: Request) -> AsyncIterator[bytes]:
+        yield event("delta", {"text": "By"}, "1-2")
+        try:
+            while not await request.is_disconnected():  # noqa: ASYNC110 - nothing tells but asking
+                await asyncio.sleep(0.01)
+        finally:
+            self.left.set()
+
+
+async def _closing(caller: Caller, stream: Any) -> None:
+    await caller(lambda _: stream.close())
+
+
+async def _by_with(caller: Caller, stream: Any) -> None:
+    if caller.is_async:
+        async with stream as entered:
+            assert entered is stream
+    else:
+        with stream as entered:
+            assert entered is stream
+
+
+@pytest.mark.parametrize("leave", [_closing, _by_with])
+async def test_leaving_early(person: Caller, server: Server, leave: Callable[[Caller, Any], Any]) -> None:
+    """Whoever has read enough lets the connection go, and the stream is over."""
+    endless = Endless()
+    server.will(endless)
+    stream = person.client.agents.stream_response(JOB_ID)
+    first = await anext(stream) if person.is_async else next(stream)
+    assert first == TextDelta(text="By")
+    assert not endless.left.is_set()
+    await leave(person, stream)
+    assert await asyncio.to_thread(endless.left.wait, 10)
+    assert await person.walk(stream) == []
+
+
+async def test_breaking_off(person: Caller, server: Server) -> None:
+    """A `break` out of the loop is enough, when nothing else holds the stream."""
+    endless = Endless()
+    server.will(endless)
+    if person.is_async:
+        async for _ in person.client.agents.stream_response(JOB_ID):
+            break
+    else:
+        for _ in person.client.agents.stream_response(JOB_ID):
+            break
+    gc.collect()
+    assert await asyncio.to_thread(endless.left.wait, 10)
+
+
+async def test_being_cancelled(person: Caller, server: Server) -> None:
+    """A task that is cancelled while it waits for the next word lets the connection go."""
+    if not person.is_async:
+        pytest.skip("about tasks")
+    endless = Endless()
+    server.will(endless)
+    heard = asyncio.Event()
+
+    async def listen() -> None:
+        async for _ in person.client.agents.stream_response(JOB_ID):
+            heard.set()
+
+    task = asyncio.create_task(listen())
+    await asyncio.wait_for(heard.wait(), 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await asyncio.to_thread(endless.left.wait, 10)
+
+
+async def test_two_readers_at_once(person: Caller, server: Server) -> None:
+    """One client reads several replies at a time, each to its end."""
+    server.will(*[telling(pace=1)] * 4)
+    if person.is_async:
+        readings = await asyncio.gather(*(read(person) for _ in range(4)))
+    else:
+        readings = []
+        threads = [
+            threading.Thread(target=lambda: readings.append(list(person.client.agents.stream_response(JOB_ID))))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            await asyncio.to_thread(thread.join)
+    assert [told(items) for items in readings] == [TEXT] * 4
