@@ -13,7 +13,7 @@ LONGEST_HELD = LONGEST_QUOTE + 100
 SECONDS_BETWEEN = 0.2
 """Between two looks at how far the text is."""
 
-_LAST_WORD = re.compile(r"[ \t]*!?[!-~]+\Z")
+_LAST_WORD = re.compile(r"[!-~]+\Z")
 _OPENING = re.compile(r"\[\[(?=\s*\d)|\[|<")
 _BRACKETS = re.compile(r"\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\]|(?=[^(\[:]))")
 _TAG = re.compile(r"<(?:[^a-zA-Z/]|[^<>]*>)")

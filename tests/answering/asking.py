@@ -1,0 +1,84 @@
+"""Asking as somebody, over documents that are made for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from service.answering import Assignment, Exchange, Passage, Reply, answer
+from service.callers import Caller, authenticate
+from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
+from tests.harness.services import RunningService
+
+ADMIN = ""
+
+
+@dataclass
+class Library:
+    """A service with a collection that everybody may search, and people who ask."""
+
+    service: RunningService
+    collection_id: str
+    keys: dict[str, str] = field(default_factory=dict[str, str])
+    told: list[tuple[str, Sequence[Passage]]] = field(default_factory=list[tuple[str, Sequence[Passage]]])
+
+    def put(self, external_id: str, text: str, *, readers: Sequence[str] | None = None, **parts: str) -> str:
+        """Upload a document and add it to the collection; everybody may read it unless readers are named."""
+        access = {"internalPublic": "true"} if readers is None else {"allowedUsersEmailAddresses": ",".join(readers)}
+        parts = {"file_name": "a.md", "documentName": external_id, **access, **parts}
+        document_id: str = uploaded(self.service, external_id, text, **parts)["documentId"]
+        ok(add_to_collection(self.service, document_id, self.collection_id))
+        return document_id
+
+    def person(self, email: str) -> str:
+        """Create a person; the admin asks as ADMIN."""
+        self.keys[email] = self.service.new_user(email)
+        return email
+
+    def caller(self, person: str = ADMIN) -> Caller:
+        """Whom a person's key acts as."""
+        key = self.keys.get(person, self.service.api_key)
+
+        async def authenticated() -> Caller:
+            async with self.service.runtime.database.transaction(None) as connection:
+                return await authenticate(connection, f"Bearer {key}", keys=self.service.runtime.keys)
+
+        return self.service.run(authenticated())
+
+    def ask(
+        self,
+        message: str,
+        *,
+        person: str = ADMIN,
+        model: str | None = None,
+        instructions: str = "",
+        history: Sequence[Exchange] = (),
+        collection_ids: Sequence[str] | None = None,
+    ) -> Reply:
+        """Ask over the collection; what progress was told is kept in `told`."""
+        self.told.clear()
+        assignment = Assignment(
+            caller=self.caller(person),
+            message=message,
+            instructions=instructions,
+            model=model,
+            collection_ids=[UUID(each) for each in ([self.collection_id] if collection_ids is None else collection_ids)],
+            history=history,
+        )
+
+        async def note(text: str, passages: Sequence[Passage]) -> None:
+            self.told.append((text, passages))
+
+        return self.service.run(answer(self.service.runtime, assignment, progress=note))
+
+
+def a_library(service: RunningService, *, name: str = "Everything") -> Library:
+    """A library without documents, whose collection everybody may search."""
+    collection_id = create_collection(service, name)
+    share(service, collection_id, everybody=True)
+    return Library(service, collection_id)
+
+
+def share(service: RunningService, collection_id: str, *, everybody: bool) -> None:
+    """Let everybody search a collection, or nobody but its owner."""
+    resource = {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
+    ok(service.call("admin/grants/set", {"resource": resource, "grants": [], "organizationWide": everybody}))

@@ -1,0 +1,245 @@
+"""A stand-in OpenAI-compatible endpoint on loopback: real HTTP, real server-sent events, and whatever can go wrong."""
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+KEY = "sk-stand-in-4711"
+MODEL = "stand-in"
+PIECE = 7
+"""Characters of a streamed text that come at once: few enough to cut words, citations and addresses."""
+
+Request = dict[str, Any]
+Answer = Callable[["Exchange"], None]
+Script = Callable[[Request], Answer]
+
+
+class Exchange:
+    """One request, while it is answered."""
+
+    def __init__(self, handler: BaseHTTPRequestHandler) -> None:
+        self._handler = handler
+
+    def refuse(self, status: int, body: object, **headers: str) -> None:
+        """Answer with an error."""
+        self._handler.send_response(status)
+        for name, value in headers.items():
+            self._handler.send_header(name.replace("_", "-"), value)
+        content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        self._handler.send_header("Content-Type", "application/json")
+        self._handler.send_header("Content-Length", str(len(content)))
+        self._handler.end_headers()
+        self._handler.wfile.write(content)
+
+    def begin(self) -> None:
+        """Begin a stream."""
+        self._handler.send_response(200)
+        self._handler.send_header("Content-Type", "text/event-stream")
+        self._handler.send_header("Transfer-Encoding", "chunked")
+        self._handler.end_headers()
+
+    def event(self, data: str) -> None:
+        """Send one event."""
+        content = f"data: {data}\n\n".encode()
+        self._handler.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
+        self._handler.wfile.flush()
+
+    def delta(self, delta: dict[str, Any], *, finish: str | None = None) -> None:
+        """Send a part of the reply."""
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        self.event(json.dumps({"id": "c1", "object": "chat.completion.chunk", "created": 1, "choices": [choice]}))
+
+    def text(self, text: str) -> None:
+        """Send text, a little at a time."""
+        for start in range(0, len(text), PIECE):
+            self.delta({"content": text[start : start + PIECE]})
+
+    def end(self) -> None:
+        """End the stream as it should end."""
+        self.event("[DONE]")
+        self._handler.wfile.write(b"0\r\n\r\n")
+
+    def cut(self) -> None:
+        """Reset the connection."""
+        self._handler.wfile.flush()
+        self._handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._handler.connection.close()
+
+
+def says(text: str, *, finish: str = "stop") -> Answer:
+    """Reply with text."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.begin()
+        exchange.text(text)
+        exchange.delta({}, finish=finish)
+        exchange.end()
+
+    return answer
+
+
+def calls(tool: str, *, saying: str = "", **arguments: str) -> Answer:
+    """Call a tool, having said something."""
+    written = json.dumps(arguments)
+
+    def answer(exchange: Exchange) -> None:
+        exchange.begin()
+        exchange.text(saying)
+        function = {"name": tool, "arguments": ""}
+        exchange.delta({"tool_calls": [{"index": 0, "id": f"call-{tool}", "type": "function", "function": function}]})
+        for start in range(0, len(written), PIECE):
+            part = {"index": 0, "function": {"arguments": written[start : start + PIECE]}}
+            exchange.delta({"tool_calls": [part]})
+        exchange.delta({}, finish="tool_calls")
+        exchange.end()
+
+    return answer
+
+
+def refuses(status: int, *, code: str = "", message: str = "", **headers: str) -> Answer:
+    """Answer with an error, in the endpoint's own words."""
+    return lambda exchange: exchange.refuse(status, {"error": {"message": message, "code": code or None}}, **headers)
+
+
+def is_cut_off(text: str) -> Answer:
+    """Begin to reply, and lose the connection."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.begin()
+        exchange.text(text)
+        exchange.cut()
+
+    return answer
+
+
+def trails_off(text: str) -> Answer:
+    """Begin to reply, and end as if that were all, without saying that it is."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.begin()
+        exchange.text(text)
+        exchange.end()
+
+    return answer
+
+
+def goes_on(text: str, *, until: threading.Event) -> Answer:
+    """Repeat itself, as slowly as the event lets it, and never end."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.begin()
+        while not until.wait(0.05):
+            exchange.text(text)
+
+    return answer
+
+
+def runs_on(text: str) -> Answer:
+    """Repeat itself as fast as it can, and never end."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.begin()
+        while True:
+            exchange.delta({"content": text})
+
+    return answer
+
+
+def streams(*events: str) -> Answer:
+    """Send these events, whatever they are."""
+
+    def answer(exchange: Exchange) -> None:
+        exchange.begin()
+        for event in events:
+            exchange.event(event)
+        exchange.end()
+
+    return answer
+
+
+@dataclass
+class ModelServer:
+    """The endpoint: `script` says how to answer a request; what was asked is kept."""
+
+    url: str = ""
+    script: Script = lambda _request: says("Nothing was scripted.")
+    requests: list[Request] = field(default_factory=list[Request])
+    keys: list[str] = field(default_factory=list[str])
+
+    def in_turn(self, *answers: Answer) -> None:
+        """Answer one request after the other so; the last answer stays."""
+        left = list(answers)
+        self.script = lambda _request: left.pop(0) if len(left) > 1 else left[0]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a service is started with to ask it."""
+        return {"model_url": self.url, "model_names": (MODEL,), "model_api_key": KEY}
+
+    def shown(self, request: int = -1) -> str:
+        """Everything that the model was shown in a request."""
+        return json.dumps(self.requests[request]["messages"], ensure_ascii=False)
+
+    def tools(self, request: int = -1) -> list[str]:
+        """The names of the tools that it was offered."""
+        return [tool["function"]["name"] for tool in self.requests[request].get("tools", [])]
+
+
+def passages_in(request: Request) -> list[dict[str, Any]]:
+    """The passages that the model was given in a request, as it is given them."""
+    return [
+        passage
+        for message in request["messages"]
+        if message["role"] == "tool"
+        for passage in json.loads(message["content"])
+    ]
+
+
+@contextmanager
+def serving_model() -> Iterator[ModelServer]:
+    """An endpoint, until the block ends."""
+    model = ModelServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            length = int(self.headers["Content-Length"])
+            request = json.loads(self.rfile.read(length))
+            model.requests.append(request)
+            model.keys.append(self.headers.get("Authorization", ""))
+            if self.path != "/v1/chat/completions":
+                Exchange(self).refuse(404, {"error": {"message": "no such path"}})
+                return
+            with suppress(OSError):
+                model.script(request)(Exchange(self))
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parameter's name there
+            pass
+
+        def finish(self) -> None:
+            with suppress(OSError, ValueError):
+                super().finish()
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            pass
+
+    server = Server(("127.0.0.1", 0), Handler)
+    model.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield model
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)

