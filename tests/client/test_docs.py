@@ -3,19 +3,26 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from carrel.oauth import SignInRequiredError
 from tests.harness.services import RunningService
+from tests.oauth.flow import a_person, later
+from tests.oauth.sdk import callback
 
 ROOT = Path(__file__).parents[2]
 
 
-def run_code_of(page: Path) -> int:
-    """Run a page's Python blocks one after the other, as one program; return how many they are."""
+def run_code_of(page: Path, names: dict[str, Any] | None = None) -> int:
+    """Run a page's Python blocks one after the other, as one program; return how many they are.
+
+    `names` receives what they define.
+    """
     text = page.read_text()
     blocks = list(re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
-    names: dict[str, object] = {}
+    names = {} if names is None else names
     with ThreadPoolExecutor(1) as thread:  # a thread of its own, because the guide starts an event loop
         for block in blocks:
             line = text.count("\n", 0, block.start()) + 1
@@ -47,6 +54,37 @@ def test_the_page_about_agents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Every Python block of docs/agents.md works, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     assert run_code_of(ROOT / "docs" / "agents.md") == 9
+
+
+def test_the_page_about_oauth_runs(
+    service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every Python block of docs/oauth.md works, with a person at the browser; so do the functions it shows."""
+    monkeypatch.chdir(tmp_path)
+    ada = a_person(service)
+    came_back: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: came_back.append(callback(ada, url)))
+    monkeypatch.setattr("builtins.input", lambda _: came_back.pop())
+    page: dict[str, Any] = {}
+    assert run_code_of(ROOT / "docs" / "oauth.md", page) == 4
+    assert {"state_mismatch", "send the browser to login()"} <= set(capsys.readouterr().out.splitlines())
+    session: dict[str, str] = {}
+    answer = callback(ada, page["login"](session))
+    assert page["callback"]({}, answer).startswith("This sign-in has ended")
+    assert page["callback"](session, answer) == "Signed in."
+    assert page["callback"](session, answer).startswith("This sign-in has ended")
+    assert page["titles"](session) == []
+    later(service, hours=1, seconds=1)
+    assert page["titles"](session) == []
+    key = session["tokens"]
+    page["logout"](session)
+    assert session == {}
+    with pytest.raises(SignInRequiredError):
+        page["titles"]({"tokens": key})
+    denied = callback(ada, page["login"](session) + "&prompt=consent", press="deny")
+    assert page["callback"](session, denied) == "Nothing was allowed."
+    for name in ("organization", "client", "oauth"):
+        page[name].close()
 
 
 def test_the_directory_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

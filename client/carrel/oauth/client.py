@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from uuid import UUID
 
 import httpx
 
@@ -141,7 +142,7 @@ class OAuthClient(_OAuthClient[Sync]):
 
     def __init__(
         self,
-        client_id: str,
+        client_id: UUID | str,
         client_secret: str,
         *,
         redirect_uri: str,
@@ -176,7 +177,7 @@ class AsyncOAuthClient(_OAuthClient[Async]):
 
     def __init__(
         self,
-        client_id: str,
+        client_id: UUID | str,
         client_secret: str,
         *,
         redirect_uri: str,
@@ -214,8 +215,8 @@ def _connect(auth_url: str | None, http_headers: httpx.Headers, *, timeout: Time
     return Connection(normalized(told), headers, httpx.Timeout(timeout).as_dict(), policy(max_retries))
 
 
-def _endpoints(connection: Connection, client_id: str, client_secret: str) -> Endpoints:
-    client_id, client_secret = client_id.strip(), client_secret.strip()
+def _endpoints(connection: Connection, client_id: UUID | str, client_secret: str) -> Endpoints:
+    client_id, client_secret = str(client_id).strip(), client_secret.strip()
     if not client_id or not client_secret:
         msg = "An application has an id and a secret: an admin sees them once, when registering it"
         raise ConfigurationError(msg)
