@@ -12,7 +12,7 @@ from carrel.wire.common import Scope
 from carrel.wire.oauth_clients import ApiScope
 from service.callers import Caller, service_accounts_disabled
 from service.errors import Forbidden
-from service.oauth.scopes import MESSAGE_PREFIX, covers
+from service.oauth.scopes import MESSAGE_PREFIX, agent_of, covers
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def messageable_agents(caller: Caller) -> frozenset[UUID] | None:
     scopes = caller.scopes or frozenset[str]()
     if caller.credential != "accessToken" or ApiScope.AGENT_MESSAGE in scopes:
         return None
-    return frozenset(UUID(scope.removeprefix(MESSAGE_PREFIX)) for scope in scopes if scope.startswith(MESSAGE_PREFIX))
+    return frozenset(agent_id for scope in scopes if (agent_id := agent_of(scope)))
 
 
 def _authorize_access_token(caller: Caller, requirement: Requirement) -> None:

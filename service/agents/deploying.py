@@ -3,6 +3,8 @@
 A deployment opens none of the agent's collections or documents to anybody.
 """
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -18,7 +20,9 @@ from service.agents import queries
 from service.agents.service import agent_of, unknown_agent
 from service.audit.service import record
 from service.authorization import messageable_agents
-from service.callers import Caller
+from service.callers import Caller, principals_of
+from service.identifiers import NIL
+from service.identity.authentication.queries import get_acting_principal
 from service.identity.principals import named_principal, resolve
 from service.pagination import Cursor, Page
 from service.permissions.access import Access, roles_by_id
@@ -67,6 +71,24 @@ async def list_deployed_agents(
     )
     page = cursor.page(rows, position=lambda row: [str(row.agent_id)])
     return Page([_agent(row) for row in page.items], page.next_page_token)
+
+
+async def names_of_deployed(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, agent_ids: Collection[UUID]
+) -> dict[UUID, str]:
+    """The names of those of these agents that are deployed to a user: of others there is nothing to be known."""
+    person = await get_acting_principal(connection, organization_id, principal_id=principal_id)
+    if person is None or not agent_ids:
+        return {}
+    reader = _Person(organization_id, principals_of(person))
+    rows = await queries.list_deployed_agents(connection, reader, among_ids=agent_ids, after=NIL, limit=len(agent_ids))
+    return {row.agent_id: row.name for row in rows}
+
+
+@dataclass(frozen=True)
+class _Person:
+    organization_id: UUID
+    principals: tuple[UUID, ...]
 
 
 async def _wanted(connection: AsyncConnection, caller: Caller, *, request: AdminAgentsDeployRequest) -> Access:

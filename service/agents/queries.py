@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.agents.tables import agent_collections, agents
 from service.callers import Caller
 from service.collections.tables import collections
-from service.permissions.queries import readable_classes
+from service.permissions.queries import Reader, readable_classes
 from service.permissions.tables import resources
 from service.sql import AnyRow, among, rows_of
 
@@ -53,7 +53,7 @@ def _agents(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     )
 
 
-def _deployed(caller: Caller) -> tuple[ColumnElement[bool], ...]:
+def _deployed(caller: Reader) -> tuple[ColumnElement[bool], ...]:
     """What is true of the agents that the caller may use, their resources joined."""
     return (
         agents.c.organization_id == caller.organization_id,
@@ -104,7 +104,7 @@ async def list_agents(
 
 
 async def list_deployed_agents(
-    connection: AsyncConnection, caller: Caller, *, among_ids: Collection[UUID] | None, after: UUID, limit: int
+    connection: AsyncConnection, caller: Reader, *, among_ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
     """Return the agents (of these ids, if any are given) that are deployed to the caller, by id: id and words."""
     statement = (

@@ -61,7 +61,7 @@ async def any_organization(connection: AsyncConnection) -> bool:
 
 
 async def lock_organization(connection: AsyncConnection, organization_id: UUID) -> None:
-    """Let one change to the organization's principals happen at a time; readers and other writers do not wait."""
+    """Let one change to the organization's principals or agents happen at a time; readers and others do not wait."""
     statement = select(organizations.c.organization_id).where(organizations.c.organization_id == organization_id)
     await connection.execute(statement.with_for_update(key_share=True))
 

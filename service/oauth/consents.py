@@ -9,8 +9,8 @@ from service.audit.service import Change, record_for
 from service.dependencies import RuntimeDep
 from service.errors import BadRequest
 from service.oauth import queries
+from service.oauth.meanings import meanings_to
 from service.oauth.requests import first_of, form_of
-from service.oauth.scopes import meaning
 from service.pages import page
 from service.pages.routing import PageRoute, depth_of
 from service.runtime import Runtime
@@ -88,7 +88,7 @@ async def _consents_page(
                 "client_id": row.client_id,
                 "name": row.name,
                 "granted_at": row.granted_at,
-                "meanings": [meaning(scope) for scope in sorted(row.scopes)],
+                "meanings": await meanings_to(connection, person, scopes=sorted(row.scopes)),
             }
             for row in rows
         ],
@@ -105,6 +105,7 @@ def _nobody(request: Request) -> Response:
         title="You are not signed in",
         message="Here you see which applications you allowed to act for you, once you are signed in.",
         hint="Open one of those applications, sign in through it, and come back to this address.",
+        again=None,
         request_id=None,
     )
 

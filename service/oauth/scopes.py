@@ -3,7 +3,8 @@
 `api:agent:message:*` covers `api:agent:message:<agentId>`; every other scope covers itself alone.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from uuid import UUID
 
 from carrel.wire.oauth_clients import ApiScope, is_api_scope
 
@@ -28,9 +29,16 @@ def covers(granted: Collection[str], scope: str) -> bool:
     return scope in granted or (scope.startswith(MESSAGE_PREFIX) and ApiScope.AGENT_MESSAGE in granted)
 
 
-def narrowed(scopes: Iterable[str], *, to: Collection[str]) -> tuple[str, ...]:
-    """The scopes that others cover, in their order."""
-    return tuple(scope for scope in scopes if covers(to, scope))
+def narrowed(scopes: Collection[str], *, to: Collection[str]) -> tuple[str, ...]:
+    """What both allow: the scopes that `to` covers, and those of `to` that they cover, each once."""
+    theirs = (scope for scope in to if covers(scopes, scope))
+    return tuple(dict.fromkeys([*(scope for scope in scopes if covers(to, scope)), *theirs]))
+
+
+def agent_of(scope: str) -> UUID | None:
+    """The agent of a scope that is for a single one."""
+    one = scope.startswith(MESSAGE_PREFIX) and scope != ApiScope.AGENT_MESSAGE
+    return UUID(scope.removeprefix(MESSAGE_PREFIX)) if one else None
 
 
 def meaning(scope: str, *, agent_name: str | None = None) -> str:

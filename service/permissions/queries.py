@@ -5,7 +5,7 @@ visibility is one look at `class_readers`, and a change to a grant or a group co
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from sqlalchemy import ARRAY, Select, Uuid, any_, bindparam, select, tuple_, update
@@ -19,7 +19,21 @@ from service.permissions.tables import access_classes, class_readers, resources
 from service.sql import ORGANIZATION, AnyRow, among, given, giving
 
 
-def readable_classes(caller: Caller, *, at_least: Role = Role.VIEWER) -> Select[int]:
+class Reader(Protocol):
+    """Whoever reads: a caller, or somebody in front of a browser. `principals` are all they act with."""
+
+    @property
+    def organization_id(self) -> UUID:
+        """Where they are."""
+        ...
+
+    @property
+    def principals(self) -> Collection[UUID]:
+        """Themselves, their groups, and for a user the organization's id."""
+        ...
+
+
+def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
     """The access classes the caller has a role in: THE condition of visibility, default deny.
 
     Compose it inside every query that lists, counts or ranks resources or their contents, before its LIMIT.
