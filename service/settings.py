@@ -35,7 +35,12 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         default=None, description="An outside PostgreSQL with pgvector instead of the embedded one; its user migrates."
     )
-    database_pool_size: int = Field(default=10, ge=1, le=1000, description="Most database connections of one process.")
+    database_pool_size: int = Field(
+        default=10,
+        ge=1,
+        le=1000,
+        description="Most database connections of one process; up to three more are its jobs'.",
+    )
     bootstrap_admin_email: str | None = Field(
         default=None, description="On an empty database: the first admin's address."
     )

@@ -56,11 +56,16 @@ class Worksite:
         self.processes: list[ServiceProcess] = []
         self._loop = loop
 
-    def start(self, **environment: str) -> ServiceProcess:
-        """Start one more service."""
+    def prepare(self, **environment: str) -> ServiceProcess:
+        """Set up one more service, with a data folder of its own."""
         process = ServiceProcess(**environment)
         process.program = ("-c", SERVICE_WITH_TASK, str(self.folder))
         self.processes.append(process)
+        return process
+
+    def start(self, **environment: str) -> ServiceProcess:
+        """Start one more service."""
+        process = self.prepare(**environment)
         process.start()
         return process
 
@@ -249,3 +254,18 @@ def test_a_replica_that_froze_and_comes_back_does_no_harm(site: Worksite, outsid
     more = site.enqueue(outside, count=3)
     until(lambda: [thing for thing, by in site.lines("ended")[2:] if by == pid(frozen)] == more)
     until(lambda: not queued(outside))
+
+
+def test_a_restored_deployment_takes_up_what_waited(site: Worksite, tmp_path: Path) -> None:
+    """A backup has the jobs of its moment: what ran and what waited is done by whoever restores it."""
+    process = site.start(CARREL_AGENT_WORKERS="1")
+    things = site.enqueue(process.database_server().url(), count=2)
+    until(lambda: site.things("begun") == things[:1])
+    assert process.command("backup", str(tmp_path / "carrel.tar.gz")).returncode == 0
+    process.kill()
+    restored = site.prepare()
+    assert restored.command("restore", str(tmp_path / "carrel.tar.gz")).returncode == 0
+    site.open()
+    restored.start()
+    until(lambda: sorted(site.lines("ended")) == sorted((thing, pid(restored)) for thing in things))
+    until(lambda: not queued(restored.database_server().url()))
