@@ -1,4 +1,4 @@
-"""Removing codes, tokens, sessions and failed attempts when they have long expired."""
+"""Removing codes, tokens, sessions and failed attempts that nothing depends on any more."""
 
 from datetime import timedelta
 from functools import partial
@@ -9,7 +9,7 @@ from service.runtime import Runtime
 from service.signin import queries as sign_in_queries
 
 EVERY_SECONDS = 3600
-# So long what has expired is still known for what it is, and using it a second time noticed.
+# So long what has expired is still known for what it is.
 KEPT = timedelta(days=1)
 
 
@@ -19,7 +19,7 @@ async def keep_forgetting(runtime: Runtime) -> None:
 
 
 async def forget(runtime: Runtime) -> None:
-    """Remove what expired more than a day ago, in every organization."""
+    """Remove what expired more than a day ago and tells of no theft any more, in every organization."""
     for organization_id in await organization_ids(runtime.database):
         async with runtime.database.transaction(organization_id) as connection:
             now = await runtime.clock.now(connection)

@@ -12,7 +12,7 @@ from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, OAuth2Pa
 
 from service import secrets
 from service.oauth.requests import Parameters, all_of, first_of
-from service.oauth.scopes import covers, parse_scopes
+from service.oauth.scopes import covers, narrowed, parse_scopes
 from service.sql import AnyRow
 
 
@@ -110,37 +110,38 @@ class Code(AuthorizationCodeMixin):
 
     code_challenge_method = "S256"
 
-    def __init__(self, row: AnyRow) -> None:
+    def __init__(self, row: AnyRow, client: Client) -> None:
         self.code_id: UUID = row.code_id
         self.principal_id: UUID = row.principal_id
         self.scopes: list[str] = row.scopes
         self.code_challenge: str = row.code_challenge
         self._redirect_uri: str = row.redirect_uri
+        self._left = narrowed(self.scopes, to=client.scopes)
 
     def get_redirect_uri(self) -> str:
         """Where it was sent, which the token request must repeat."""
         return self._redirect_uri
 
     def get_scope(self) -> str:
-        """The scopes it stands for."""
-        return " ".join(self.scopes)
+        """The scopes it gives: what the person allowed, as far as the client is still registered for it."""
+        return " ".join(self._left)
 
 
 class Token(TokenMixin):
     """A refresh token that can be used, or a token that is to be revoked."""
 
-    def __init__(self, row: AnyRow) -> None:
+    def __init__(self, row: AnyRow, client: Client) -> None:
         self.token_id: UUID = row.token_id
         self.family_id: UUID = row.family_id
         self.principal_id: UUID = row.principal_id
-        self.scopes: list[str] = row.scopes
         self.is_refresh_token = hasattr(row, "used_at")
         self._client_id: UUID = row.client_id
+        self._left = narrowed(row.scopes, to=client.scopes)
 
     def check_client(self, client: Client) -> bool:
         """Whether it was given to this client."""
         return self._client_id == client.client_id
 
     def get_scope(self) -> str:
-        """The scopes it stands for."""
-        return " ".join(self.scopes)
+        """The scopes it gives, likewise."""
+        return " ".join(self._left)

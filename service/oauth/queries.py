@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, delete, func, or_, select, update
+from sqlalchemy import Select, and_, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -40,6 +40,18 @@ _CLIENT_OF_ID = (
 async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> AnyRow | None:
     """The client of this id, whatever its status; the transaction is in its organization now."""
     return (await connection.execute(_CLIENT_OF_ID, {"given_client_id": client_id})).one_or_none()
+
+
+async def hold_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
+    """Let nobody delete a client until the transaction ends; False when it is gone.
+
+    Whoever deletes one waits for all that is being done for it, instead of failing it half-way.
+    """
+    statement = select(oauth_clients.c.client_id).where(
+        oauth_clients.c.organization_id == organization_id, oauth_clients.c.client_id == client_id
+    )
+    statement = statement.with_for_update(read=True, key_share=True)
+    return (await connection.execute(statement)).one_or_none() is not None
 
 
 async def insert_client(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -107,13 +119,14 @@ async def count_pending_clients(connection: AsyncConnection, organization_id: UU
 async def get_consent(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
 ) -> Sequence[str]:
-    """The scopes somebody allowed a client; none when they never did."""
+    """The scopes somebody allowed a client; none when they never did. They aren't taken back while this goes on."""
     statement = select(oauth_consents.c.scopes).where(
         oauth_consents.c.organization_id == organization_id,
         oauth_consents.c.principal_id == principal_id,
         oauth_consents.c.client_id == client_id,
     )
-    return (await connection.execute(statement)).scalar_one_or_none() or ()
+    held = statement.with_for_update(read=True, key_share=True)
+    return (await connection.execute(held)).scalar_one_or_none() or ()
 
 
 async def put_consent(
@@ -333,19 +346,25 @@ async def revoke_families(
 
 
 async def forget_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:
-    """Remove codes and tokens that expired longer ago than `kept`, and families of which nothing is left."""
-    for table in (oauth_access_tokens, oauth_refresh_tokens, oauth_codes):
-        await connection.execute(
-            delete(table).where(table.c.organization_id == organization_id, table.c.expires_at < now - kept)
-        )
-    left = [
-        select(table.c.family_id).where(table.c.family_id == oauth_token_families.c.family_id).exists()
-        for table in (oauth_access_tokens, oauth_refresh_tokens, oauth_codes)
-    ]
+    """Remove what expired longer ago than `kept`: access tokens, unused codes, and families that can't be refreshed.
+
+    Codes and refresh tokens that were used stay as long as their family lives, and go with it: whoever brings one of
+    them is one of two, however long ago it was (RFC 9700, section 4.14.2).
+    """
+    before = now - kept
+    for table, gone in (
+        (oauth_access_tokens, oauth_access_tokens.c.expires_at < before),
+        (oauth_codes, and_(oauth_codes.c.expires_at < before, oauth_codes.c.used_at.is_(None))),
+    ):
+        await connection.execute(delete(table).where(table.c.organization_id == organization_id, gone))
+    living = select(oauth_refresh_tokens.c.token_id).where(
+        oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id,
+        oauth_refresh_tokens.c.expires_at >= before,
+    )
     await connection.execute(
         delete(oauth_token_families).where(
             oauth_token_families.c.organization_id == organization_id,
-            oauth_token_families.c.created_at < now - kept,
-            ~or_(*left),
+            oauth_token_families.c.created_at < before,
+            ~living.exists(),
         )
     )

@@ -50,9 +50,12 @@ class Store:
         return from_thread.run(run)
 
     def client(self, client_id: str | None) -> Client | None:
-        """The approved client of this id."""
+        """The approved client of this id, which can't be deleted until the transaction ends."""
         row = self.ask(queries.enter_by_client, client_id=parsed) if (parsed := _uuid(client_id)) else None
-        return Client(row) if row is not None and row.status == "approved" else None
+        if row is None or row.status != "approved":
+            return None
+        held = self.ask(queries.hold_client, row.organization_id, client_id=row.client_id)
+        return Client(row) if held else None
 
     def is_active(self, client: Client, principal_id: UUID) -> bool:
         """Whether a person may still do anything."""
@@ -72,7 +75,7 @@ class Store:
         if row.used_at is not None:
             self._stop_reused(client, row, what="code")
             return None
-        return Code(row) if row.expires_at > self.now else None
+        return Code(row, client) if row.expires_at > self.now else None
 
     def refresh_token(self, value: str, client: Client) -> Token | None:
         """The client's usable refresh token; one that was used is a lost race at first, and then revokes its family."""
@@ -84,7 +87,7 @@ class Store:
                 self._stop_reused(client, row, what="refreshToken")
             return None
         usable = row.revoked_at is None and row.expires_at > self.now
-        return Token(row) if usable and self.is_active(client, row.principal_id) else None
+        return Token(row, client) if usable and self.is_active(client, row.principal_id) else None
 
     def any_token(self, value: str, client: Client) -> Token | None:
         """The access or refresh token of this value in the client's organization, whoever's it is."""
@@ -93,7 +96,7 @@ class Store:
         else:
             secret_hash = secrets.hash_secret(value)
             row = self.ask(queries.find_access_token, client.organization_id, secret_hash=secret_hash)
-        return None if row is None else Token(row)
+        return None if row is None else Token(row, client)
 
     def keep_code(
         self, value: str, *, client: Client, principal_id: UUID, scopes: Sequence[str], bound_to: Mapping[str, str]

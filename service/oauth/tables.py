@@ -70,7 +70,7 @@ oauth_codes = Table(
     Index("ix_oauth_codes_expires", "organization_id", "expires_at"),
 )
 
-# One that was used stays, so that using it again is noticed.
+# One that was used stays as long as its family lives, so that using it again is noticed.
 oauth_refresh_tokens = Table(
     "oauth_refresh_tokens",
     metadata,
@@ -80,8 +80,7 @@ oauth_refresh_tokens = Table(
     Column("secret_hash", LargeBinary, nullable=False, unique=True),
     Column("expires_at", DateTime(timezone=True), nullable=False),
     Column("used_at", DateTime(timezone=True)),
-    Index("ix_oauth_refresh_tokens_family", "family_id"),
-    Index("ix_oauth_refresh_tokens_expires", "organization_id", "expires_at"),
+    Index("ix_oauth_refresh_tokens_family", "family_id", "expires_at"),
 )
 
 # Client and person are repeated from the family, so that a request is authenticated by one look-up.

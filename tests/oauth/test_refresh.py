@@ -2,9 +2,12 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
+from service.oauth.forgetting import forget
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import a_person, an_app, error, later, works
+from tests.oauth.flow import Pkce, a_person, an_app, error, later, works
 from tests.service.directory import done
 
 WRITE = "api:catalog:read api:catalog:write"
@@ -48,6 +51,26 @@ def test_a_replay_after_ten_seconds_ends_the_family(service: RunningService) -> 
     assert works(service, other["access_token"])
     (entry,) = done(service.call("admin/auditLog/query", {"action": "oauth.reuseDetected"}))["entries"]
     assert entry["details"] == {"clientId": app.client_id, "reused": "refreshToken"}
+
+
+@pytest.mark.parametrize("reused", ["code", "first", "second"])
+def test_a_replay_ends_a_family_however_old_it_is(service: RunningService, reused: str) -> None:
+    """What was used is known for as long as anything that came of it works, whatever was forgotten since."""
+    app, ada, pkce = an_app(service), a_person(service), Pkce()
+    code = ada.code(app, pkce)
+    first = done(app.exchange(code, pkce))
+    second = done(app.refresh(first["refresh_token"]))
+    newest = second
+    for _ in range(3):
+        later(service, days=25)
+        newest = done(app.refresh(newest["refresh_token"]))
+        service.run(forget(service.runtime))
+    assert works(service, newest["access_token"])
+    stolen = {"first": first, "second": second}.get(reused)
+    answer = app.exchange(code, pkce) if stolen is None else app.refresh(stolen["refresh_token"])
+    assert error(answer) == (400, "invalid_grant")
+    assert not works(service, newest["access_token"])
+    assert error(app.refresh(newest["refresh_token"])) == (400, "invalid_grant")
 
 
 def test_fifty_refreshes_at_once_give_tokens_to_one_whose_family_lives(service: RunningService) -> None:
