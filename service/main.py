@@ -52,7 +52,7 @@ ERRORS = {"default": {"model": ErrorResponse, "description": "Every error: 400 t
 
 def create_app(runtime: Runtime) -> FastAPI:
     """Assemble the application around a runtime that is already open."""
-    app = DescribedApi(title="Carrel", version="0.1.0", docs_url=None, redoc_url=None)
+    app = DescribedApi(title="Carrel", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.runtime = runtime
     app.state.metrics = Metrics(runtime)
     app.add_middleware(Edge, metrics=app.state.metrics)

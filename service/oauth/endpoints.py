@@ -1,6 +1,7 @@
 """The endpoints that clients call: token, revocation, and the server's description of itself."""
 
 from collections.abc import Callable, Coroutine
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -101,17 +102,15 @@ async def _answered(
         store = Store(connection, await runtime.clock.now(connection))
         server = AuthorizationServer(store, issuer=runtime.settings.issuer)
         answer = await in_thread(endpoint, server, asked)
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        await runtime.rate_limits.count_failure(request.client.host if request.client else None)
     return JSONResponse(dict(answer.body), status_code=answer.status, headers=dict(answer.headers))
 
 
 def _refusal(error: ServiceError) -> Response:
-    """What RFC 6749 has no word for: a form that is none is invalid_request, and 5xx say when to come again."""
-    name = (
-        "invalid_request"
-        if error.status < 500
-        else "temporarily_unavailable"
-        if error.status == 503
-        else "server_error"
+    """What RFC 6749 has no word for: a form that is none is invalid_request; 429 and 503 say when to come again."""
+    name = {429: "temporarily_unavailable", 503: "temporarily_unavailable"}.get(
+        error.status, "invalid_request" if error.status < 500 else "server_error"
     )
     status = 400 if error.status == 415 else error.status
     headers = {**error.headers, **NO_STORE}

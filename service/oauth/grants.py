@@ -7,8 +7,10 @@ Authlib decides what a request must look like and which error says what is wrong
 what it leaves to us.
 """
 
+import hashlib
+import hmac
 import re
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from uuid import UUID
 
 from authlib.oauth2 import OAuth2Error
@@ -22,12 +24,13 @@ from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGr
 from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7636 import CodeChallenge
 
-from service import secrets
+from service import base64url, secrets
 from service.oauth.models import Client, Code, Request, Token
 from service.oauth.requests import Parameters
 from service.oauth.store import Store
 
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}", re.ASCII)
 # What an authorization request may say once each, beside what proves the client (RFC 6749, section 3.1; RFC 7636).
 ONCE = ("response_type", "response_mode", "scope", "state", "prompt", "code_challenge", "code_challenge_method")
 
@@ -56,6 +59,16 @@ class S256Required(CodeChallenge):
             raise InvalidRequestError("The code_challenge_method must be S256.")
         if not CHALLENGE.fullmatch(form["code_challenge"]):
             raise InvalidRequestError("The code_challenge must be the base64url of a SHA-256, without padding.")
+
+    def validate_code_verifier(self, grant: "CodeGrant", _result: object) -> None:
+        """Compare the verifier's SHA-256 with the challenge (RFC 7636, sections 4.1 and 4.6)."""
+        verifier = grant.request.form.get("code_verifier", "")
+        if not VERIFIER.fullmatch(verifier):
+            raise InvalidRequestError("Send the code_verifier: 43 to 128 letters, digits, or any of -._~")
+        challenge = base64url.written(hashlib.sha256(verifier.encode()).digest())
+        code = cast("Code", grant.request.authorization_code)
+        if not hmac.compare_digest(challenge, code.code_challenge):
+            raise InvalidGrantError("The code_verifier is another one's.")
 
 
 class CodeGrant(AuthorizationCodeGrant):

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from authlib.oauth2 import AuthorizationServer as AuthlibServer
 from authlib.oauth2 import OAuth2Error
-from authlib.oauth2.rfc6749.errors import InvalidClientError, InvalidRequestError
+from authlib.oauth2.rfc6749.errors import InvalidClientError, InvalidRequestError, InvalidScopeError
 from authlib.oauth2.rfc6750 import BearerTokenGenerator
 
 from service import secrets
@@ -133,6 +133,12 @@ class AuthorizationServer(AuthlibServer):
         if form.get("client_id", client_id) != client_id:
             raise InvalidRequestError("The form names another client than the Authorization header.")
         return client
+
+    def generate_token(self, *args: Any, scope: str, **options: Any) -> Any:
+        """Make tokens of these scopes: without any, Authlib would give all that the client is registered for."""
+        if not scope:
+            raise InvalidScopeError("The client is no longer registered for anything of what the person allowed.")
+        return super().generate_token(*args, scope=scope, **options)
 
     def save_token(self, token: Mapping[str, str], request: Request) -> None:
         """Keep new tokens, and use up what they were asked for with; in this order, so that nothing fails after it."""

@@ -119,6 +119,9 @@ def test_redirect_uris_are_https_or_loopback(standing: Standing, redirect_uri: s
         "https://app.example.test/\\evil",
         "https://app.example.test:x/",
         "https://ex\u00e4mple.test/",
+        "https://app.example.test/callback?state=mine",
+        "https://app.example.test/callback?a=b&code=",
+        "https://app.example.test/callback?%69ss=https://evil.test",
         "https:///callback",
         "https:callback",
         "//app.example.test/callback",
@@ -186,10 +189,25 @@ def test_a_scope_taken_from_a_client_stops_in_its_tokens(service: RunningService
     assert code(v1(service, "catalog/planUpload", tokens["access_token"], plan)) == (403, "missing_scope")
     assert v1(service, "catalog/listDocuments", tokens["access_token"], {}).status_code == 200
     assert sent_back(ada.open(app, scope="api:catalog:write"))["error"] == "invalid_scope"
-    assert error(app.refresh(tokens["refresh_token"])) == (400, "invalid_scope")
-    assert app.refresh(tokens["refresh_token"], scope="api:catalog:read").status_code == 200
+    assert error(app.refresh(tokens["refresh_token"], scope="api:catalog:write")) == (400, "invalid_scope")
+    assert done(app.refresh(tokens["refresh_token"]))["scope"] == "api:catalog:read"
     (entry,) = entries(service, "oauthClient.update")
     assert "Renamed" not in str(entry)
+
+
+def test_a_code_gives_what_the_client_is_still_registered_for(service: RunningService) -> None:
+    """One agent where it was all of them, what both allow; nothing where nothing is left, and never all it now may."""
+    one = "api:agent:message:0197a000-0000-7000-8000-000000000001"
+    app, ada, first, second = an_app(service), a_person(service), Pkce(), Pkce()
+    codes = [ada.code(app, pkce, scope="api:agent:message:* api:catalog:write") for pkce in (first, second)]
+    done(service.call("admin/oauthClients/update", {"clientId": app.client_id, "scopes": [one, "api:catalog:read"]}))
+    tokens = done(app.exchange(codes[0], first))
+    assert tokens["scope"] == one
+    assert done(v1(service, "me", tokens["access_token"]))["scopes"] == [one]
+    done(service.call("admin/oauthClients/update", {"clientId": app.client_id, "scopes": ["api:catalog:read"]}))
+    assert error(app.exchange(codes[1], second)) == (400, "invalid_scope")
+    assert error(app.refresh(tokens["refresh_token"])) == (400, "invalid_scope")
+    assert code(v1(service, "catalog/listDocuments", tokens["access_token"], {})) == (403, "missing_scope")
 
 
 def test_a_redirect_uri_taken_from_a_client_is_unproven_at_once(service: RunningService) -> None:
@@ -230,6 +248,7 @@ def test_what_is_needed_no_more_is_removed(service: RunningService) -> None:
     """Long after they expired, codes, tokens, families and sessions are gone; what still works stays."""
     app, ada = an_app(service), a_person(service)
     ada.tokens(app)
+    ada.code(app, Pkce())
     later(service, days=20)
     kept = ada.tokens(app)
     later(service, days=20)
@@ -239,8 +258,12 @@ def test_what_is_needed_no_more_is_removed(service: RunningService) -> None:
             table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - ours
             for table in ("oauth_codes", "oauth_access_tokens", "oauth_refresh_tokens", "oauth_token_families")
         }
-    assert counts == {"oauth_codes": 0, "oauth_access_tokens": 0, "oauth_refresh_tokens": 1, "oauth_token_families": 1}
+    assert counts == {"oauth_codes": 1, "oauth_access_tokens": 0, "oauth_refresh_tokens": 1, "oauth_token_families": 1}
     assert app.refresh(kept["refresh_token"]).status_code == 200
+    later(service, days=40)
+    service.run(forget(service.runtime))
+    with service.owner_connection() as connection:
+        assert connection.execute("SELECT count(*) FROM oauth_codes").fetchone() == (0,)
 
 
 def test_strangers_learn_nothing_of_clients(standing: Standing) -> None:

@@ -105,6 +105,9 @@ def test_another_client_neither_uses_nor_burns_a_code(service: RunningService) -
         ({"code_verifier": "x" * 42}, "invalid_request"),
         ({"code_verifier": "x" * 129}, "invalid_request"),
         ({"code_verifier": "x" * 43}, "invalid_grant"),
+        ({"code_verifier": "x" * 43 + "\n"}, "invalid_request"),
+        ({"code_verifier": "x" * 42 + "+"}, "invalid_request"),
+        ({"code_verifier": "\u0661" * 43}, "invalid_request"),
         ({"code": None}, "invalid_request"),
         ({"code": "svc_ac_unknown"}, "invalid_grant"),
         ({"grant_type": None}, "invalid_request"),
@@ -235,6 +238,28 @@ def test_what_is_no_form_is_refused_in_the_same_shape(standing: Standing) -> Non
     many = "&".join(f"a{number}=1" for number in range(200))
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     assert error(httpx.post(url, content=many, headers=headers)) == (400, "invalid_request")
+
+
+def test_guessing_secrets_is_slowed_down_for_an_address(make_service) -> None:
+    """After so many failures the next are 429, at both endpoints; a client with its secret goes on (section 2.3.1)."""
+    service = make_service(rate_limit_failures=3)
+    app, ada = an_app(service), a_person(service)
+    tokens = ada.tokens(app)
+    wrong = App(service, app.client_id, "svc_cs_wrong")
+    assert [error(wrong.refresh("x")) for _ in range(3)] == [(401, "invalid_client")] * 3
+    for refused in (wrong.refresh("x"), wrong.revoke("x")):
+        assert error(refused) == (429, "temporarily_unavailable")
+        assert int(refused.headers["Retry-After"]) >= 1
+    done(app.refresh(tokens["refresh_token"]))
+
+
+@pytest.mark.parametrize("path", ["token", "revoke", "authorize"])
+def test_an_address_with_a_slash_at_its_end_leads_nowhere(standing: Standing, path: str) -> None:
+    """A redirect there would send secrets on once more (RFC 9700, section 4.12), to the host that the request names."""
+    url = f"{standing.service.base_url}/api/oauth/{path}/"
+    for answer in (httpx.post(url, data={"client_secret": "x"}, headers={"Host": "evil.test"}), httpx.get(url)):
+        assert answer.status_code == 404
+        assert "Location" not in answer.headers
 
 
 def test_a_refusal_repeats_nothing_that_was_sent(standing: Standing) -> None:

@@ -7,7 +7,7 @@ import re
 from enum import StrEnum
 from ipaddress import IPv6Address
 from typing import Annotated, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID
 
 from pydantic import AfterValidator, Field
@@ -15,6 +15,8 @@ from pydantic import AfterValidator, Field
 from carrel.wire.common import Instant, Label, PagedRequest, PagedResponse, RequestModel, ResponseModel
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+# What an answer adds to a redirect URI, once each (RFC 6749, section 3.1; RFC 9207).
+ANSWERED = frozenset({"code", "error", "error_description", "error_uri", "iss", "state"})
 _MESSAGE_ONE = re.compile(r"api:agent:message:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?")
 
@@ -53,6 +55,9 @@ def _refuse_odd_redirect_uri(text: str) -> str:
         raise ValueError(msg) from None
     if "@" in parts.netloc or not (literal or _HOST_NAME.fullmatch(host)):
         msg = "must name a host, and neither a user nor a password"
+        raise ValueError(msg)
+    if ANSWERED.intersection(name for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
+        msg = f"must have none of {', '.join(sorted(ANSWERED))} in its query: the answer is added there"
         raise ValueError(msg)
     if parts.scheme != "https" and not (parts.scheme == "http" and host in LOOPBACK):
         msg = "must be https, or http for localhost, 127.0.0.1 or [::1]"
