@@ -20,10 +20,11 @@ from service.dependencies import RuntimeDep
 from service.errors import BadRequest, TooMany
 from service.oauth import queries
 from service.oauth.grants import CodeGrant
+from service.oauth.meanings import meanings_to
 from service.oauth.models import Client
 from service.oauth.models import Request as OAuthRequest
 from service.oauth.requests import Parameters, first_of, form_of, query_of
-from service.oauth.scopes import covers, meaning
+from service.oauth.scopes import covers
 from service.oauth.server import Answer, AuthorizationServer, Unusable
 from service.oauth.store import Store, in_thread
 from service.pages import page
@@ -195,7 +196,7 @@ async def _next_page(visit: Visit, asked: Asked, *, notice: str | None = None) -
         return visit.redirect(await asked.respond(person.principal_id))
     if "none" in prompts:
         return visit.redirect(asked.refuse("consent_required", "The person has not allowed this."))
-    return _consent_page(visit, asked, person=person, new=new if allowed else (), notice=notice)
+    return await _consent_page(visit, asked, person=person, new=new if allowed else (), notice=notice)
 
 
 def grantable(scopes: Sequence[str], person: SignedIn) -> tuple[str, ...]:
@@ -208,6 +209,8 @@ async def _sign_in(visit: Visit, form: dict[str, str]) -> Response:
         asked = await visit.open(connection)
     if isinstance(asked, Answer):
         return visit.redirect(asked)
+    if not visit.browser.known:
+        return _without_cookie(visit)
     if not visit.sent(form, "signIn"):
         # Another tab may have signed in meanwhile: then there is nothing left to ask here.
         return visit.again() if asked.person else _sign_in_page(visit, asked, notice=STALE, status=403)
@@ -230,6 +233,20 @@ async def _sign_in(visit: Visit, form: dict[str, str]) -> Response:
     response = visit.again()
     browser.keep(response)
     return response
+
+
+def _without_cookie(visit: Visit) -> Response:
+    """Send on whoever brings no cookie, without giving one: a form on another site would replace the person's."""
+    return page(
+        "message.html",
+        depth=depth_of(visit.request),
+        status=403,
+        title="Please try again",
+        message=STALE,
+        hint="If you see this again, let your browser keep cookies of this address until it is closed.",
+        again=visit.address,
+        request_id=None,
+    )
 
 
 async def _decided(visit: Visit, asked: Asked, *, action: str | None, person: SignedIn) -> Response:
@@ -291,8 +308,11 @@ def _sign_in_page(
     return response
 
 
-def _consent_page(visit: Visit, asked: Asked, *, person: SignedIn, new: Sequence[str], notice: str | None) -> Response:
+async def _consent_page(
+    visit: Visit, asked: Asked, *, person: SignedIn, new: Sequence[str], notice: str | None
+) -> Response:
     scopes = grantable(asked.scopes, person)
+    meanings = await meanings_to(asked.connection, person, scopes=scopes)
     return page(
         "consent.html",
         depth=depth_of(visit.request),
@@ -302,7 +322,7 @@ def _consent_page(visit: Visit, asked: Asked, *, person: SignedIn, new: Sequence
         person=person.name,
         email=person.email,
         client=asked.client.name,
-        scopes=[{"meaning": meaning(scope), "is_new": scope in new} for scope in scopes],
+        scopes=[{"meaning": meaning, "is_new": scope in new} for scope, meaning in zip(scopes, meanings, strict=True)],
         left_out=len(scopes) < len(asked.scopes),
         returns_to=urlsplit(asked.redirect_uri).netloc,
         action=visit.address,

@@ -51,6 +51,7 @@ def problem(request: Request, error: ServiceError) -> HTMLResponse:
         title=title,
         message=error.message,
         hint=None,
+        again=None,
         request_id=request_id(),
     )
 

@@ -1,5 +1,6 @@
 """Signing in: who is let in, how failing is slowed down, and what a browser holds."""
 
+import html
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -205,7 +206,6 @@ def test_a_sign_in_form_works_in_the_browser_it_was_shown_in_alone(service: Runn
         (entered | {"csrf": "x"}, ada),
         (entered | {"csrf": theirs}, ada),
         (entered, stranger),
-        (entered, Person(service, ada.email)),
     ):
         refused = browser.http.post(form.action, data=fields)
         assert refused.status_code == 403
@@ -214,6 +214,18 @@ def test_a_sign_in_form_works_in_the_browser_it_was_shown_in_alone(service: Runn
     # The page that was shown instead works.
     assert try_in(ada, refused, PASSWORD).status_code in {303, 403}
     assert ada.http.post(form.action, data=entered).status_code == 303
+
+
+def test_a_form_on_another_sites_page_changes_no_cookie(service: RunningService) -> None:
+    """Browsers send none with it, and would keep a new one: whoever is signed in stays so. A link leads on."""
+    app, ada = an_app(service), a_person(service)
+    form = Page(ada.open(app)).form("signIn")
+    refused = Person(service).http.post(form.action, data=form.fields | {"action": "signIn"})
+    assert refused.status_code == 403
+    assert "out of date" in refused.text
+    assert "Set-Cookie" not in refused.headers
+    again = refused.url.join(html.unescape(refused.text.split('<p><a href="')[1].split('"')[0]))
+    assert "signIn" in Page(ada.http.get(again)).forms[0].buttons
 
 
 def test_a_second_tab_goes_on_when_the_first_has_signed_in(service: RunningService) -> None:
