@@ -252,9 +252,10 @@ async def test_a_token_that_ends_meanwhile(make_caller: MakeCaller, server: Serv
 
 
 class Endless:
-    """Says one word, and then nothing until nobody listens any more."""
+    """Says one thing, and then nothing until nobody listens any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, said: bytes = event("delta", {"text": "By"}, "1-2")) -> None:
+        self.said = said
         self.left = threading.Event()
 
     def __call__(self, request: Request) -> StreamingResponse:
@@ -262,7 +263,7 @@ class Endless:
         return StreamingResponse(self._body(request), media_type="text/event-stream")
 
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
-        yield event("delta", {"text": "By"}, "1-2")
+        yield self.said
         try:
             while not await request.is_disconnected():  # noqa: ASYNC110 - nothing tells but asking
                 await asyncio.sleep(0.01)
@@ -328,6 +329,16 @@ async def test_being_cancelled(person: Caller, server: Server) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert await asyncio.to_thread(endless.left.wait, 10)
+
+
+async def test_the_reply_is_the_end(person: Caller, server: Server) -> None:
+    """With the reply the stream is over, whatever the other side does with the connection."""
+    endless = Endless(DONE)
+    server.will(endless)
+    stream = person.client.agents.stream_response(JOB_ID)
+    reading = person.walk(stream) if person.is_async else asyncio.to_thread(list, stream)
+    assert [type(item) for item in await asyncio.wait_for(reading, 10)] == [Reply]
     assert await asyncio.to_thread(endless.left.wait, 10)
 
 
