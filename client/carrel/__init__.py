@@ -13,6 +13,7 @@ from carrel._pages import AsyncPager, Pager
 from carrel._replies import Reply
 from carrel._reply_streams import Restarted
 from carrel._streams import AsyncStream, Stream
+from carrel._tokens import TokenSource
 from carrel._version import __version__
 from carrel.errors import (
     APIConnectionError,
@@ -25,6 +26,7 @@ from carrel.errors import (
     ConflictError,
     InvalidArgumentError,
     NotFoundError,
+    OAuthError,
     PayloadTooLargeError,
     PermissionDeniedError,
     PlanRefusedError,
@@ -34,6 +36,7 @@ from carrel.errors import (
     ReplyTimeoutError,
     ReplyWithheldError,
     ServerError,
+    SignInRequiredError,
     UnexpectedResponseError,
     UnsupportedMediaTypeError,
 )
@@ -56,6 +59,7 @@ __all__ = [
     "Download",
     "InvalidArgumentError",
     "NotFoundError",
+    "OAuthError",
     "Pager",
     "PayloadTooLargeError",
     "PermissionDeniedError",
@@ -69,8 +73,10 @@ __all__ = [
     "ReplyWithheldError",
     "Restarted",
     "ServerError",
+    "SignInRequiredError",
     "Stream",
     "TextDelta",
+    "TokenSource",
     "UnexpectedResponseError",
     "UnsupportedMediaTypeError",
     "__version__",

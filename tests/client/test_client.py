@@ -47,9 +47,9 @@ DELETED = {"documentId": DOCUMENT_ID}
 PUBLIC = """
     APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AsyncStream AuthenticationError
     BadRequestError Carrel CarrelError ConfigurationError ConflictError Download InvalidArgumentError NotFoundError
-    Pager PayloadTooLargeError PermissionDeniedError PlanRefusedError RateLimitError RawResponse Reply ReplyError
-    ReplyFailedError ReplyTimeoutError ReplyWithheldError Restarted ServerError Stream TextDelta UnexpectedResponseError
-    UnsupportedMediaTypeError __version__
+    OAuthError Pager PayloadTooLargeError PermissionDeniedError PlanRefusedError RateLimitError RawResponse Reply
+    ReplyError ReplyFailedError ReplyTimeoutError ReplyWithheldError Restarted ServerError SignInRequiredError Stream
+    TextDelta TokenSource UnexpectedResponseError UnsupportedMediaTypeError __version__
 """
 
 
