@@ -14,7 +14,8 @@ from tests.oauth.flow import (
     v1,
     works,
 )
-from tests.service.directory import a_user, code, done
+from tests.service.agents import an_agent, deploy
+from tests.service.directory import a_user, code, done, user
 
 ADMIN_TOO = "api:catalog:read api:admin"
 
@@ -33,6 +34,25 @@ def test_the_page_names_the_client_the_person_and_what_is_asked_in_plain_words(s
         assert words in page.text
     assert "Upload" not in page.text
     assert page.forms[0].buttons == ["allow", "deny", "switch"]
+
+
+def test_an_agent_is_named_to_those_it_is_deployed_to(service: RunningService) -> None:
+    """Its id is all that others are shown: of another's agent, of a deleted one, and of one that never was."""
+    app, ada = an_app(service), a_person(service)
+    mine, theirs, deleted = (an_agent(service, name=name) for name in ("Bosun <&>", "Hidden", "Gone"))
+    for agent in (mine, deleted):
+        deploy(service, agent, user(ada.email))
+    done(service.call("admin/agents/delete", {"agentId": deleted["agentId"]}))
+    unnamed = [theirs["agentId"], deleted["agentId"], "0197a000-0000-7000-8000-000000000001"]
+    scope = " ".join(f"api:agent:message:{agent_id}" for agent_id in (mine["agentId"], *unnamed))
+    ada.sign_in(ada.open(app, scope="api:catalog:read"))
+    consent = Page(ada.open(app, scope=scope))
+    ada.tokens(app, scope=scope)
+    for page in (consent, Page(ada.http.get("/account/consents"))):
+        assert "Send messages to the agent Bosun <&>, as you" in page.text
+        assert all(f"Send messages to the agent {agent_id}, as you" in page.text for agent_id in unnamed)
+        assert "Hidden" not in page.text
+        assert "Gone" not in page.text
 
 
 def test_denying_gives_no_code_and_is_not_remembered(service: RunningService) -> None:
