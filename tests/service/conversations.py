@@ -4,10 +4,11 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import httpx
@@ -16,7 +17,7 @@ from service.answering import Assignment, Citation, Passage, Progress, Reply
 from service.runtime import Runtime
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
 from tests.harness.services import RunningService
-from tests.oauth.flow import App, Person, a_person, an_app, v1
+from tests.oauth.flow import App, a_person, an_app, v1
 from tests.service.directory import done, user
 
 ADA, BEN = "ada@example.test", "ben@example.test"
@@ -186,7 +187,6 @@ class Visitor:
 
     desk: Desk
     token: str
-    person: Person
     app: App
 
     def send(
@@ -202,9 +202,9 @@ class Visitor:
         }
         return v1(self.desk.service, "agents/sendMessage", self.token, body, **options)
 
-    def get(self, path: str, **parameters: Any) -> httpx.Response:
+    def get(self, path: str, *, headers: dict[str, Any] | None = None, **parameters: Any) -> httpx.Response:
         """Ask with a GET."""
-        return v1(self.desk.service, path, self.token, params=parameters)
+        return v1(self.desk.service, path, self.token, params=parameters, headers=headers or {})
 
     def fetch(self, job_id: str) -> dict[str, Any]:
         """How far a job is."""
@@ -227,7 +227,9 @@ def a_visitor(desk: Desk, email: str = ADA, *, scope: str = MESSAGES) -> Visitor
     """A person of the organization with a token of this scope."""
     app = an_app(desk.service)
     person = a_person(desk.service, email)
-    return Visitor(desk, person.tokens(app, scope=scope)["access_token"], person, app)
+    token = person.tokens(app, scope=scope)["access_token"]
+    person.http.close()
+    return Visitor(desk, token, app)
 
 
 @dataclass(frozen=True)
@@ -239,15 +241,47 @@ class Event:
     id: str
 
 
-def read_events(lines: Any) -> "list[Event]":
-    """Every event of a stream (HTML standard, "Interpreting an event stream"), comments left out."""
-    events, fields = [], dict[str, str]()
-    for line in lines:
-        if line == "":
-            if fields:
-                events.append(Event(fields["event"], json.loads(fields["data"]), fields["id"]))
-            fields = {}
-        elif not line.startswith(":"):
-            name, _, value = line.partition(": ")
-            fields[name] = value
-    return events
+class Watch:
+    """A stream of a job that is read event by event; a context manager, which hangs up."""
+
+    def __init__(self, visitor: Visitor, job_id: str, *, last_event_id: str | None = None) -> None:
+        headers = {"Authorization": f"Bearer {visitor.token}"}
+        if last_event_id is not None:
+            headers["Last-Event-ID"] = last_event_id
+        url = f"{visitor.desk.service.base_url}/api/v1/agents/streamAgentResponse"
+        self._stack = ExitStack()
+        stream = httpx.stream("GET", url, params={"jobId": job_id}, headers=headers, timeout=SECONDS)
+        self.response = self._stack.enter_context(stream)
+        self.lines = self.response.iter_lines()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def __iter__(self) -> Iterator[Event]:
+        """Every event from here on (HTML standard, "Interpreting an event stream")."""
+        fields = dict[str, str]()
+        for line in self.lines:
+            if line == "":
+                if fields:
+                    yield Event(fields["event"], json.loads(fields["data"]), fields["id"])
+                fields = {}
+            elif not line.startswith(":"):
+                name, _, value = line.partition(": ")
+                fields[name] = value
+
+    def next(self) -> Event:
+        """The next event."""
+        return next(iter(self))
+
+
+def text_of(events: Iterable[Event], so_far: str = "") -> str:
+    """What a client that knows this much has after these events."""
+    for event in events:
+        if event.kind == "restarted":
+            so_far = ""
+        elif event.kind == "delta":
+            so_far += event.data["text"]
+    return so_far

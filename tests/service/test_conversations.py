@@ -1,0 +1,228 @@
+"""GET conversations and conversations/{id}: one's own, page by page, whatever happens during the walk; and erasure."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from service.answering import ModelFailure
+from service.audit import erasure
+from service.identifiers import uuid7
+from tests.harness.services import RunningService
+from tests.oauth.flow import v1
+from tests.service.conversations import (
+    ADA,
+    BEN,
+    SECONDS,
+    Desk,
+    Script,
+    Visitor,
+    a_desk,
+    a_reply,
+    a_visitor,
+    in_background,
+    passage,
+)
+from tests.service.directory import code, done
+
+
+@pytest.fixture
+def visitor(desk: Desk) -> Visitor:
+    """Somebody with a token for messages."""
+    return a_visitor(desk)
+
+
+def begun(visitor: Visitor, *messages: str) -> list[str]:
+    """Conversations, each with one message that is answered."""
+    sent = [done(visitor.send(message)) for message in messages]
+    for one in sent:
+        visitor.finished(one["jobId"])
+    return [one["conversationId"] for one in sent]
+
+
+def pages(visitor: Visitor, path: str, member: str, **parameters: Any) -> "list[list[dict[str, Any]]]":
+    """Every page of a list."""
+    found, token = list[list[dict[str, Any]]](), dict[str, str]()
+    while True:
+        page = done(visitor.get(path, **parameters, **token))
+        found.append(page[member])
+        if "nextPageToken" not in page:
+            return found
+        token = {"pageToken": page["nextPageToken"]}
+
+
+def test_conversations_are_listed_latest_first(visitor: Visitor) -> None:
+    """With the agent's name, the beginning of the first message, and how many there are."""
+    one, two = begun(visitor, "  First\n\nquestion " + "x" * 100, "Second question")
+    visitor.ask("And then?", one)
+    listed = done(visitor.get("conversations"))["conversations"]
+    assert [each["conversationId"] for each in listed] == [one, two]
+    assert {name: listed[0][name] for name in ("agentId", "agentName", "messageCount", "title")} == {
+        "agentId": visitor.desk.agent_id,
+        "agentName": "Harbour desk",
+        "messageCount": 2,
+        "title": "First question " + "x" * 64 + "…",
+    }
+    assert listed[0]["updatedAt"] > listed[0]["createdAt"]
+    assert listed[1]["messageCount"] == 1
+
+
+def test_what_is_gone_on_with_during_a_walk_is_seen_once(visitor: Visitor) -> None:
+    """A conversation keeps its place, though it would come first by now; one that begins is not seen."""
+    order = begun(visitor, "1", "2", "3", "4", "5")[::-1]
+    first = done(visitor.get("conversations", pageSize=2))
+    visitor.ask("More", order[4])
+    visitor.ask("More", order[0])
+    begun(visitor, "6")
+    second = done(visitor.get("conversations", pageSize=2, pageToken=first["nextPageToken"]))
+    visitor.ask("More", order[4])
+    third = done(visitor.get("conversations", pageSize=2, pageToken=second["nextPageToken"]))
+    seen = [one["conversationId"] for page in (first, second, third) for one in page["conversations"]]
+    assert seen == order
+    assert "nextPageToken" not in third
+    again = done(visitor.get("conversations"))["conversations"]
+    assert [one["conversationId"] for one in again][:3:2] == [order[4], order[0]]
+
+
+def test_conversations_with_one_agent_are_listed(visitor: Visitor) -> None:
+    """By its id; of an agent that nobody knows there are none."""
+    other = a_desk(visitor.desk.service, "Second desk")
+    [mine] = begun(visitor, "One")
+    body = {"agentId": other.agent_id, "conversation": {"type": "new"}, "message": "Two"}
+    theirs = done(v1(visitor.desk.service, "agents/sendMessage", visitor.token, body))["conversationId"]
+    for agent_id, expected in ((visitor.desk.agent_id, [mine]), (other.agent_id, [theirs]), (str(uuid7()), [])):
+        listed = done(visitor.get("conversations", agentId=agent_id))["conversations"]
+        assert [one["conversationId"] for one in listed] == expected
+
+
+def test_conversations_are_ones_own(visitor: Visitor) -> None:
+    """An unknown one and another's: 404, to the byte."""
+    [mine] = begun(visitor, "One")
+    other = a_visitor(visitor.desk, BEN)
+    assert done(other.get("conversations"))["conversations"] == []
+    expected = told(other.get(f"conversations/{uuid7()}"))
+    assert expected[:2] == (404, "conversation_not_found")
+    assert told(other.get(f"conversations/{mine}")) == expected
+    assert code(visitor.get("conversations/mine"))[0] == 400
+
+
+def told(answer: httpx.Response) -> tuple[int, str, str]:
+    """The status, code and message of a refusal."""
+    error = answer.json()["error"]
+    return answer.status_code, error["code"], error["message"]
+
+
+def test_a_conversation_is_read_oldest_first(visitor: Visitor, script: Script) -> None:
+    """Page by page; each message with its reply, or how far that is, or why there is none."""
+    desk = visitor.desk
+    first = done(visitor.send("One"))
+    script.end(a_reply("Reply [1]", passage(desk.document_id), cited=[0], warnings=["Careful."]))
+    visitor.finished(first["jobId"])
+    second = done(visitor.send("Two", first["conversationId"]))
+    script.end(ModelFailure("The model is away."), number=1)
+    visitor.finished(second["jobId"])
+    done(visitor.send("Three", first["conversationId"]))
+    script.tell("Half", number=2)
+    path = f"conversations/{first['conversationId']}"
+    found = pages(visitor, path, "messages", pageSize=2)
+    assert [len(page) for page in found] == [2, 1]
+    one, two, three = [message for page in found for message in page]
+    assert (one["message"], one["status"], one["agentResponseText"]) == ("One", "COMPLETED", "Reply [1]")
+    assert one["messageId"] == first["jobId"]
+    assert [source["id"] for source in one["referencedSources"]] == [desk.document_id]
+    assert one["warnings"] == ["Careful."]
+    assert (two["status"], two["errorMessage"]) == ("FAILED", "The model is away.")
+    assert "agentResponseText" not in two
+    assert (three["status"], three["message"]) == ("RUNNING", "Three")
+    assert "agentResponseText" not in three
+    assert done(visitor.get(path))["conversation"]["messageCount"] == 3
+    script.end(a_reply("Done"), number=2)
+
+
+def test_a_deleted_agents_conversations_stay(visitor: Visitor) -> None:
+    """They can be read, and not gone on with."""
+    [mine] = begun(visitor, "One")
+    visitor.desk.delete()
+    assert done(visitor.get("conversations"))["conversations"][0]["agentName"] == "Harbour desk"
+    assert done(visitor.get(f"conversations/{mine}"))["messages"][0]["status"] == "COMPLETED"
+    assert code(visitor.send(conversation_id=mine)) == (404, "agent_not_found")
+
+
+def where(service: RunningService, word: str) -> set[str]:
+    """The tables that hold a word in any column."""
+    with service.owner_connection() as connection:
+        tables = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+        return {
+            table
+            for table in tables
+            if connection.execute(f"SELECT FROM {table} WHERE {table}::text LIKE %s LIMIT 1", [f"%{word}%"]).rowcount
+        }
+
+
+def test_a_persons_conversations_are_erased_with_their_words(visitor: Visitor) -> None:
+    """Messages, replies and feedback, whoever's key sent them; nobody else's; the audit log's entries stay."""
+    desk = visitor.desk
+    service = desk.service
+    other = a_visitor(desk, BEN)
+    visitor.ask("xylophone")
+    message_id = desk.ask("xylograph", userEmail=ADA)["messageId"]
+    body = {
+        "agentId": desk.agent_id,
+        "messageId": message_id,
+        "messageFeedback": {"feedback": "NEGATIVE", "suggestedAnswer": "xylem"},
+    }
+    done(v1(service, "agents/provideMessageFeedback", visitor.token, body))
+    other.ask("marimba")
+    assert where(service, "xyl") == {"turns", "free_texts"}
+    assert service.run(erasure.erase_person(service.runtime.database, email=ADA)) == 3
+    assert where(service, "xyl") == set()
+    assert where(service, "marimba") == {"turns"}
+    assert done(visitor.get("conversations"))["conversations"] == []
+    assert len(done(other.get("conversations"))["conversations"]) == 1
+    assert len(desk.entries()) == 3
+    assert len(desk.entries("agent.feedback")) == 1
+    with service.owner_connection() as connection:
+        assert connection.execute("SELECT FROM conversations").rowcount == 1
+
+
+def test_an_erased_message_is_not_answered(visitor: Visitor, script: Script) -> None:
+    """Who waits for it is told that it is gone; what the model says is not kept."""
+    desk = visitor.desk
+    waiting = in_background(lambda: desk.send("xylophone", userEmail=ADA))
+    script.tell("xylem", passage(desk.document_id))
+    service = desk.service
+    assert service.run(erasure.erase_person(service.runtime.database, email=ADA)) == 1
+    assert code(waiting.result()) == (404, "conversation_not_found")
+    script.end(a_reply("xylitol", passage(desk.document_id)))
+    wait_until_no_job(service)
+    assert where(service, "xyl") == set()
+    assert desk.entries() == []
+
+
+def wait_until_no_job(service: RunningService) -> None:
+    """Until every job has ended."""
+    deadline = time.monotonic() + SECONDS
+    with service.owner_connection() as connection:
+        while connection.execute("SELECT FROM procrastinate_jobs").rowcount:
+            assert time.monotonic() < deadline
+
+
+def test_conversations_are_erased_when_untouched_for_long(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, to the moment, a few at a time; one that was gone on with since stays with all it has."""
+    monkeypatch.setattr(erasure, "CONVERSATIONS_AT_ONCE", 2)
+    service = visitor.desk.service
+    order = begun(visitor, "1", "2", "3", "4", "5")
+    moment = datetime(2025, 5, 1, tzinfo=UTC)
+    with service.owner_connection() as connection:
+        for number, conversation_id in enumerate(order):
+            touched = moment - timedelta(milliseconds=1) if number < 3 else moment
+            connection.execute(
+                "UPDATE conversations SET created_at = %s, updated_at = %s WHERE conversation_id = %s",
+                [moment - timedelta(days=9), touched, conversation_id],
+            )
+    assert service.run(erasure.erase_before(service.runtime.database, moment=moment)) == 3
+    listed = done(visitor.get("conversations"))["conversations"]
+    assert {one["conversationId"] for one in listed} == set(order[3:])
+    assert service.run(erasure.erase_before(service.runtime.database, moment=moment)) == 0

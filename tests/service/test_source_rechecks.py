@@ -1,0 +1,213 @@
+"""A reply is shown as long as all that it rests on may be read: asked at every turn and every look."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.harness.documents import upload
+from tests.service.conversations import (
+    ADA,
+    FERRY,
+    Desk,
+    Script,
+    Visitor,
+    a_reply,
+    a_visitor,
+    in_background,
+    passage,
+)
+from tests.service.directory import a_user, done
+
+SECOND = "The lighthouse opens at nine."
+
+
+@pytest.fixture
+def visitor(desk: Desk) -> Visitor:
+    """Somebody with a token for messages."""
+    return a_visitor(desk)
+
+
+def second_document(desk: Desk) -> str:
+    """Another document that everybody may read."""
+    parts = {"documentName": "Lighthouse", "allowedUsersEmailAddresses": "[]", "internalPublic": "true"}
+    return done(upload(desk.service, "lighthouse", SECOND, **parts))["documentId"]
+
+
+def delete(desk: Desk) -> None:
+    """Delete the desk's document."""
+    done(desk.service.call("catalog/deleteDocument", {"documentId": desk.document_id}))
+
+
+AWAY: "dict[str, Callable[[Desk], None]]" = {"withdrawn": lambda desk: desk.share(), "deleted": delete}
+
+
+def statuses(visitor: Visitor, conversation_id: str) -> list[str]:
+    """How every message of a conversation stands."""
+    return [one["status"] for one in done(visitor.get(f"conversations/{conversation_id}"))["messages"]]
+
+
+@pytest.mark.parametrize("away", AWAY.values(), ids=AWAY)
+def test_a_reply_is_withheld_once_its_document_is_away(
+    visitor: Visitor, script: Script, away: Callable[[Desk], None]
+) -> None:
+    """By every way to look at it: no word of it, no source, no name."""
+    desk = visitor.desk
+    sent = done(visitor.send())
+    script.end(a_reply("Noon [1]", passage(desk.document_id), cited=[0], warnings=["Of Ferries"]))
+    assert visitor.finished(sent["jobId"])["status"] == "COMPLETED"
+    away(desk)
+    job = visitor.fetch(sent["jobId"])
+    assert (job["status"], job["errorCode"]) == ("FAILED", "reply_withheld")
+    shown = visitor.get(f"conversations/{sent['conversationId']}")
+    [message] = done(shown)["messages"]
+    assert message["status"] == "WITHHELD"
+    stream = visitor.get("agents/streamAgentResponse", jobId=sent["jobId"])
+    assert "event: failed" in stream.text
+    for answer in (shown, stream, visitor.get("agents/fetchAgentResponse", jobId=sent["jobId"])):
+        for word in ("Noon", "noon", "Ferries", desk.document_id):
+            assert word not in answer.text
+
+
+def test_what_was_taken_away_and_given_back_is_shown_again(visitor: Visitor, script: Script) -> None:
+    """Nothing of it was lost."""
+    desk = visitor.desk
+    sent = done(visitor.send())
+    script.end(a_reply("Noon [1]", passage(desk.document_id), cited=[0]))
+    visitor.finished(sent["jobId"])
+    desk.share()
+    assert visitor.fetch(sent["jobId"])["status"] == "FAILED"
+    desk.share(ADA)
+    assert visitor.fetch(sent["jobId"])["result"]["agentResponseText"] == "Noon [1]"
+
+
+@pytest.mark.parametrize("away", AWAY.values(), ids=AWAY)
+def test_between_retrieval_and_the_end_access_goes_away(
+    desk: Desk, script: Script, away: Callable[[Desk], None]
+) -> None:
+    """The sender gets a blocked result, and the audit log says that it was withheld."""
+    a_user(desk.service, ADA)
+    waiting = in_background(lambda: desk.send(userEmail=ADA))
+    script.scene()
+    away(desk)
+    script.end(a_reply("Noon [1]", passage(desk.document_id), cited=[0], quotes_only=True, warnings=["Of Ferries"]))
+    answer = waiting.result()
+    result = done(answer)["sendChatResult"]
+    assert result.keys() == {"type", "conversationId", "blocks", "warnings", "inserted_audit_log"}
+    assert result["type"] == "blocked_result"
+    assert len(result["blocks"]) == 1
+    assert result["warnings"] == []
+    assert "Noon" not in answer.text
+    assert "Ferries" not in answer.text
+    [entry] = desk.entries()
+    assert entry["details"]["status"] == "withheld"
+    assert entry["auditLogId"] == result["inserted_audit_log"]["id"]
+
+
+@pytest.mark.parametrize(("quotes_only", "expected"), [(True, "COMPLETED"), (False, "FAILED")])
+def test_a_reply_of_quotes_rests_on_what_it_cites_alone(
+    visitor: Visitor, script: Script, quotes_only: bool, expected: str
+) -> None:
+    """Any other on all that the model was given; and a source that may not be read is never shown."""
+    desk = visitor.desk
+    second = second_document(desk)
+    passages = (passage(desk.document_id), passage(second, SECOND))
+    sent = done(visitor.send())
+    script.end(a_reply("Nine [1]", *passages, cited=[1], quotes_only=quotes_only))
+    assert visitor.finished(sent["jobId"])["status"] == "COMPLETED"
+    desk.share()
+    job = visitor.fetch(sent["jobId"])
+    assert job["status"] == expected
+    if quotes_only:
+        assert [one["id"] for one in job["result"]["referencedSources"]] == [second]
+
+
+def test_what_was_retrieved_is_shown_as_far_as_it_may_be_read(desk: Desk, script: Script) -> None:
+    """On v0, which lists all of it: a replay leaves out what has been taken away."""
+    a_user(desk.service, ADA)
+    second = second_document(desk)
+    headers = {"Idempotency-Key": "once"}
+    first = in_background(lambda: desk.ask(userEmail=ADA, headers=headers))
+    passages = (passage(desk.document_id), passage(second, SECOND))
+    script.end(a_reply("Nine [1]", *passages, cited=[1], quotes_only=True))
+    result = first.result()
+    assert [one["quote"] for one in result["sourcesInDataContext"]] == [FERRY, SECOND]
+    assert [one["quote"] for one in result["referencedSources"]] == [SECOND]
+    desk.share()
+    again = desk.send(userEmail=ADA, headers=headers)
+    assert [one["id"] for one in done(again)["sendChatResult"]["sourcesInDataContext"]] == [second]
+    assert desk.document_id not in again.text
+    assert FERRY not in again.text
+
+
+def test_the_model_is_not_shown_what_is_withheld(visitor: Visitor, script: Script) -> None:
+    """Neither the reply nor the message; what comes after is answered from the rest."""
+    desk = visitor.desk
+    second = second_document(desk)
+    first = done(visitor.send("About ferries"))
+    script.end(a_reply("Noon", passage(desk.document_id)))
+    visitor.finished(first["jobId"])
+    conversation = first["conversationId"]
+    later = done(visitor.send("About lighthouses", conversation))
+    assert [one.reply for one in script.scene(1).assignment.history] == ["Noon"]
+    script.end(a_reply("Nine [1]", passage(second, SECOND), cited=[0], quotes_only=True), number=1)
+    visitor.finished(later["jobId"])
+    desk.share()
+    done(visitor.send("And now?", conversation))
+    shown = script.scene(2).assignment.history
+    assert [(one.message, one.reply) for one in shown] == [("About lighthouses", "Nine [1]")]
+    script.end(a_reply("Done"), number=2)
+    assert statuses(visitor, conversation)[:2] == ["WITHHELD", "COMPLETED"]
+
+
+def test_a_reply_rests_on_what_the_replies_before_it_did(visitor: Visitor, script: Script) -> None:
+    """However far back, since the model was shown them; but not one that only quotes."""
+    desk = visitor.desk
+    first = done(visitor.send("One"))
+    conversation = first["conversationId"]
+    script.end(a_reply("Noon", passage(desk.document_id)))
+    visitor.finished(first["jobId"])
+    replies = [a_reply("As I said"), a_reply("Again"), a_reply("Nothing answers this.", quotes_only=True)]
+    for number, reply in enumerate(replies, 1):
+        job_id = done(visitor.send("And?", conversation))["jobId"]
+        script.end(reply, number=number)
+        assert visitor.finished(job_id)["status"] == "COMPLETED"
+    desk.share()
+    assert statuses(visitor, conversation) == ["WITHHELD", "WITHHELD", "WITHHELD", "COMPLETED"]
+
+
+def test_the_words_of_a_running_reply_rest_on_its_history_too(visitor: Visitor, script: Script) -> None:
+    """Before the model has retrieved anything."""
+    desk = visitor.desk
+    first = done(visitor.send("One"))
+    script.end(a_reply("Noon", passage(desk.document_id)))
+    visitor.finished(first["jobId"])
+    job_id = done(visitor.send("And?", first["conversationId"]))["jobId"]
+    script.tell("As I said, noon", number=1)
+    assert visitor.fetch(job_id)["partialText"] == "As I said, noon"
+    desk.share()
+    assert visitor.fetch(job_id) == {"status": "RUNNING"}
+    script.end(a_reply("As I said"), number=1)
+
+
+def test_names_and_addresses_of_sources_are_those_of_now(visitor: Visitor, script: Script) -> None:
+    """The quote is what was read then."""
+    desk = visitor.desk
+    sent = done(visitor.send())
+    script.end(a_reply("Noon [1]", passage(desk.document_id), cited=[0]))
+    visitor.finished(sent["jobId"])
+    url = "https://ferries.example/timetable"
+    parts = {"documentName": "Timetable", "documentExternalUrl": url}
+    done(upload(desk.service, "Harbour desk notes", "All is changed.", **parts))
+    [source] = visitor.fetch(sent["jobId"])["result"]["referencedSources"]
+    assert (source["name"], source["url"], source["quote"]) == ("Timetable", url, FERRY)
+
+
+def test_a_word_of_the_reply_repeated_by_a_document_is_still_that_documents(visitor: Visitor) -> None:
+    """With the built-in model, from upload to answer: what was read from a document goes with it."""
+    desk = visitor.desk
+    before = visitor.ask("When does the ferry to Northlight leave?")
+    assert "noon" in before["result"]["agentResponseText"]
+    desk.share()
+    after = visitor.ask("When does the ferry to Northlight leave?")
+    assert "noon" not in after["result"]["agentResponseText"]
+    assert after["result"]["referencedSources"] == []
