@@ -1,7 +1,7 @@
 """The few pages that people see in a browser: plain HTML, one style sheet, no scripts."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -37,12 +37,12 @@ def page(
     depth: int,
     status: int = 200,
     leads_to: Collection[str] = (),
-    headers: dict[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
     **values: object,
 ) -> HTMLResponse:
     """Render a page that lies `depth` folders below the root, whose addresses are all relative to it.
 
-    `leads_to` are addresses that its forms may end at by a redirect: browsers hold redirects to form-action as well.
+    `leads_to` are addresses of others that its forms may lead to by a redirect.
     """
     style_address = "../" * depth + STYLE_PATH.lstrip("/") + f"?v={STYLE_VERSION}"
     html = _environment.get_template(template).render(style=style_address, **values)
@@ -50,7 +50,7 @@ def page(
 
 
 def _protection(leads_to: Collection[str]) -> dict[str, str]:
-    targets = " ".join(["'self'", *sorted({_source(address) for address in leads_to})])
+    targets = " ".join(["'self'", *sorted({source for address in leads_to for source in _sources(address)})])
     policy = f"default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action {targets}"
     # `same-origin` and not less: with `no-referrer` a browser also sends forms without saying where from.
     return {
@@ -60,7 +60,13 @@ def _protection(leads_to: Collection[str]) -> dict[str, str]:
     }
 
 
-def _source(address: str) -> str:
-    """The origin of an address as a policy names it; an IPv6 host, which it can't name, is any of its scheme."""
+def _sources(address: str) -> tuple[str, ...]:
+    """Where a form may end that leads to an application, as a policy names it.
+
+    Browsers hold every further redirect to it as well, and an application sends people on to wherever it likes: by
+    https, or on this machine. An IPv6 host can't be named, so it is any.
+    """
     parts = urlsplit(address)
-    return f"{parts.scheme}:" if "[" in parts.netloc else f"{parts.scheme}://{parts.netloc}"
+    if parts.scheme == "https":
+        return ("https:",)
+    return ("https:", "http:") if "[" in parts.netloc else ("https:", "http://127.0.0.1:*", "http://localhost:*")
