@@ -8,7 +8,7 @@ from fastapi.routing import APIRoute
 
 from carrel.wire.oauth_clients import ApiScope
 from service.authorization import Requirement, requirement_of
-from service.main import DOMAINS, V1_DOMAINS
+from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
 from service.openapi import ADMIN_ROLE, role_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "endpoints.md"
@@ -26,6 +26,12 @@ reach is asked of the grants, for every kind of credential alike.
 | operation | asks for | on v1 | what it does |
 |---|---|---|---|
 """
+V0_OPENING = """
+## On v0 alone
+
+| operation | asks for | what it does |
+|---|---|---|
+"""
 V1_OPENING = """
 ## On v1 alone
 
@@ -36,8 +42,10 @@ V1_OPENING = """
 
 def reference() -> str:
     """Return the page: a row an operation, in the order the service declares them."""
-    shared = "".join(f"{_row(route)}\n" for route in _routes(DOMAINS))
-    return OPENING + shared + V1_OPENING + "".join(f"{_v1_row(route)}\n" for route in _routes(V1_DOMAINS))
+    parts = ((OPENING, DOMAINS, _row), (V0_OPENING, V0_DOMAINS, _v0_row), (V1_OPENING, V1_DOMAINS, _v1_row))
+    return "".join(
+        opening + "".join(f"{row(route)}\n" for route in _routes(domains)) for opening, domains, row in parts
+    )
 
 
 def _routes(domains: Iterable[ModuleType]) -> list[APIRoute]:
@@ -46,14 +54,21 @@ def _routes(domains: Iterable[ModuleType]) -> list[APIRoute]:
 
 def _row(route: APIRoute) -> str:
     requirement = requirement_of(route.path)
-    role = role_of(requirement)
-    asked = "any member's API key" if role is None else f"`{role}`"
-    return f"| `{route.path.lstrip('/')}` | {asked} | {_api_scope(requirement)} | {_told(route)} |"
+    return f"| `{route.path.lstrip('/')}` | {_role(requirement)} | {_api_scope(requirement)} | {_told(route)} |"
+
+
+def _v0_row(route: APIRoute) -> str:
+    return f"| `{route.path.lstrip('/')}` | {_role(requirement_of(route.path))} | {_told(route)} |"
 
 
 def _v1_row(route: APIRoute) -> str:
     method = next(iter(route.methods))
     return f"| `{route.path.lstrip('/')}` | {method} | {_api_scope(requirement_of(route.path))} | {_told(route)} |"
+
+
+def _role(requirement: Requirement) -> str:
+    role = role_of(requirement)
+    return "any member's API key" if role is None else f"`{role}`"
 
 
 def _api_scope(requirement: Requirement) -> str:

@@ -6,7 +6,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from service.jobs.queue import Counts
 from service.runtime import Runtime
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -26,7 +25,7 @@ class Metrics:
         self.in_flight = Gauge("carrel_requests_in_flight", "Requests being answered.", registry=self._registry)
         embedded = Gauge("carrel_texts_embedded", "Texts embedded since the start.", registry=self._registry)
         embedded.set_function(lambda: runtime.embedders.texts_embedded)
-        self._registry.register(_JobMetrics(runtime.jobs.counts))
+        self._registry.register(_JobMetrics(runtime))
 
     def count(self, *, route: str, method: str, status: int, seconds: float) -> None:
         """Count an answered request under its route's template (a path of the caller's is never a label)."""
@@ -41,14 +40,15 @@ class Metrics:
 class _JobMetrics(Collector):
     """What becomes of jobs; labelled by task, of which there are a few."""
 
-    def __init__(self, counts: Counts) -> None:
-        self._counts = counts
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
 
     def collect(self) -> Iterator[Metric]:
         """Yield the counts as they are."""
-        yield GaugeMetricFamily("carrel_jobs_waiting", "Jobs that no process has begun.", self._counts.waiting)
-        yield GaugeMetricFamily("carrel_jobs_running", "Jobs that this process is at.", self._counts.running)
-        for name, outcomes in (("done", self._counts.done), ("failed", self._counts.failed)):
+        counts = self._runtime.jobs.counts
+        yield GaugeMetricFamily("carrel_jobs_waiting", "Jobs that no process has begun.", counts.waiting)
+        yield GaugeMetricFamily("carrel_jobs_running", "Jobs that this process is at.", counts.running)
+        for name, outcomes in (("done", counts.done), ("failed", counts.failed)):
             family = CounterMetricFamily(f"carrel_jobs_{name}", f"Jobs that are {name}.", labels=("task",))
             for task, count in sorted(outcomes.items()):
                 family.add_metric((task,), count)
