@@ -28,8 +28,8 @@ from service.ingestion.sweeper import keep_sweeping
 from service.jobs.models import AGENTS, Task
 from service.jobs.worker import keep_releasing, keep_working
 from service.metrics import Metrics
+from service.oauth import account, authorize, consents, upstream
 from service.oauth import admin_endpoints as oauth_clients
-from service.oauth import authorize, consents, upstream
 from service.oauth import endpoints as oauth
 from service.oauth.forgetting import keep_forgetting as keep_forgetting_oauth
 from service.openapi import DescribedApi
@@ -63,7 +63,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         for domain in domains:
             api.include_router(domain.router)
         app.include_router(api)
-    for module in (oauth, authorize, upstream, consents, pages):
+    for module in (oauth, authorize, upstream, consents, account, pages):
         app.include_router(module.router)
     return app
 

@@ -30,7 +30,7 @@ async def show_consents(request: Request, runtime: RuntimeDep) -> Response:
     async with runtime.database.transaction(None) as connection:
         person = await find_session(connection, browser, now=await runtime.clock.now(connection))
         if person is None:
-            return _nobody(request)
+            return _to_sign_in()
         return await _consents_page(request, runtime, connection, person=person, browser=browser)
 
 
@@ -42,7 +42,7 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
     async with runtime.database.transaction(None) as connection:
         person = await find_session(connection, browser, now=await runtime.clock.now(connection))
         if person is None:
-            return _nobody(request)
+            return _to_sign_in()
         if not browser.sent(runtime, form.get("csrf", ""), purpose=_purpose(person)):
             return await _consents_page(request, runtime, connection, person=person, browser=browser, notice=STALE)
         if form.get("action") == "signOut":
@@ -76,6 +76,8 @@ async def _consents_page(
     notice: str | None = None,
 ) -> Response:
     rows = await queries.list_consents(connection, person.organization_id, principal_id=person.principal_id)
+    scopes = sorted({scope for row in rows for scope in row.scopes})
+    meanings = dict(zip(scopes, await meanings_to(connection, person, scopes=scopes), strict=True))
     return page(
         "consents.html",
         depth=depth_of(request),
@@ -88,7 +90,7 @@ async def _consents_page(
                 "client_id": row.client_id,
                 "name": row.name,
                 "granted_at": row.granted_at,
-                "meanings": await meanings_to(connection, person, scopes=sorted(row.scopes)),
+                "meanings": [meanings[scope] for scope in sorted(row.scopes)],
             }
             for row in rows
         ],
@@ -97,17 +99,8 @@ async def _consents_page(
     )
 
 
-def _nobody(request: Request) -> Response:
-    return page(
-        "message.html",
-        depth=depth_of(request),
-        status=403,
-        title="You are not signed in",
-        message="Here you see which applications you allowed to act for you, once you are signed in.",
-        hint="Open one of those applications, sign in through it, and come back to this address.",
-        again=None,
-        request_id=None,
-    )
+def _to_sign_in() -> Response:
+    return Response(status_code=303, headers={"Location": "sign-in"})
 
 
 def _purpose(person: SignedIn) -> str:

@@ -1,4 +1,4 @@
-"""GET /api/oauth/upstream and its callback: signing in with another provider on the way to an application.
+"""Signing in with another provider, on the way to an application or to one's account, and coming back.
 
 What must be known on return travels in `state`, signed for the browser it is shown to; verifier and nonce follow from
 it and from the service's own key, so that nothing is kept.
@@ -20,9 +20,10 @@ from service import base64url
 from service.audit.service import Change, record_for
 from service.dependencies import RuntimeDep
 from service.errors import BadRequest
-from service.oauth.authorize import PROMPTS_SIGN_IN, Visit
+from service.oauth.account import organization_called
 from service.oauth.requests import Parameters, first_of, query_of
 from service.oauth.server import Answer
+from service.oauth.visits import PROMPTS_SIGN_IN, Visit
 from service.pages.routing import PageRoute
 from service.runtime import Runtime
 from service.signin import queries
@@ -33,6 +34,8 @@ from service.signin.sessions import begin_session
 from service.sql import AnyRow
 
 LONGEST = timedelta(minutes=15)
+# What a state says, in place of an authorization request, of who is on the way to their account: their organization.
+ACCOUNT = "account"
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -45,14 +48,29 @@ async def leave(request: Request, runtime: RuntimeDep) -> Response:
         asked = await visit.open(connection)
     if isinstance(asked, Answer):
         return visit.redirect(asked)
-    state = _signed(visit.browser, runtime, parameters=visit.parameters, now=asked.now)
     prompt = next(iter(sorted(asked.prompts & PROMPTS_SIGN_IN)), None)
+    return await _sent_there(visit.browser, runtime, parameters=visit.parameters, now=asked.now, prompt=prompt)
+
+
+@router.get("/account/upstream")
+async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
+    """Send somebody to the provider who is on the way to what they allowed."""
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+    parameters = [(ACCOUNT, first_of(query_of(request)).get("organization", "-"))]
+    return await _sent_there(Browser.of(request, runtime), runtime, parameters=parameters, now=now)
+
+
+async def _sent_there(
+    browser: Browser, runtime: Runtime, *, parameters: Parameters, now: datetime, prompt: str | None = None
+) -> Response:
+    state = _signed(browser, runtime, parameters=parameters, now=now)
     async with httpx.AsyncClient() as http:
-        proof = _proof(visit.browser, runtime, state)
+        proof = _proof(browser, runtime, state)
         address = await Provider(runtime.settings, http).sign_in_address(proof, state=state, prompt=prompt)
     response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
-    if not visit.browser.known:
-        visit.browser.keep(response)
+    if not browser.known:
+        browser.keep(response)
     return response
 
 
@@ -63,21 +81,36 @@ async def come_back(request: Request, runtime: RuntimeDep) -> Response:
     browser, state = Browser.of(request, runtime), given.get("state", "")
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
-    visit = Visit.of(request, runtime, _parameters(browser, runtime, state, now=now))
+    parameters = _parameters(browser, runtime, state, now=now)
     if "code" not in given or given.get("iss", runtime.settings.oidc_issuer) != runtime.settings.oidc_issuer:
         raise BadRequest("The provider did not sign you in. Go back and try again.", code="upstream_refused")
     async with httpx.AsyncClient() as http:
         proof = _proof(browser, runtime, state)
         subject = await Provider(runtime.settings, http).subject(given["code"], proof, issuer=given.get("iss"))
-    async with runtime.database.transaction(None) as connection:
-        asked = await visit.open(connection)
-        if isinstance(asked, Answer):
-            return visit.redirect(asked)
-        person = await _person(connection, asked.client.organization_id, subject=subject, now=now)
-        renewed = await begin_session(connection, browser, person=person, now=now, by_password=False)
-    response = visit.again(at="../authorize")
+    if (account := dict(parameters).get(ACCOUNT)) is not None:
+        organization_id = await organization_called(runtime, account)
+        if organization_id is None:
+            raise _unknown()
+        response = Response(status_code=303, headers={"Location": "../../../account/consents"})
+        async with runtime.database.transaction(organization_id) as connection:
+            renewed = await _begun(connection, browser, organization_id, subject=subject, now=now)
+    else:
+        visit = Visit.of(request, runtime, parameters)
+        response = visit.again(at="../authorize")
+        async with runtime.database.transaction(None) as connection:
+            asked = await visit.open(connection)
+            if isinstance(asked, Answer):
+                return visit.redirect(asked)
+            renewed = await _begun(connection, browser, asked.client.organization_id, subject=subject, now=now)
     renewed.keep(response)
     return response
+
+
+async def _begun(
+    connection: AsyncConnection, browser: Browser, organization_id: UUID, *, subject: Subject, now: datetime
+) -> Browser:
+    person = await _person(connection, organization_id, subject=subject, now=now)
+    return await begin_session(connection, browser, person=person, now=now, by_password=False)
 
 
 async def _person(connection: AsyncConnection, organization_id: UUID, *, subject: Subject, now: datetime) -> AnyRow:
@@ -92,10 +125,7 @@ async def _person(connection: AsyncConnection, organization_id: UUID, *, subject
     else:
         person = await _newly_bound(connection, organization_id, subject=subject, now=now)
     if person is None or not person.active:
-        raise BadRequest(
-            "There is no account here for the person you signed in as. Ask an admin of your organization.",
-            code="unknown_upstream_person",
-        )
+        raise _unknown()
     return person
 
 
@@ -147,6 +177,13 @@ def _parameters(browser: Browser, runtime: Runtime, state: str, *, now: datetime
 
 def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:
     return base64url.written(runtime.keys.upstream_secret(browser=browser.value.get_secret_value(), purpose=purpose))
+
+
+def _unknown() -> BadRequest:
+    return BadRequest(
+        "There is no account here for the person you signed in as. Ask an admin of your organization.",
+        code="unknown_upstream_person",
+    )
 
 
 def _stale() -> BadRequest:

@@ -56,6 +56,23 @@ def problem(request: Request, error: ServiceError) -> HTMLResponse:
     )
 
 
+def cookieless(request: Request, *, again: str) -> HTMLResponse:
+    """The page for a form that came without a cookie; `again` is where its page is, relative to it.
+
+    It gives no cookie: a form on another site comes without the person's, and a new one would replace that.
+    """
+    return page(
+        "message.html",
+        depth=depth_of(request),
+        status=403,
+        title="Please try again",
+        message="This page was out of date. Please try again.",
+        hint="If you see this again, let your browser keep cookies of this address until it is closed.",
+        again=again,
+        request_id=None,
+    )
+
+
 def depth_of(request: Request) -> int:
     """How many folders below the root a page lies."""
     return request.scope["path"].count("/") - 1

@@ -25,6 +25,7 @@ class Application:
     answers: list[dict[str, str]] = field(default_factory=list)
     referrers: list[str | None] = field(default_factory=list)
     app: App | None = None
+    home: str = "/home"
 
     @property
     def callback(self) -> str:
@@ -49,7 +50,7 @@ def listening() -> Iterator[Application]:
                 application.answers.append(dict(parse_qsl(parts.query)))
                 application.referrers.append(self.headers.get("Referer"))
                 self.send_response(302)
-                self.send_header("Location", "/home")
+                self.send_header("Location", application.home)
                 self.end_headers()
                 return
             self.send_response(200 if parts.path == "/home" else 404)
@@ -121,6 +122,22 @@ def test_sign_in_and_consent_lead_back_to_the_application(
     expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
     assert len(application.answers) == 3
     assert complaints == [text for text in complaints if "404" in text]
+
+
+def test_an_application_may_send_people_on_to_another_address(
+    application: Application, page: Page, complaints: list[str]
+) -> None:
+    """As many do after their callback: neither consent nor, when it is remembered, signing in gets stuck there."""
+    application.home = application.url.replace("127.0.0.1", "localhost") + "/home"
+    page.goto(application.start(Pkce()))
+    sign_in(page)
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    page.goto(application.start(Pkce(), prompt="login"))
+    sign_in(page)
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    assert page.url == application.home
+    assert complaints is not None
 
 
 def test_denying_leads_back_without_a_code(application: Application, page: Page, complaints: list[str]) -> None:
@@ -218,7 +235,9 @@ def test_what_was_allowed_can_be_taken_back(service: RunningService, application
     expect(page.get_by_text("There are none.")).to_be_visible()
     assert not works(service, token)
     page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_role("heading", name="You are not signed in")).to_be_visible()
+    expect(page.get_by_role("heading", name="Sign in to example.test")).to_be_visible()
+    sign_in(page)
+    expect(page.get_by_text("There are none.")).to_be_visible()
 
 
 def test_pages_fit_a_narrow_window(application: Application, page: Page) -> None:

@@ -106,7 +106,7 @@ class Page(HTMLParser):
         elif tag == "input":
             self.forms[-1].fields[named["name"]] = named.get("value", "")
         elif tag == "button":
-            self.forms[-1].buttons.append(named["value"])
+            self.forms[-1].buttons.append(named.get("value", ""))
 
     def handle_data(self, data: str) -> None:
         """Note what is to be read."""
