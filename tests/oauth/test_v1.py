@@ -7,12 +7,12 @@ import pytest
 
 from carrel.wire.oauth_clients import ApiScope
 from service import secrets
-from service.authorization import REQUIREMENTS
+from service.authorization import REQUIREMENTS, V1_REQUIREMENTS
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import App, Person, a_person, an_app, v1
-from tests.service.directory import a_key, code, done
-from tests.service.examples import EXAMPLES
+from tests.oauth.flow import PASSWORD, App, Person, a_person, an_app, v1
+from tests.service.directory import a_key, another_organization, code, done, user
+from tests.service.examples import EXAMPLES, V1_EXAMPLES, Owner, Things
 
 READ, WRITE = "api:catalog:read", "api:catalog:write"
 
@@ -56,6 +56,71 @@ def test_every_operation_needs_its_scope(standing: Standing, tokens: dict[str, s
             assert wanted in answer.json()["error"]["message"]
 
 
+@pytest.fixture(scope="module")
+def nothing(standing: Standing) -> Things:
+    """Things that don't exist."""
+    return Things(Owner(standing.service, standing.service.api_key, "nothing"), "nobody@example.test").nowhere()
+
+
+def test_every_operation_of_v1_alone_has_an_example() -> None:
+    """A new one needs its row in `tests.service.examples`."""
+    assert V1_EXAMPLES.keys() == V1_REQUIREMENTS.keys()
+
+
+@pytest.mark.parametrize("operation", sorted(V1_REQUIREMENTS))
+def test_every_operation_of_v1_alone_needs_its_scope(
+    standing: Standing, tokens: dict[str, str], nothing: Things, operation: str
+) -> None:
+    """403 for each other scope, whatever is asked; then what is asked for is judged, and then whether it is there."""
+    wanted, example = V1_REQUIREMENTS[operation].api_scope, V1_EXAMPLES[operation]
+    for scope, token in tokens.items():
+        answers = [example.send(standing.service, operation, token, nothing, **more) for more in ({}, {"nonsense": 1})]
+        if wanted is not None and scope != wanted:
+            assert [outcome(one) for one in answers] == [(403, "missing_scope")] * 2, scope
+            continue
+        assert outcome(answers[0]) == (example.elsewhere or (200, None)), scope
+        if operation != "me":
+            assert outcome(answers[1]) == (400, "invalid_request"), scope
+            assert answers[1].json()["error"]["details"][0]["field"] == "nonsense"
+
+
+@pytest.mark.parametrize("operation", sorted(V1_REQUIREMENTS))
+def test_what_v1_alone_has_takes_no_key(standing: Standing, nothing: Things, operation: str) -> None:
+    """401 `wrong_version`, for a service-account token, too."""
+    for credential in (
+        standing.service.api_key,
+        secrets.mint(secrets.SERVICE_ACCOUNT_TOKEN).value.get_secret_value(),
+    ):
+        refused = V1_EXAMPLES[operation].send(standing.service, operation, credential, nothing)
+        assert outcome(refused) == (401, "wrong_version")
+
+
+def test_what_is_anothers_on_v1_answers_like_what_there_is_not(standing: Standing, nothing: Things) -> None:
+    """To a person of another organization, with a token of theirs: agents, jobs, conversations. To the byte."""
+    service = standing.service
+    key = another_organization(service)
+    there = an_app(service, api_key=key)
+    done(
+        service.call("admin/users/upsert", {"users": [{"email": "eve@other.test", "password": PASSWORD}]}, api_key=key)
+    )
+    token = Person(service, "eve@other.test").tokens(there, scope="api:agent:message:*")["access_token"]
+    things = Things(Owner(service, service.api_key, "harbour"), "nobody@example.test")
+    things.agent_id = things.owner.agent(things.collection_id)
+    things.owner.deploy(things.agent_id, user(service.admin_email))
+    things.converse()
+    for operation, example in V1_EXAMPLES.items():
+        if example.elsewhere is not None:
+            theirs = example.send(service, operation, token, things)
+            unknown = example.send(service, operation, token, nothing)
+            assert outcome(theirs) == example.elsewhere
+            assert without_ids(theirs) == without_ids(unknown)
+
+
+def without_ids(response: httpx.Response) -> str:
+    """All of an answer but the id of its request."""
+    return response.text.replace(response.headers["X-Request-Id"], "…")
+
+
 @pytest.mark.parametrize("operation", sorted(REQUIREMENTS))
 def test_keys_and_service_account_tokens_are_refused_on_v1(standing: Standing, operation: str) -> None:
     """401 `wrong_version`, which says what works there; so is an access token on v0."""
@@ -92,7 +157,7 @@ def test_without_a_usable_access_token_v1_is_401(standing: Standing, authorizati
     assert outcome(refused) == (401, expected)
 
 
-@pytest.mark.parametrize("operation", [name for name, example in EXAMPLES.items() if example.acting])
+@pytest.mark.parametrize("operation", [name for name in REQUIREMENTS if EXAMPLES[name].acting])
 def test_nobody_acts_for_somebody_else_on_v1(standing: Standing, tokens: dict[str, str], operation: str) -> None:
     """Every member or part that names a user on v0 is a 400, the admin's own address too."""
     wanted = REQUIREMENTS[operation].api_scope

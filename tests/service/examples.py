@@ -50,8 +50,16 @@ class Owner:
 
     def agent(self, *collection_ids: str) -> str:
         """Define an agent and return its id."""
-        body = {"name": f"{self.mark} {next(_numbers)}", "collectionIds": collection_ids}
+        body = {
+            "name": f"{self.mark} {next(_numbers)}",
+            "collectionIds": collection_ids,
+            "apiAccessEnabled": True,
+        }
         return str(done(self.call("admin/agents/create", body))["agentId"])
+
+    def deploy(self, agent_id: str, principal: Body) -> None:
+        """Let a principal use an agent, and nobody else."""
+        done(self.call("admin/agents/deploy", {"agentId": agent_id, "principals": [principal]}))
 
     def place(self, document_id: str, collection_id: str) -> None:
         """Put a document into a collection."""
@@ -74,6 +82,8 @@ class Things:
     spare_client_id: str = ""
     agent_id: str = ""
     spare_agent_id: str = ""
+    conversation_id: str = ""
+    message_id: str = ""
     document_id: str = field(init=False)
     spare_document_id: str = field(init=False)
     collection_id: str = field(init=False)
@@ -138,6 +148,12 @@ class Things:
         """Make the spare OAuth client anew."""
         self.spare_client_id = done(self.owner.call("admin/oauthClients/create", CLIENT))["clientId"]
 
+    def converse(self) -> None:
+        """Have a conversation with the agent."""
+        sent = done(self.owner.call("copilots/sendMessage", EXAMPLES["copilots/sendMessage"].body(self)))
+        result = sent["sendChatResult"]
+        self.conversation_id, self.message_id = result["conversationId"], result["messageId"]
+
     def new_agent(self) -> None:
         """Make the spare agent anew."""
         self.spare_agent_id = self.owner.agent()
@@ -174,6 +190,9 @@ NO_RESOURCE = (404, "resource_not_found")
 NO_PRINCIPAL = (400, "unknown_principal")
 NO_CLIENT = (404, "oauth_client_not_found")
 NO_AGENT = (404, "agent_not_found")
+NO_CONVERSATION = (404, "conversation_not_found")
+NO_MESSAGE = (404, "message_not_found")
+NO_JOB = (404, "job_not_found")
 NO_ACCOUNT = (404, "service_account_not_found")
 USER_EMAIL = "userEmail"
 
@@ -330,6 +349,61 @@ EXAMPLES: dict[str, Example] = {
         lambda things: {"agentId": things.spare_agent_id}, elsewhere=NO_AGENT, anew=Things.new_agent
     ),
     "admin/agents/deploy": Example(
-        lambda things: {"agentId": things.agent_id, "principals": [things.user]}, elsewhere=NO_AGENT
+        lambda things: {"agentId": things.spare_agent_id, "principals": [things.user]}, elsewhere=NO_AGENT
+    ),
+    "copilots/sendMessage": Example(
+        lambda things: {"agentId": things.agent_id, "message": "What was seen?"}, acting=USER_EMAIL, elsewhere=NO_AGENT
+    ),
+    "copilots/provideMessageFeedback": Example(
+        lambda things: {
+            "agentId": things.agent_id,
+            "messageId": things.message_id,
+            "messageFeedback": {"feedback": "POSITIVE"},
+        },
+        acting=USER_EMAIL,
+        elsewhere=NO_MESSAGE,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class V1Example:
+    """A valid request of an operation that v1 alone has: a GET with parameters, or a POST with a body."""
+
+    parameters: Callable[[Things], Body] = lambda _: {}
+    body: Callable[[Things], Body] | None = None
+    path: Callable[[Things], str] | None = None
+    elsewhere: tuple[int, str] | None = None
+
+    def send(
+        self, service: RunningService, operation: str, token: str, things: Things, **more: object
+    ) -> httpx.Response:
+        """Send it with a credential, and further parameters or members."""
+        url = f"{service.base_url}/api/v1/{self.path(things) if self.path else operation}"
+        headers = {"Authorization": f"Bearer {token}"}
+        if self.body is None:
+            return httpx.get(url, params={**self.parameters(things), **more}, headers=headers, timeout=60)
+        return httpx.post(url, json={**self.body(things), **more}, headers=headers, timeout=60)
+
+
+V1_EXAMPLES: dict[str, V1Example] = {
+    "me": V1Example(),
+    "agents": V1Example(lambda _: {"pageSize": 1000}),
+    "agents/sendMessage": V1Example(
+        body=lambda things: {
+            "agentId": things.agent_id,
+            "conversation": {"type": "new"},
+            "message": "What was seen?",
+        },
+        elsewhere=NO_AGENT,
+    ),
+    "agents/fetchAgentResponse": V1Example(lambda things: {"jobId": things.message_id}, elsewhere=NO_JOB),
+    "agents/streamAgentResponse": V1Example(lambda things: {"jobId": things.message_id}, elsewhere=NO_JOB),
+    "agents/provideMessageFeedback": V1Example(
+        body=EXAMPLES["copilots/provideMessageFeedback"].body, elsewhere=NO_MESSAGE
+    ),
+    "conversations": V1Example(lambda _: {"pageSize": 1000}),
+    "conversations/{conversationId}": V1Example(
+        path=lambda things: f"conversations/{things.conversation_id}", elsewhere=NO_CONVERSATION
     ),
 }
