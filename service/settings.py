@@ -134,7 +134,7 @@ class Settings(BaseSettings):
         default=None,
         ge=1,
         le=36_500,
-        description="How many days the words of queries and comments are kept; for ever when absent.",
+        description="How many days the words of queries, comments and conversations are kept; for ever when absent.",
     )
 
     sweep_seconds: float = Field(default=10.0, gt=0, description="How often work that a crash left is looked for.")
