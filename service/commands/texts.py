@@ -10,12 +10,12 @@ from service.commands.context import settings_of
 from service.commands.words import counted
 from service.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="What people wrote: search queries, comments and conversations with agents.")
+app = typer.Typer(no_args_is_help=True, help="What people wrote: queries, comments, conversations with agents.")
 
 
 @app.callback()
 def group() -> None:
-    """What people wrote: search queries, comments and conversations with agents."""
+    """What people wrote: queries, comments, conversations with agents."""
 
 
 @app.command()
