@@ -81,14 +81,15 @@ def test_a_name_is_one_agents_until_that_is_deleted(service: RunningService) -> 
 
 def test_only_what_is_given_changes(service: RunningService) -> None:
     """A null is nothing given, but for the model, whose null is the service's default; an empty list is one."""
-    collection = create_collection(service, "Rail")
-    agent = an_agent(service, **WORDS, model=BUILT_IN, collectionIds=[collection], apiAccessEnabled=True)
+    one, two, three = sorted(create_collection(service, name) for name in ("Rail", "Sea", "Air"))
+    agent = an_agent(service, **WORDS, model=BUILT_IN, collectionIds=[one, two], apiAccessEnabled=True)
     nulls = dict.fromkeys(["name", "description", "instructions", "collectionIds", "apiAccessEnabled"])
     assert update(service, agent) == update(service, agent, **nulls) == agent
     changed = update(service, agent, instructions="")
     assert changed == {**agent, "instructions": "", "updatedAt": changed["updatedAt"]}
     assert changed["updatedAt"] > agent["updatedAt"]
     assert "model" not in update(service, agent, model=None)
+    assert update(service, agent, collectionIds=[three, two, three])["collectionIds"] == [two, three]
     assert update(service, agent, collectionIds=[])["collectionIds"] == []
     assert update(service, agent, apiAccessEnabled=False)["apiAccessEnabled"] is False
     assert update(service, agent, model=BUILT_IN, description="New.")["model"] == BUILT_IN

@@ -85,6 +85,7 @@ class World:
         an_agent(service, name="Elsewhere", apiAccessEnabled=True)
         deploy(service, an_agent(service, name="Bosun", apiAccessEnabled=True), account(robot))
         deploy(service, an_agent(service, name="Cook"), group(outer))
+        deploy(service, an_agent(service, name="Mate"), account(robot), group(inner))
         deploy(service, an_agent(service, name="Pilot"), organizationWide=True)
         return cls(service, robot, names, made["direct"])
 
@@ -155,7 +156,7 @@ def test_a_preview_is_what_the_token_then_gets(service: RunningService) -> None:
         assert told["editableDocumentCount"] == real["editableDocumentCount"] == editable, scopes
         assert {(one["collectionName"], one["role"]) for one in told["collections"]} == real["collections"], scopes
         assert told["collectionCount"] == len(told["collections"])
-        agents = [("Bosun", True), ("Cook", False)] if "agent:message" in scopes else []
+        agents = [("Bosun", True), ("Cook", False), ("Mate", False)] if "agent:message" in scopes else []
         assert [(one["agentName"], one["apiAccessEnabled"]) for one in told["agents"]] == agents, scopes
         assert told["agentCount"] == len(agents), scopes
         assert real["agentCount"] in {None, told["agentCount"]}
@@ -181,7 +182,7 @@ def test_a_preview_says_what_an_admin_may_not_expect(service: RunningService) ->
     assert len(warnings) == 3
     assert warnings[0].startswith("In 1 of the collections it would find nothing")
     assert warnings[1].startswith("1 of 3 documents it reads only as a member of groups ('Outer'):")
-    assert warnings[2].startswith("1 of 2 agents that are deployed to the service account have their API access off:")
+    assert warnings[2].startswith("2 of 3 agents that are deployed to the service account have their API access off:")
 
 
 def test_an_account_without_access_reaches_nothing_and_the_preview_says_why(service: RunningService) -> None:
