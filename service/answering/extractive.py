@@ -5,7 +5,7 @@ write text with citations, which are checked as everybody's are. It needs neithe
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -23,10 +23,9 @@ NOTHING_ANSWERS = "Nothing that you may read here answers this."
 """The same whether there is nothing at all, nothing near enough, or only what the person may not read."""
 
 LONGEST_NAME = 120
+_BRACKETS = str.maketrans("[]<>", "()()")
 MOST_QUOTABLE = 160
 """Segments that are compared with the question, the best passages' first."""
-
-Score = Callable[[str, Sequence[Quotable]], Any]
 
 
 def extractive_model(embedders: Embedders) -> FunctionModel:
@@ -78,9 +77,14 @@ def _reply(quotes: Sequence[Quotable]) -> str:
     """Write the quotes down, by document."""
     parts = [
         f"From “{name}”:\n\n" + "\n\n".join(_quoted(quote) for quote in group)
-        for name, group in groupby(quotes, key=lambda quote: " ".join(quote.document.split())[:LONGEST_NAME])
+        for name, group in groupby(quotes, key=_name)
     ]
     return "\n\n".join(parts)
+
+
+def _name(quote: Quotable) -> str:
+    """Return a document's name as one line; its brackets are no citation and no link."""
+    return " ".join(quote.document.translate(_BRACKETS).split())[:LONGEST_NAME]
 
 
 def _quoted(quote: Quotable) -> str:

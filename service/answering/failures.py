@@ -21,6 +21,7 @@ from pydantic_ai.exceptions import (
     ModelRequestRejectedError,
     ModelServerError,
     ModelUnavailableError,
+    OutputTokenLimitExceeded,
     UnexpectedModelBehavior,
     UsageLimitExceeded,
 )
@@ -94,9 +95,21 @@ _KINDS: tuple[tuple[type[Exception], str, str, int], ...] = (
         SOON,
     ),
     (
+        OutputTokenLimitExceeded,
+        "model_reply_too_long",
+        "The model reached its longest length before it had a reply. Ask something narrower.",
+        SOON,
+    ),
+    (
         UsageLimitExceeded,
         "model_too_many_steps",
         "The model searched again and again without a reply. Ask something narrower.",
+        SOON,
+    ),
+    (
+        UnexpectedModelBehavior,
+        "model_too_many_steps",
+        "The model kept asking for what there isn't. Ask something narrower, or choose another one for the agent.",
         SOON,
     ),
 )
@@ -104,7 +117,7 @@ _KINDS: tuple[tuple[type[Exception], str, str, int], ...] = (
 
 def failure_of(error: Exception, *, model: str) -> ModelFailure:
     """Return what the person is told of an error in a model's run; log what may be known of it."""
-    failure = _connection(error) or _known(error) or _malformed(error)
+    failure = _connection(error) or _known(error) or _malformed()
     logger.error(
         "model_failed",
         model=model,
@@ -175,9 +188,7 @@ def _retry_after(error: Exception) -> int | None:
     return None if seconds is None else max(1, math.ceil(min(seconds, LONGEST_RETRY_AFTER)))
 
 
-def _malformed(error: Exception) -> ModelFailure:
-    if isinstance(error, UnexpectedModelBehavior) and not error.body and "empty" in error.message.lower():
-        return empty_reply()
+def _malformed() -> ModelFailure:
     return ModelFailure(
         f"The model's endpoint answered with something that is no reply. Send the message again. {_OPERATOR}"
         "CARREL_MODEL_URL and CARREL_MODEL_NAMES.",

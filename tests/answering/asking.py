@@ -21,7 +21,7 @@ class Library:
     keys: dict[str, str] = field(default_factory=dict[str, str])
     told: list[tuple[str, Sequence[Passage]]] = field(default_factory=list[tuple[str, Sequence[Passage]]])
 
-    def put(self, external_id: str, text: str, *, readers: Sequence[str] | None = None, **parts: str) -> str:
+    def put(self, external_id: str, text: str | bytes, *, readers: Sequence[str] | None = None, **parts: str) -> str:
         """Upload a document and add it to the collection; everybody may read it unless readers are named."""
         access = {"internalPublic": "true"} if readers is None else {"allowedUsersEmailAddresses": ",".join(readers)}
         parts = {"file_name": "a.md", "documentName": external_id, **access, **parts}
@@ -61,7 +61,9 @@ class Library:
             message=message,
             instructions=instructions,
             model=model,
-            collection_ids=[UUID(each) for each in ([self.collection_id] if collection_ids is None else collection_ids)],
+            collection_ids=[
+                UUID(each) for each in ([self.collection_id] if collection_ids is None else collection_ids)
+            ],
             history=history,
         )
 

@@ -1,6 +1,6 @@
 """What tests of answers begin with."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,14 +15,16 @@ def library(service: RunningService) -> Library:
     return a_library(service)
 
 
-@pytest.fixture
-def model() -> Iterator[ModelServer]:
-    """The stand-in endpoint."""
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[ModelServer]:
+    """The stand-in endpoint of a module."""
     with serving_model() as server:
         yield server
 
 
 @pytest.fixture
-def asked_library(make_service: Callable[..., RunningService], model: ModelServer) -> Library:
-    """A library whose questions the stand-in endpoint's model answers."""
-    return a_library(make_service(**model.settings, model_seconds=20.0))
+def model(endpoint: ModelServer) -> ModelServer:
+    """The same, as if nothing had been asked of it yet."""
+    endpoint.requests.clear()
+    endpoint.keys.clear()
+    return endpoint

@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -70,6 +70,7 @@ class Exchange:
         self._handler.wfile.flush()
         self._handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._handler.connection.close()
+        self._handler.close_connection = True
 
 
 def says(text: str, *, finish: str = "stop") -> Answer:
@@ -202,7 +203,7 @@ def passages_in(request: Request) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def serving_model() -> Iterator[ModelServer]:
+def serving_model() -> Generator[ModelServer]:
     """An endpoint, until the block ends."""
     model = ModelServer()
 

@@ -16,7 +16,7 @@ from service.answering.streaming import check_so_far
 
 TEXTS = (
     "Everyone has 27 days of annual leave, plus public holidays.",
-    'The sign says “mind the gap”; see https://example.test/leave?year=2 or\nask   Ada\'s team at www.example.test.',
+    "The sign says “mind the gap”; see https://example.test/leave?year=2 or\nask   Ada's team at www.example.test.",
     "a [[1]] b [2] [[3: c]]",
 )
 PASSAGES = [Passage(UUID(int=number), f"document {number}", text, 0.5) for number, text in enumerate(TEXTS)]
@@ -28,8 +28,8 @@ SHOWN_NUMBER = re.compile(r"\[\s*(\d{1,3})\s*\]")
 PARTS = (
     "[", "]", "(", ")", "[[", "]]", "!", "<", ">", '"', "'", "“", ":", " ", "\n", "1", "2", "3", "9", ",", "://", "//",
     "http", "https://evil.test/?q=", "www.", "https://example.test/leave?year=2", "27 days", "mind the gap", "](", "![",
-    '[[1: "', '"]]', '[[1: "27 days"]]', "[[2: “mind the gap”]]", '[[9: "27 days"]]', '[[1: "28 days"]]', "[1]", "[[1]]",
-    "<img src=", "\\", "\ue000", "\ue001", "a", "leave",
+    '[[1: "', '"]]', '[[1: "27 days"]]', "[[2: “mind the gap”]]", '[[9: "27 days"]]', '[[1: "28 days"]]', "[1]",
+    "[[1]]", "<img src=", "\\", "\ue000", "\ue001", "a", "leave",
 )  # fmt: skip
 SOUP = st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=3)), max_size=25).map("".join)
 

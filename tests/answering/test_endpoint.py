@@ -1,0 +1,238 @@
+"""Models behind an OpenAI-compatible endpoint, and everything that can go wrong with one."""
+
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from service.answering import Exchange, ModelFailure
+from service.answering.answer import CUT_SHORT
+from service.answering.citations import CITATION_DROPPED
+from tests.answering.asking import Library, a_library
+from tests.harness.model_server import (
+    KEY,
+    MODEL,
+    Answer,
+    ModelServer,
+    calls,
+    goes_on,
+    is_cut_off,
+    passages_in,
+    refuses,
+    runs_on,
+    says,
+    streams,
+    trails_off,
+)
+from tests.harness.services import RunningService, ServiceHarness
+
+LEAVE = "# Leave\n\nEveryone has 27 days of annual leave. Ask the office in Harwell for more."
+SEARCH = calls("search_passages", query="annual leave")
+
+
+@pytest.fixture(scope="module")
+def leave(service_harness: ServiceHarness, endpoint: ModelServer) -> Iterator[Library]:
+    """A library with a document about leave, whose questions the endpoint's model answers."""
+    service, stack = service_harness.start(**endpoint.settings, model_seconds=30.0)
+    library = a_library(service)
+    library.put("Leave", LEAVE)
+    yield library
+    service_harness.stop(service, stack)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries don't wait."""
+    monkeypatch.setattr("service.answering.retrying.FIRST_PAUSE_SECONDS", 0.0)
+
+
+@contextmanager
+def failing(code: str) -> Generator[list[ModelFailure]]:
+    """Expect this failure, which says what to do and when, and repeats nothing of the endpoint's."""
+    caught: list[ModelFailure] = []
+    with pytest.raises(ModelFailure) as failure:
+        yield caught
+    caught.append(failure.value)
+    assert failure.value.code == code
+    assert failure.value.status == 503
+    assert int(failure.value.headers["Retry-After"]) >= 1
+    assert failure.value.message.count(". ") >= 1
+    assert KEY not in failure.value.message
+    assert "upstream" not in failure.value.message
+
+
+def test_a_model_searches_quotes_and_is_shown_on_the_way(leave: Library, model: ModelServer) -> None:
+    """The tool's passages reach it, its citation is verified, and the text grows without a raw mark."""
+    model.in_turn(SEARCH, says('You have 27 days [[1: "27 days of annual leave"]] each year.'))
+    reply = leave.ask("How much leave do I get?")
+    assert reply.text == "You have 27 days [1] each year."
+    [citation] = reply.citations
+    assert citation.quote == "27 days of annual leave"
+    assert citation.quote in reply.passages[citation.passage_no].text
+    assert reply.model == MODEL
+    assert (reply.warnings, reply.quotes_only) == ((), False)
+    assert passages_in(model.requests[1])[0]["document"] == "Leave"
+    assert [reply.text.startswith(text) for text, _ in leave.told] == [True] * len(leave.told)
+    assert leave.told[-1] == (reply.text, reply.passages)
+    assert model.keys == [f"Bearer {KEY}"] * 2
+
+
+def test_a_model_has_one_tool_and_none_without_collections(leave: Library, model: ModelServer) -> None:
+    """`search_passages`, or nothing; the rules and the agent's instructions are told in either case."""
+    model.in_turn(says("Good day."))
+    leave.ask("Hello", instructions="Answer in rhymes.")
+    assert model.tools() == ["search_passages"]
+    assert "never instructions" in model.shown()
+    assert "Answer in rhymes." in model.shown()
+    leave.ask("Hello", collection_ids=[])
+    assert model.tools() == []
+    assert "no documents" in model.shown()
+
+
+def test_what_is_said_before_the_first_search_is_no_reply(leave: Library, model: ModelServer) -> None:
+    """It is neither shown on the way nor in the end; what is said between searches stays."""
+    search = calls("search_passages", query="leave", saying="Let me look that up.")
+    again = calls("search_passages", query="office", saying='27 days [[1: "27 days"]].')
+    model.in_turn(search, again, says("That is all."))
+    reply = leave.ask("How much leave do I get?")
+    assert reply.text == "27 days [1].\n\nThat is all."
+    assert not any("Let me" in text for text, _ in leave.told)
+
+
+def test_an_invented_citation_is_dropped_with_a_warning(leave: Library, model: ModelServer) -> None:
+    """Words that the passage doesn't have, and a passage that there isn't."""
+    model.in_turn(SEARCH, says('You have 28 days [[1: "28 days of annual leave"]] or 27 [[7: "27 days"]].'))
+    reply = leave.ask("How much leave do I get?")
+    assert reply.text == "You have 28 days or 27."
+    assert (list(reply.citations), list(reply.warnings)) == ([], [CITATION_DROPPED])
+
+
+def test_the_newest_history_that_fits_is_shown(make_service: Callable[..., RunningService], model: ModelServer) -> None:
+    """Oldest first, without the numbers of citations; what doesn't fit any more is left out."""
+    library = a_library(make_service(**model.settings, model_history_tokens=40))
+    model.in_turn(says("Fine."))
+    newest = [Exchange("The second", "Twenty words."), Exchange("The third", "It is 27 [1].")]
+    for words, shown in ((15, True), (60, False)):
+        library.ask("And now?", history=[Exchange("The first", "word " * words), *newest])
+        first = [("user", "The first"), ("assistant", "word " * words)]
+        assert [(each["role"], each["content"]) for each in model.requests[-1]["messages"][1:]] == [
+            *(first if shown else []),
+            ("user", "The second"),
+            ("assistant", "Twenty words."),
+            ("user", "The third"),
+            ("assistant", "It is 27."),
+            ("user", "And now?"),
+        ]
+
+
+@pytest.mark.parametrize("first", [refuses(429, Retry_After="0"), refuses(500), refuses(503), is_cut_off("")])
+def test_what_may_pass_is_tried_again(leave: Library, model: ModelServer, first: Answer) -> None:
+    """A rate limit, a server's error, a connection lost before the first word: asked once more, and answered."""
+    model.in_turn(first, says("Here I am."))
+    assert leave.ask("Hello").text == "Here I am."
+    assert len(model.requests) == 2
+
+
+def test_attempts_are_bounded(leave: Library, model: ModelServer) -> None:
+    """An endpoint that only ever fails is asked four times."""
+    model.in_turn(refuses(500, message="upstream " + KEY))
+    with failing("model_server_error"):
+        leave.ask("Hello")
+    assert len(model.requests) == 4
+
+
+def test_a_long_retry_after_is_told_and_not_waited_for(leave: Library, model: ModelServer) -> None:
+    """The caller's Retry-After is the endpoint's."""
+    model.in_turn(refuses(429, message="upstream", Retry_After="90"))
+    with failing("model_rate_limited") as failures:
+        leave.ask("Hello")
+    assert failures[0].headers["Retry-After"] == "90"
+    assert len(model.requests) == 1
+
+
+MALFORMED = streams("{not json")
+ODD = streams('{"id": "c", "choices": [{"index": 0, "delta": {"content": 7}}]}', '{"choices": "upstream"}', "[1]")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (refuses(401, message=f"upstream: wrong key {KEY}"), "model_key_refused"),
+        (refuses(403, message="upstream"), "model_key_refused"),
+        (refuses(404, message="upstream"), "model_not_found"),
+        (refuses(400, message="upstream"), "model_request_rejected"),
+        (refuses(400, code="context_length_exceeded", message="upstream"), "model_context_too_long"),
+        (refuses(429, code="insufficient_quota", message="upstream"), "model_quota_exceeded"),
+        (refuses(302, message="upstream", Location="http://127.0.0.1:1/"), "model_reply_malformed"),
+        (is_cut_off("You have twenty-seven days of "), "model_cut_off"),
+        (trails_off("You have twenty-seven days of "), "model_reply_malformed"),
+        (MALFORMED, "model_reply_malformed"),
+        (ODD, "model_reply_malformed"),
+        (says(""), "model_reply_empty"),
+        (says("![](https://evil.test/)"), "model_reply_empty"),
+        (says("", finish="content_filter"), "model_content_filtered"),
+        (streams('{"error": {"message": "upstream", "code": "server_error"}}'), "model_server_error"),
+        (calls("search_passages", query="leave"), "model_too_many_steps"),
+        (calls("delete_everything", query="leave"), "model_too_many_steps"),
+        (calls("search_passages", words="leave"), "model_too_many_steps"),
+        (runs_on("and so on "), "model_reply_too_long"),
+    ],
+)
+def test_every_failure_has_a_code_and_says_what_to_do(
+    leave: Library, model: ModelServer, answer: Answer, code: str
+) -> None:
+    """Whatever an endpoint does becomes one clear error, with nothing of its words, and never a hang."""
+    model.in_turn(answer)
+    with failing(code):
+        leave.ask("How much leave do I get?")
+
+
+def test_a_reply_cut_short_by_its_model_says_so(leave: Library, model: ModelServer) -> None:
+    """At the model's longest length, half a citation at the end is left out."""
+    model.in_turn(SEARCH, says('27 days [[1: "27 days"]] and more [[1: "of ann', finish="length"))
+    reply = leave.ask("How much leave do I get?")
+    assert reply.text == "27 days [1] and more"
+    assert list(reply.warnings) == [CITATION_DROPPED, CUT_SHORT]
+
+
+def test_a_reply_that_never_ends_is_ended_by_the_deadline(
+    make_service: Callable[..., RunningService], model: ModelServer
+) -> None:
+    """However slowly it goes on; the connection is given up."""
+    library = a_library(make_service(**model.settings, model_seconds=0.5))
+    over = threading.Event()
+    model.in_turn(goes_on("and ", until=over))
+    with failing("model_timeout"):
+        library.ask("Hello", collection_ids=[])
+    over.set()
+
+
+def test_an_endpoint_that_is_not_there_is_told(make_service: Callable[..., RunningService]) -> None:
+    """Offline: a clear error, and the built-in model still answers."""
+    settings = {"model_url": "http://127.0.0.1:1/v1", "model_names": (MODEL,)}
+    library = a_library(make_service(**settings))
+    library.put("Leave", LEAVE)
+    with failing("model_unreachable"):
+        library.ask("How much leave do I get?")
+    assert library.ask("How many days of annual leave?", model="carrel-extractive").citations
+
+
+def test_a_model_that_is_not_configured_any_more_is_told(library: Library) -> None:
+    """An agent keeps the name of the model it was given."""
+    with failing("model_not_configured"):
+        library.ask("Hello", model="yesterday's")
+
+
+def test_nothing_of_the_endpoint_reaches_the_log(
+    leave: Library, model: ModelServer, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the key nor what the endpoint said; the failure's code does."""
+    model.in_turn(refuses(401, message=f"upstream: wrong key {KEY}"))
+    with failing("model_key_refused") as failures:
+        leave.ask("Hello")
+    logged = caplog.text + "".join(capsys.readouterr())
+    assert "model_key_refused" in logged
+    assert KEY not in logged
+    assert "upstream" not in logged
+    assert failures[0].__suppress_context__

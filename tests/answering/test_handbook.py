@@ -1,0 +1,97 @@
+"""Questions about a real handbook are answered from the right page; who may not read it doesn't learn of it."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from service.answering import Reply
+from service.answering.extractive import NOTHING_ANSWERS
+from tests.answering.asking import ADMIN, Library, a_library
+from tests.harness.documents import ok
+from tests.harness.services import ServiceHarness
+from tests.service.test_questions import HANDBOOK, rows_of
+
+ANSWERS = rows_of(Path(__file__).parent / "handbook_answers.csv")
+PAGES = {row["document"] for row in ANSWERS}
+OUTSIDER, INSIDER = "outsider@example.test", "insider@example.test"
+
+
+@dataclass(frozen=True)
+class Replies:
+    """The replies to every question: to the admin, to who may read nothing, to who may read all but the pages that
+    answer (`insider`), and to the same person when those pages are no more (`without`).
+    """
+
+    admin: dict[str, Reply]
+    outsider: dict[str, Reply]
+    insider: dict[str, Reply]
+    without: dict[str, Reply]
+
+
+@pytest.fixture(scope="module")
+def replies(service_harness: ServiceHarness) -> Iterator[Replies]:
+    """The handbook's 250 pages in one collection, and everything asked of it."""
+    if not HANDBOOK.is_dir():
+        pytest.skip(f"The handbook is not at {HANDBOOK}; CARREL_HANDBOOK says where it is.")
+    service, stack = service_harness.start()
+    library = a_library(service)
+    library.person(OUTSIDER)
+    library.person(INSIDER)
+    paths = [path for path in sorted(HANDBOOK.rglob("*")) if path.suffix in {".md", ".docx"}]
+
+    def load(path: Path) -> tuple[str, str]:
+        page = path.relative_to(HANDBOOK).as_posix()
+        readers = [] if page in PAGES else [INSIDER]
+        return page, library.put(page, path.read_bytes(), readers=readers, file_name=path.name)
+
+    with ThreadPoolExecutor(4) as pool:
+        documents = dict(pool.map(load, paths))
+    admin, outsider, insider = (_all_asked(library, person) for person in (ADMIN, OUTSIDER, INSIDER))
+    for page in PAGES:
+        ok(service.call("catalog/deleteDocument", {"documentId": documents[page]}))
+    yield Replies(admin, outsider, insider, without=_all_asked(library, INSIDER))
+    service_harness.stop(service, stack)
+
+
+def _all_asked(library: Library, person: str) -> dict[str, Reply]:
+    return {row["question"]: library.ask(row["question"], person=person) for row in ANSWERS}
+
+
+def of_each(function: Callable[..., None]) -> Callable[..., None]:
+    """Run a test for each question, with the page that answers it and words of the answer."""
+    rows = [(row["question"], row["document"], row["quote"]) for row in ANSWERS]
+    timed = pytest.mark.timeout(1800)(function)
+    return pytest.mark.parametrize(("question", "page", "words"), rows)(timed)
+
+
+@of_each
+def test_the_right_page_is_quoted_and_cited(replies: Replies, question: str, page: str, words: str) -> None:
+    """Among at most three quotes, each exactly as its page has it."""
+    reply = replies.admin[question]
+    quoted = [(reply.passages[each.passage_no].document_name, each.quote) for each in reply.citations]
+    assert 1 <= len(quoted) <= 3
+    assert any(name == page and words in quote for name, quote in quoted), quoted
+    assert all(each.quote in reply.passages[each.passage_no].text for each in reply.citations)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("question", [row["question"] for row in ANSWERS])
+def test_who_may_read_nothing_is_told_that_nothing_answers(replies: Replies, question: str) -> None:
+    """The same as over an empty collection, and no passage."""
+    reply = replies.outsider[question]
+    assert (reply.text, list(reply.passages), list(reply.citations)) == (NOTHING_ANSWERS, [], [])
+
+
+@of_each
+def test_a_page_one_may_not_read_might_as_well_not_exist(
+    replies: Replies, question: str, page: str, words: str
+) -> None:
+    """Who may read all other pages is answered, byte for byte, as when the page is no more."""
+    insider, without = replies.insider[question], replies.without[question]
+    assert insider.text == without.text
+    assert [each.quote for each in insider.citations] == [each.quote for each in without.citations]
+    assert page not in {passage.document_name for passage in insider.passages}
+    assert words not in insider.text

@@ -1,0 +1,101 @@
+"""Passages are found as the caller, by the ranking of search, and without a trace in the log of searches."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import pytest
+
+from service.answering import Passage
+from service.answering.retrieval import LONGEST_PASSAGE, MOST_PASSAGES, retrieve
+from tests.answering.asking import ADMIN, Library
+from tests.harness.documents import add_to_collection, create_collection, embedded, ok
+
+QUERY = "the ferry to Harwell"
+
+
+def found(
+    library: Library,
+    query: str = QUERY,
+    *,
+    person: str = ADMIN,
+    limit: int = 10,
+    collection_ids: Sequence[str] | None = None,
+) -> list[Passage]:
+    """What a person finds."""
+    ids = [UUID(each) for each in ([library.collection_id] if collection_ids is None else collection_ids)]
+    caller = library.caller(person)
+    return library.service.run(retrieve(library.service.runtime, caller, collection_ids=ids, query=query, limit=limit))
+
+
+def names(passages: Sequence[Passage]) -> list[str]:
+    """The documents of passages."""
+    return [passage.document_name for passage in passages]
+
+
+def test_it_finds_what_a_search_of_the_collection_finds(library: Library) -> None:
+    """The same chunks in the same order, and logs no search."""
+    for number in range(6):
+        library.put(
+            f"Page {number}", f"# Page {number}\n\nThe ferry to Harwell number {number} leaves at {number + 6}."
+        )
+    body = {"documentCollectionId": library.collection_id, "searchQuery": QUERY, "searchOptions": {"maxChunks": 4}}
+    results = ok(library.service.call("search/searchDocumentCollection", body))["results"]
+    assert names(found(library, limit=4)) == [result["documentName"] for result in results]
+    assert [passage.text for passage in found(library, limit=4)] == [
+        chunk["text"] for result in results for chunk in result["chunks"]
+    ]
+    assert len(ok(library.service.call("admin/searchLog/query"))["searches"]) == 1
+
+
+def test_it_finds_only_what_the_caller_may_read(library: Library) -> None:
+    """An admin finds its own, a reader what it was given; a collection that isn't the caller's is passed over."""
+    reader, other = library.person("reader@example.test"), library.person("other@example.test")
+    library.put("Hers", "# Ferry\n\nThe ferry to Harwell is hers.", readers=[reader])
+    library.put("Everyone's", "# Ferry\n\nThe ferry to Harwell is everyone's.")
+    assert sorted(names(found(library, person=reader))) == ["Everyone's", "Hers"]
+    assert names(found(library, person=other)) == ["Everyone's"]
+    closed = create_collection(library.service, "Closed")
+    assert names(found(library, person=other, collection_ids=[closed, library.collection_id])) == ["Everyone's"]
+    assert found(library, person=other, collection_ids=[closed]) == []
+
+
+def test_collections_are_merged_by_score_each_passage_once(library: Library) -> None:
+    """A document in two collections comes once; the query is embedded once for both."""
+    shared = library.put("Shared", "# Ferry\n\nThe ferry to Harwell leaves at noon.")
+    second = create_collection(library.service, "Second")
+    ok(add_to_collection(library.service, shared, second))
+    near = library.put("Near", "# Boats\n\nA boat goes to Harwell in summer.")
+    library.put("Far", "# Bread\n\nSourdough wants a day of rest.")
+    ok(add_to_collection(library.service, near, second))
+    before = embedded(library.service)
+    passages = found(library, collection_ids=[second, library.collection_id])
+    assert embedded(library.service) - before == 1
+    assert names(passages) == ["Shared", "Near", "Far"]
+    assert [passage.score for passage in passages] == sorted((passage.score for passage in passages), reverse=True)
+
+
+@pytest.mark.parametrize(("query", "limit"), [("", 5), ("  \n", 5), (QUERY, 0)])
+def test_nothing_is_found_for_nothing(library: Library, query: str, limit: int) -> None:
+    """An empty query asks nothing."""
+    library.put("Page", "The ferry to Harwell.")
+    assert found(library, query, limit=limit) == []
+
+
+def test_passages_are_bounded(library: Library) -> None:
+    """In number, whatever is asked for, and in length, whatever a caller called a chunk."""
+    document = library.put("Long", "The ferry to Harwell.")
+    chunks = [f"The ferry to Harwell, number {number}. " + "Fog. " * 2000 for number in range(30)]
+    second = create_collection(library.service, "Second")
+    ok(
+        add_to_collection(
+            library.service,
+            document,
+            second,
+            operation="addDocumentChunksToCollection",
+            chunks=chunks,
+            customMetadata={},
+        )
+    )
+    passages = found(library, collection_ids=[second], limit=1000)
+    assert len(passages) == MOST_PASSAGES
+    assert max(len(passage.text) for passage in passages) <= LONGEST_PASSAGE
