@@ -13,7 +13,7 @@ from service.runtime import Runtime
 from tests.harness.services import RunningService
 
 QUEUE = "tests"
-SECONDS = 30
+SECONDS = 60
 
 
 @dataclass

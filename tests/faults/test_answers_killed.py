@@ -1,0 +1,103 @@
+"""A service that is killed while it answers: after the next start there is one reply, on either version."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.harness.databases import connect
+from tests.harness.jobs import until
+from tests.harness.model_server import KEY, MODEL, ModelServer, calls, goes_on, says, serving_model
+from tests.harness.processes import ServiceProcess
+from tests.service.conversations import Desk, a_desk, a_visitor, in_background
+from tests.service.directory import done
+
+SEARCH = calls("search_passages", query="ferry to Northlight")
+REPLY = says('It leaves at noon [[1: "leaves at noon"]].')
+TEXT = "It leaves at noon [1]."
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    """The endpoint of the model that answers."""
+    with serving_model() as model:
+        yield model
+
+
+@pytest.fixture
+def process(model: ModelServer) -> Iterator[ServiceProcess]:
+    """A service whose agents ask that model."""
+    process = ServiceProcess(CARREL_MODEL_URL=model.url, CARREL_MODEL_API_KEY=KEY, CARREL_MODEL_NAMES=MODEL)
+    try:
+        process.start()
+        yield process
+    finally:
+        process.close()
+
+
+@pytest.fixture
+def never() -> Iterator[threading.Event]:
+    """What a model that goes on and on waits for."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def stored(process: ServiceProcess) -> tuple[list[Any], int]:
+    """The turns there are, with how often they were begun, and how many jobs."""
+    with connect(process.database_server().url(user="postgres")) as connection:
+        turns = connection.execute("SELECT status, attempt > 1, reply FROM turns").fetchall()
+        jobs = connection.execute("SELECT count(*) FROM procrastinate_jobs").fetchone()
+    assert jobs is not None
+    return turns, jobs[0]
+
+
+def test_a_message_on_v1_is_answered_once(process: ServiceProcess, model: ModelServer, never: threading.Event) -> None:
+    """kill -9 while its job is RUNNING and half the reply is shown: the job goes on, to one reply and one entry."""
+    desk: Desk = a_desk(process)
+    visitor = a_visitor(desk)
+    model.in_turn(SEARCH, goes_on("It leaves at dawn. ", until=never))
+    sent = done(visitor.send())
+    until(lambda: "dawn" in visitor.fetch(sent["jobId"]).get("partialText", ""))
+    process.kill()
+    model.in_turn(SEARCH, REPLY)
+    process.start()
+    job = visitor.finished(sent["jobId"])
+    assert job["status"] == "COMPLETED"
+    assert job["result"]["agentResponseText"] == TEXT
+    assert job["result"]["messageId"] == sent["jobId"]
+    assert [source["quote"] for source in job["result"]["referencedSources"]] == ["leaves at noon"]
+    until(lambda: stored(process) == ([("COMPLETED", True, TEXT)], 0))
+    assert len(model.requests) == 4
+    [entry] = desk.entries()
+    assert entry["auditLogId"] == job["result"]["auditLogId"]
+    # The next one of the conversation, whose turns are answered one after the other, isn't held up.
+    model.in_turn(SEARCH, REPLY)
+    assert visitor.ask("And back?", conversation_id=sent["conversationId"])["status"] == "COMPLETED"
+
+
+def test_a_message_on_v0_is_answered_once(process: ServiceProcess, model: ModelServer, never: threading.Event) -> None:
+    """Its sender, whose connection was lost, asks again by the same Idempotency-Key, and gets the one reply."""
+    desk: Desk = a_desk(process)
+    model.in_turn(SEARCH, goes_on("It leaves at dawn. ", until=never))
+    body = {"agentId": desk.agent_id, "message": "When does the ferry leave?"}
+
+    def send() -> httpx.Response:
+        return process.http.post(
+            "/api/v0/copilots/sendMessage", json=body, headers={"Idempotency-Key": "asked-once"}, timeout=60
+        )
+
+    lost = in_background(send)
+    until(lambda: len(model.requests) == 2)
+    process.kill()
+    with pytest.raises(httpx.TransportError):
+        lost.result(60)
+    model.in_turn(SEARCH, REPLY)
+    process.start()
+    result = done(send())["sendChatResult"]
+    assert result["response"]["message"] == TEXT
+    until(lambda: stored(process) == ([("COMPLETED", True, TEXT)], 0))
+    assert len(model.requests) == 4
+    assert len(desk.entries()) == 1
