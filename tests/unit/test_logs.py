@@ -17,6 +17,7 @@ SECRETS = [
     ("svc_ss_0123456789", "0123456789"),
     ("Bearer eyJhbGciOi.something", "eyJhbGciOi"),
     ("bearer   opaque-token", "opaque-token"),
+    ("Authorization: Basic aWQ6c3ZjX2NzX3NlY3JldA==", "aWQ6c3ZjX2NzX3NlY3JldA"),
     ("redis://:hunter2@store.example.test:6379", "hunter2"),
     ("postgresql://carrel:hunter2@db.example.test/carrel", "hunter2"),
 ]
