@@ -19,6 +19,7 @@ from carrel.wire.conversations import (
     SendAgentMessageRequest,
     SendAgentMessageResponse,
 )
+from service.callers import acting_for
 from service.conversations import streaming
 from service.conversations.feedback import give_feedback
 from service.conversations.messages import begin
@@ -74,9 +75,10 @@ async def provide_message_feedback(
     request: ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
 ) -> ProvideMessageFeedbackResponse:
     """Keep feedback on a reply to the caller, on the audit log."""
+    acting = await acting_for(connection, caller, request.user_email)
     audit_log_id = await give_feedback(
         connection,
-        caller,
+        acting,
         agent_id=request.agent_id,
         message_id=request.message_id,
         feedback=request.message_feedback,

@@ -1,5 +1,6 @@
 """copilots/sendMessage and provideMessageFeedback: who may, what they are told, and what is kept."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,7 @@ from tests.service.conversations import (
     ADA,
     BEN,
     FERRY,
+    SECONDS,
     Desk,
     Script,
     a_desk,
@@ -179,6 +181,7 @@ def test_a_conversation_is_its_callers_with_its_agent_alone(desk: Desk) -> None:
     assert told(desk.send(userEmail=BEN, conversationId=mine)) == expected
     assert told(desk.send(conversationId=mine)) == expected
     assert told(other.send(userEmail=ADA, conversationId=mine)) == expected
+    assert len(turns(service)) == 1
     assert desk.ask(userEmail=ADA, conversationId=mine)["conversationId"] == mine
 
 
@@ -271,9 +274,18 @@ def test_a_caller_that_gives_up_leaves_the_turn_to_finish(desk: Desk, script: Sc
     headers = {"Idempotency-Key": "once"}
     with pytest.raises(Exception, match="timed out"):
         desk.send("One", headers=headers, timeout=0.3)
+    script.scene()
+    nobody_waits(desk.service)
     script.end(a_reply("Done"))
     assert desk.ask("One", headers=headers)["response"] == {"message": "Done"}
     assert len(script.scenes) == 1
+
+
+def nobody_waits(service: RunningService) -> None:
+    """Until no request is being answered but this question."""
+    deadline = time.monotonic() + SECONDS
+    while "\ncarrel_requests_in_flight 1.0\n" not in service.http.get("/metrics").text:
+        assert time.monotonic() < deadline
 
 
 def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:

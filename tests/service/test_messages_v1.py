@@ -185,6 +185,8 @@ def test_nobody_acts_for_somebody_else(desk: Desk) -> None:
     for path, more in (("agents/provideMessageFeedback", body), ("agents/sendMessage", {})):
         refused = v1(desk.service, path, visitor.token, {**more, "userEmail": ADA})
         assert code(refused) == (400, "access_token_acts_as_its_user")
+    refused = v1(desk.service, "agents/provideMessageFeedback", visitor.token, {**body, "user_email": ADA})
+    assert code(refused)[0] == 400
 
 
 def test_people_need_no_api_access(desk: Desk) -> None:
