@@ -34,7 +34,8 @@ from service.signin.sessions import begin_session
 from service.sql import AnyRow
 
 LONGEST = timedelta(minutes=15)
-# What a state says, in place of an authorization request, of who is on the way to their account: their organization.
+# What a state says of who is on the way to their account, in place of an authorization request, which names a client:
+# their organization.
 ACCOUNT = "account"
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -87,8 +88,9 @@ async def come_back(request: Request, runtime: RuntimeDep) -> Response:
     async with httpx.AsyncClient() as http:
         proof = _proof(browser, runtime, state)
         subject = await Provider(runtime.settings, http).subject(given["code"], proof, issuer=given.get("iss"))
-    if (account := dict(parameters).get(ACCOUNT)) is not None:
-        organization_id = await organization_called(runtime, account)
+    given_before = dict(parameters)
+    if "client_id" not in given_before:
+        organization_id = await organization_called(runtime, given_before[ACCOUNT])
         if organization_id is None:
             raise _unknown()
         response = Response(status_code=303, headers={"Location": "../../../account/consents"})

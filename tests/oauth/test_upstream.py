@@ -68,6 +68,13 @@ def test_somebody_signs_in_there_and_allows_here(service: RunningService, provid
     assert entries[0]["details"] == {"by": "openIdConnect"}
 
 
+def test_what_an_application_says_beside_leads_nowhere_else(service: RunningService, provider: OpenIdProvider) -> None:
+    """Unknown parameters of its request are ignored, those too that mean something to the service itself."""
+    app, ada = an_app(service), a_person(service)
+    assert "Allow An App" in come_back(ada, app, account="example.test", organization="example.test").text
+    assert len(provider.asked) == 1
+
+
 def test_a_person_is_bound_by_issuer_and_subject(service: RunningService, provider: OpenIdProvider) -> None:
     """Whatever address the subject has later; and whoever gets the old address is not them."""
     app, ada = an_app(service), a_person(service)
