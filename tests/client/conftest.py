@@ -15,11 +15,15 @@ API_KEY = "svc_key_of_the_tests_0123456789abcdefghij"
 
 
 class Caller:
-    """A client in one of its two modes; `naps` are the pauses it asked for, which take no time."""
+    """A client in one of its two modes; `naps` are the pauses it asked for, which take no time unless they are real."""
 
-    def __init__(self, client: Carrel | AsyncCarrel | OAuthClient | AsyncOAuthClient) -> None:
+    def __init__(
+        self, client: Carrel | AsyncCarrel | OAuthClient | AsyncOAuthClient, *, real_pauses: bool = False
+    ) -> None:
         self.client: Any = client
         self.naps: list[float] = []
+        if real_pauses:
+            return
         nap: Callable[[float], None] | Callable[[float], Awaitable[None]] = self.naps.append
         if self.is_async:
 

@@ -9,6 +9,9 @@ import pytest_asyncio
 from carrel import AsyncCarrel, AuthenticationError, Carrel, ConflictError, NotFoundError, PermissionDeniedError
 from carrel.wire.catalog import PlanAction, UploadStatus
 from tests.client.conftest import Caller
+from tests.client.samples import CONVERSATION_ID
+from tests.client.test_agents import LISTS as LISTS_OF_V1
+from tests.client.test_agents import SINGLE as OF_V1
 from tests.client.test_operations import LISTS, SINGLE
 from tests.harness.services import RunningService
 
@@ -210,6 +213,15 @@ def test_the_client_and_the_service_know_the_same_operations(service: RunningSer
     paths = service.http.get("/openapi.json").json()["paths"]
     served = {path.removeprefix("/api/v0/") for path in paths if path.startswith("/api/v0/")}
     assert served == OPERATIONS.keys() | UPLOADS
+
+
+def test_the_client_and_the_service_know_the_same_operations_of_v1(service: RunningService) -> None:
+    """The same of those that v1 has alone, with their methods."""
+    paths = service.http.get("/openapi.json").json()["paths"]
+    own = [path for path in paths if path.startswith("/api/v1/") and path.replace("/v1/", "/v0/", 1) not in paths]
+    served = {(method.upper(), path.removeprefix("/api/v1/")) for path in own for method in paths[path]}
+    cases = {(method, path.replace(CONVERSATION_ID, "{conversationId}")) for method, path, *_ in (*OF_V1, *LISTS_OF_V1)}
+    assert served == cases | {("GET", "agents/streamAgentResponse")}
 
 
 def test_a_named_user_is_never_passed_over(service: RunningService) -> None:

@@ -1,0 +1,340 @@
+"""Agents of the real service by the SDK, whatever the credential, over a network that breaks."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from carrel import (
+    AsyncCarrel,
+    AuthenticationError,
+    Carrel,
+    NotFoundError,
+    PermissionDeniedError,
+    Reply,
+    ReplyFailedError,
+    ReplyTimeoutError,
+    ReplyWithheldError,
+    TextDelta,
+)
+from carrel.wire.conversations import RunningJob
+from service.answering import ModelFailure
+from tests.client.conftest import Caller
+from tests.client.test_reply_streams import told
+from tests.harness.cutting import Network, cutting
+from tests.harness.services import RunningService, ServiceHarness
+from tests.service.conversations import (
+    ADA,
+    BEN,
+    FERRY,
+    Desk,
+    Script,
+    a_desk,
+    a_reply,
+    a_visitor,
+    in_background,
+    passage,
+)
+from tests.service.directory import done
+
+ASKED = "When does the ferry to Northlight leave?"
+TEXT = "The ferry leaves at noon, says the timetable: “midi” in French, 正午 in Japanese. 🚢 Dogs travel free."
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One service a module, with Ada's access token; each test has an agent of its own."""
+
+    service: RunningService
+    token: str
+    network: Network
+
+
+@pytest.fixture(scope="module")
+def standing(service_harness: ServiceHarness) -> Iterator[Standing]:
+    """The service, and a network that breaks before it."""
+    service, stack = service_harness.start(rate_limit_requests=0)
+    with cutting(service.base_url) as network:
+        yield Standing(service, a_visitor(a_desk(service, "Lobby")).token, network)
+    service_harness.stop(service, stack)
+
+
+@pytest.fixture
+def desk(standing: Standing, request: pytest.FixtureRequest) -> Desk:
+    """An agent that everybody may use, over a document that everybody may read."""
+    return a_desk(standing.service, request.node.name)
+
+
+@pytest.fixture
+def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
+    """The model, as the test has it; what it tells is written at once, and watched for often."""
+    monkeypatch.setattr("service.conversations.drafts.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("service.conversations.streaming.LOOK_SECONDS", 0.01)
+    script = Script(desk.service)
+    monkeypatch.setattr("service.answering.answer", script)
+    return script
+
+
+@pytest.fixture
+def network(standing: Standing) -> Network:
+    """What lies between a client and the service, whole so far."""
+    standing.network.cut()
+    standing.network.allowed.clear()
+    standing.network.cuts = 0
+    return standing.network
+
+
+@pytest_asyncio.fixture(params=["sync", "async"])
+async def make(request: pytest.FixtureRequest, network: Network) -> AsyncIterator[Callable[..., Caller]]:
+    """Make clients in this run's mode, over the network, whose pauses are real."""
+    made: list[Caller] = []
+
+    def make_caller(**options: Any) -> Caller:
+        kind = Carrel if request.param == "sync" else AsyncCarrel
+        made.append(Caller(kind(**{"base_url": network.base_url, **options}), real_pauses=True))
+        return made[-1]
+
+    yield make_caller
+    for caller in made:
+        await caller.close()
+
+
+@pytest.fixture
+def program(make: Callable[..., Caller], standing: Standing) -> Caller:
+    """A client with the admin's API key, which may act for users."""
+    return make(api_key=standing.service.api_key)
+
+
+@pytest.fixture
+def person(make: Callable[..., Caller], standing: Standing) -> Caller:
+    """A client with Ada's access token."""
+    return make(access_token=standing.token)
+
+
+def said_to(desk: Desk) -> int:
+    """How many messages to the agent are done, by the audit log."""
+    return sum(entry["details"]["agentId"] == desk.agent_id for entry in desk.entries())
+
+
+def reading(caller: Caller, desk: Desk, heard: list[Any]) -> "Future[list[Any]]":
+    """Ask, and read the reply beside the test, item by item into `heard`."""
+
+    async def read() -> None:
+        async with AsyncCarrel(**_as(caller)) as client:
+            async for item in client.agents.stream(desk.agent_id, ASKED):
+                heard.append(item)  # noqa: PERF401 - the test looks on
+
+    def work() -> list[Any]:
+        if caller.is_async:
+            asyncio.run(read())
+        else:
+            heard.extend(caller.client.agents.stream(desk.agent_id, ASKED))
+        return heard
+
+    return in_background(work)
+
+
+def _as(caller: Caller) -> dict[str, Any]:
+    connection = caller.client._session.connection
+    return {"base_url": connection.base_url, "tokens": connection.tokens}
+
+
+def until(told_so_far: Callable[[], bool]) -> None:
+    """Wait for something that is bound to happen."""
+    deadline = time.monotonic() + 60
+    while not told_so_far():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+async def test_a_conversation_by_every_credential(program: Caller, person: Caller, desk: Desk) -> None:
+    """A question, one more in the same conversation, and feedback: the same words and sources on both versions."""
+    for caller in (program, person):
+        first: Reply = await caller(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
+        assert "leaves at noon" in first.text
+        assert [(str(one.id), one.name) for one in first.sources] == [(desk.document_id, "Ferries")]
+        assert all(one.quote in FERRY for one in first.sources)
+        again: Reply = await caller(
+            lambda c, first=first: c.agents.send_and_wait(
+                desk.agent_id, "Do dogs travel free of charge?", conversation_id=first.conversation_id
+            )
+        )
+        assert again.conversation_id == first.conversation_id
+        assert "Dogs travel free" in again.text
+        kept = await caller(
+            lambda c, again=again: c.agents.provide_message_feedback(
+                desk.agent_id, again.message_id, "POSITIVE", descriptive_feedback="Short"
+            )
+        )
+        assert desk.entries("agent.feedback")[0]["auditLogId"] == str(kept.audit_log_id)
+        assert again.audit_log_id
+    assert said_to(desk) == 4
+
+
+async def test_what_a_person_has(person: Caller, desk: Desk) -> None:
+    """Who they are, which agents they may message, and what was said, walked page by page."""
+    me = await person(lambda c: c.me())
+    assert (me.email, me.scopes) == (ADA, ["api:agent:message:*"])
+    agents = await person.walk(person.client.agents.list(page_size=1))
+    assert len(agents) > 1
+    assert str(agents[-1].agent_id) == desk.agent_id
+    first = await person(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
+    await person(lambda c: c.agents.send_and_wait(desk.agent_id, "And dogs?", conversation_id=first.conversation_id))
+    await person(lambda c: c.agents.send_and_wait(desk.agent_id, "Where is Ben?"))
+    rows = await person.walk(person.client.conversations.list(agent_id=desk.agent_id, page_size=1))
+    assert [(row.title, row.message_count) for row in rows] == [("Where is Ben?", 1), (ASKED, 2)]
+    said = await person.walk(person.client.conversations.get(first.conversation_id, page_size=1))
+    assert [one.message for one in said] == [ASKED, "And dogs?"]
+    assert (said[0].agent_response_text, said[0].referenced_sources) == (first.text, first.sources)
+
+
+async def test_as_a_user(program: Caller, desk: Desk) -> None:
+    """With `user_email` the key's user asks, and reads what that user may read alone."""
+    done(desk.service.call("admin/users/upsert", {"users": [{"email": BEN}]}))
+    desk.share()
+    mine = await program(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
+    bens = await program(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED, user_email=BEN))
+    assert len(mine.sources) == 1
+    assert bens.sources == []
+    assert "noon" not in bens.text
+
+
+async def test_who_may_not(program: Caller, person: Caller, desk: Desk) -> None:
+    """No API access is a refusal on v0 alone; an agent that isn't deployed isn't there on either version."""
+    desk.update(apiAccessEnabled=False)
+    with pytest.raises(PermissionDeniedError) as caught:
+        await program(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
+    assert caught.value.code == "api_access_off"
+    assert await person(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
+    desk.deploy()
+    for caller in (program, person):
+        with pytest.raises(NotFoundError) as gone:
+            await caller(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
+        assert gone.value.code == "agent_not_found"
+    assert desk.agent_id not in [str(one.agent_id) for one in await person.walk(person.client.agents.list())]
+
+
+@pytest.mark.parametrize("cut_every", [330, 400, 700])
+async def test_the_text_over_a_network_that_breaks(
+    person: Caller, desk: Desk, script: Script, network: Network, cut_every: int
+) -> None:
+    """However often connections end, in heads, events and letters, the text is whole and the reply comes once."""
+    heard: list[Any] = []
+    network.allowed.extend([900, *[cut_every + number for number in range(4)]])
+    finished = reading(person, desk, heard)
+    for end in range(5, len(TEXT), 5):
+        script.tell(TEXT[:end])
+    script.end(a_reply(TEXT, passage(desk.document_id), cited=[0]))
+    items = await asyncio.to_thread(finished.result, 120)
+    assert told(items) == TEXT
+    assert [type(item) for item in items].count(Reply) == 1
+    assert items[-1].text == TEXT
+    assert str(items[-1].sources[0].id) == desk.document_id
+    assert network.cuts >= 2
+    assert said_to(desk) == 1
+
+
+async def test_cut_while_nothing_is_said(person: Caller, desk: Desk, script: Script, network: Network) -> None:
+    """A connection that is reset between two words is taken up again without either being lost or doubled."""
+    heard: list[Any] = []
+    finished = reading(person, desk, heard)
+    script.tell("The ferry")
+    until(lambda: told(heard) == "The ferry")
+    network.cut()
+    script.tell("The ferry leaves")
+    until(lambda: told(heard) == "The ferry leaves")
+    network.cut()
+    script.end(a_reply("The ferry leaves."))
+    items = await asyncio.to_thread(finished.result, 120)
+    assert told(items) == "The ferry leaves."
+    assert isinstance(items[-1], Reply)
+
+
+async def test_a_message_whose_answer_was_lost(program: Caller, person: Caller, desk: Desk, network: Network) -> None:
+    """Sent again by itself after a reset, a message is answered once, on either version."""
+    for number, caller in enumerate((program, person), 1):
+        await caller(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
+        network.cut()
+        network.allowed.append(10)
+        await caller(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
+        assert network.allowed == type(network.allowed)()
+        assert said_to(desk) == 2 * number
+
+
+async def test_a_job_that_goes_on_by_itself(person: Caller, desk: Desk, script: Script) -> None:
+    """When the time is up the job goes on; it is looked at, and streamed from its beginning, later."""
+    with pytest.raises(ReplyTimeoutError) as caught:
+        await person(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED, timeout=0.5))
+    job_id = caught.value.job_id
+    script.tell("The ferry")
+    job = await person(lambda c: c.agents.fetch_response(job_id))
+    assert job == RunningJob(partial_text="The ferry")
+    script.end(a_reply("The ferry leaves."))
+    items = await person.walk(person.client.agents.stream_response(job_id))
+    assert told(items) == items[-1].text == "The ferry leaves."
+
+
+async def test_a_model_without_a_reply(
+    make: Callable[..., Caller], standing: Standing, desk: Desk, script: Script
+) -> None:
+    """Its failure is the same error by every way, in the service's words."""
+    said = ModelFailure("The model is away. Send it again.", retry_after=0)
+    program = make(api_key=desk.service.api_key, max_retries=1)
+    person = make(access_token=standing.token)
+    numbers = iter(range(9))
+
+    async def failing(operation: Any, attempts: int) -> ReplyFailedError:
+        failures = in_background(lambda: [script.end(said, number=next(numbers)) for _ in range(attempts)])
+        with pytest.raises(ReplyFailedError) as caught:
+            await operation
+        await asyncio.to_thread(failures.result, 60)
+        return caught.value
+
+    ways = [
+        (program(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED)), 2),
+        (person(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED)), 1),
+        (person.walk(person.client.agents.stream(desk.agent_id, ASKED)), 1),
+    ]
+    for operation, attempts in ways:
+        error = await failing(operation, attempts)
+        assert (error.code, error.message) == ("model_unavailable", said.message)
+
+
+async def test_a_reply_that_is_withheld(program: Caller, person: Caller, desk: Desk, script: Script) -> None:
+    """When what it rests on may not be read any more, nothing of the reply is shown, by any way."""
+    replies = in_background(
+        lambda: [
+            script.end(a_reply("At noon [1].", passage(desk.document_id), cited=[0]), number=number)
+            for number in range(3)
+        ]
+    )
+    desk.share()
+    send = {"agent_id": desk.agent_id, "message": ASKED}
+    for operation in (
+        program(lambda c: c.agents.send_and_wait(**send, user_email=ADA)),
+        person(lambda c: c.agents.send_and_wait(**send)),
+        person.walk(person.client.agents.stream(**send)),
+    ):
+        with pytest.raises(ReplyWithheldError) as caught:
+            await operation
+        assert caught.value.code == "reply_withheld"
+        assert "noon" not in str(caught.value)
+    await asyncio.to_thread(replies.result, 60)
+
+
+async def test_a_token_that_is_revoked_meanwhile(make: Callable[..., Caller], desk: Desk, script: Script) -> None:
+    """A stream ends with the token it was asked for with, and says so."""
+    visitor = a_visitor(desk)
+    heard: list[Any] = []
+    finished = reading(make(access_token=visitor.token), desk, heard)
+    script.tell("The ferry")
+    until(lambda: heard == [TextDelta(text="The ferry")])
+    visitor.app.post("revoke", token=visitor.token)
+    with pytest.raises(AuthenticationError):
+        await asyncio.to_thread(finished.result, 120)
+    script.end(a_reply("The ferry leaves."))
