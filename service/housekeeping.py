@@ -13,13 +13,16 @@ async def keep_doing(work: Callable[[], Awaitable[object]], *, every: float, fai
     """Do `work` at once and then every so many seconds, until cancelled.
 
     A failure is logged as the event `failure` and never the end: the database may be restarting, and the next time
-    finds the same work.
+    finds the same work. Only what fails while it is cancelled has been cancelled.
     """
+    doing = asyncio.current_task()
     while True:
         try:
             await work()
         except Exception:  # noqa: BLE001 - see above
             logger.exception(failure)
+            if doing is not None and doing.cancelling():
+                raise asyncio.CancelledError from None
         await asyncio.sleep(every)
 
 

@@ -17,8 +17,9 @@ from service.jobs import queries, running, worker
 from service.jobs.models import Task
 from service.logs import begin_request, request_id
 from service.runtime import Runtime
+from tests.harness.databases import TestDatabases
 from tests.harness.jobs import QUEUE, Workshop, enqueue, organization_of, queued, stop, until, work
-from tests.harness.services import RunningService
+from tests.harness.services import RunningService, ServiceHarness
 
 Make = Callable[..., RunningService]
 
@@ -277,6 +278,34 @@ def test_a_worker_that_comes_back_ends_nothing_of_its_successor(make_service: Ma
     successor.is_open = True
     until(lambda: not queued(one))
     assert successor.ended == things
+
+
+def test_a_worker_can_be_stopped_while_the_database_is_away(service: RunningService, databases: TestDatabases) -> None:
+    """It can tell nobody that it ends, and ends."""
+    workshop = Workshop()
+    working = work(service, workshop)
+    things = enqueue(service, workshop.task)
+    until(lambda: workshop.ended == things)
+    with capture_logs():  # of all that looks in vain
+        databases.drop(service.database)
+        stop(service, working)
+    assert working.cancelled()
+
+
+def test_a_stopped_service_leaves_nothing_behind(service_harness: ServiceHarness, databases: TestDatabases) -> None:
+    """No connection, and no worker that others would wait for."""
+    service, stack = service_harness.start()
+    workshop = Workshop()
+    work(service, workshop)
+    things = enqueue(service, workshop.task)
+    until(lambda: workshop.ended == things)
+    service.http.close()
+    service.run(stack.aclose())
+    with databases.connect(service.database) as connection:
+        connected = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+        until(lambda: connection.execute(connected, [service.database]).fetchone() == (0,))
+        assert connection.execute("SELECT count(*) FROM procrastinate_workers").fetchone() == (0,)
+    databases.drop(service.database)
 
 
 def take_for_dead(service: RunningService) -> None:
