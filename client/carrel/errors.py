@@ -197,10 +197,6 @@ class OAuthError(CarrelError):
     def __str__(self) -> str:
         return f"{self.message} ({self.code})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Survive a process boundary, as APIError does."""
-        return partial(type(self), self.message, code=self.code), ()
-
 
 class AuthorizationError(OAuthError):
     """The callback brings an error instead of a code: `invalid_scope`, `temporarily_unavailable`, …"""

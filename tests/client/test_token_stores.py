@@ -18,6 +18,7 @@ import trio
 
 from carrel import APIConnectionError, CarrelError, ConfigurationError, ServerError
 from carrel._drivers import AsyncDriver, SyncDriver
+from carrel._flow import Flow, Work
 from carrel.oauth import (
     FileTokenStore,
     InvalidClientError,
@@ -439,3 +440,24 @@ def test_an_interrupted_thread_leaves_the_work_to_another(store: TokenStore) -> 
             first.result(30)
         assert second.result(30) == "at-2"
     assert asked == ["rt-1", "rt-1"]
+
+
+async def test_a_flow_ends_with_its_run() -> None:
+    """What it holds is let go at once, though somebody keeps the error, and the error keeps the flow."""
+    let_go: list[str] = []
+
+    def fail() -> None:
+        raise OSError
+
+    def flow() -> Flow[None]:
+        try:
+            yield Work(fail)
+        finally:
+            let_go.append("it")
+
+    with pytest.raises(OSError) as kept:  # noqa: PT011 - fail's own
+        SyncDriver(None).run(flow())  # type: ignore[arg-type] - it sends nothing itself
+    assert (let_go, kept.value.__traceback__ is None) == (["it"], False)
+    with pytest.raises(OSError) as kept:  # noqa: PT011 - fail's own
+        await AsyncDriver(None).run(flow())  # type: ignore[arg-type] - likewise
+    assert (let_go, kept.value.__traceback__ is None) == (["it"] * 2, False)
