@@ -36,7 +36,7 @@ class Retries(AbstractCapability[Any]):
     ) -> ModelResponse:
         """Wait and ask for another attempt; raises the error when that is no use."""
         attempt = request_context.attempt
-        pause = _pause(attempt, error)
+        pause = pause_after(error, attempt=attempt)
         if pause is None or attempt >= ATTEMPTS:
             raise error
         logger.warning("model_retried", attempt=attempt, kind=type(error).__name__, seconds=round(pause, 1))
@@ -44,7 +44,7 @@ class Retries(AbstractCapability[Any]):
         raise RetryModelRequest
 
 
-def _pause(attempt: int, error: Exception) -> float | None:
+def pause_after(error: Exception, *, attempt: int) -> float | None:
     """Return how long to wait: what the endpoint asks for, or twice as long each time, spread out; None: give up."""
     if not isinstance(error, ModelAPIError) or not isinstance(error, _PASSING):
         return None

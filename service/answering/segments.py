@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from service.sentences import cut_lines, cut_sentences
+from service.sentences import Span, cut_lines, cut_sentences
 
 LONGEST_SEGMENT = 600
 """Characters. What announces a list, or asks, is quoted with as much of what follows as this leaves room for."""
@@ -30,7 +30,7 @@ class Segment:
 def segments_of(passage: str) -> list[Segment]:
     """Return what can be quoted of a passage, in reading order."""
     lines = [span.text.strip() for span in cut_lines(passage) if span.text.strip()]
-    sentences = [[span.text.strip() for span in cut_sentences(line)] for line in lines]
+    sentences = [list(cut_sentences(line)) for line in lines]
     above = [lines[0][:LONGEST_HEADING]] if lines else []
     segments: list[Segment] = []
     for number, line in enumerate(lines):
@@ -48,22 +48,23 @@ def _is_heading(line: str) -> bool:
     return bare and len(line.split()) <= MOST_HEADING_WORDS and not any(map(str.isdigit, line)) and not _unspaced(line)
 
 
-def _texts(sentences: Sequence[str], below: Sequence[Sequence[str]]) -> Iterator[str]:
+def _texts(sentences: Sequence[Span], below: Sequence[Sequence[Span]]) -> Iterator[str]:
     """Return a line's sentences, those that lead to something with what is below them."""
     for place, sentence in enumerate(sentences):
-        if sentence.endswith(_LEADING):
-            yield _with_what_follows(sentence, sentences[place + 1 :], below)
+        if sentence.text.endswith(_LEADING):
+            yield _with_what_follows(sentence.text, sentences[place + 1 :], below)
         else:
-            yield sentence
+            yield sentence.text
 
 
-def _with_what_follows(lead: str, rest: Sequence[str], below: Sequence[Sequence[str]]) -> str:
+def _with_what_follows(lead: str, rest: Sequence[Span], below: Sequence[Sequence[Span]]) -> str:
     """Return a lead-in with the whole sentences and lines after it that still fit."""
     text = lead
-    for gap, more in chain(((" ", sentence) for sentence in rest), (("\n", " ".join(line)) for line in below)):
-        if len(text) + len(gap) + len(more) > LONGEST_SEGMENT:
+    lines = ("\n" + "".join(span.gap + span.text for span in line) for line in below)
+    for more in chain((span.gap + span.text for span in rest), lines):
+        if len(text) + len(more) > LONGEST_SEGMENT:
             break
-        text += gap + more
+        text += more
     return text
 
 

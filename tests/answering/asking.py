@@ -6,7 +6,7 @@ from uuid import UUID
 
 from service.answering import Assignment, Exchange, Passage, Reply, answer
 from service.callers import Caller, authenticate
-from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
+from tests.harness.documents import create_collection, ok, uploaded
 from tests.harness.services import RunningService
 
 ADMIN = ""
@@ -22,12 +22,11 @@ class Library:
     told: list[tuple[str, Sequence[Passage]]] = field(default_factory=list[tuple[str, Sequence[Passage]]])
 
     def put(self, external_id: str, text: str | bytes, *, readers: Sequence[str] | None = None, **parts: str) -> str:
-        """Upload a document and add it to the collection; everybody may read it unless readers are named."""
+        """Upload a document into the collection; everybody may read it unless readers are named."""
         access = {"internalPublic": "true"} if readers is None else {"allowedUsersEmailAddresses": ",".join(readers)}
-        parts = {"file_name": "a.md", "documentName": external_id, **access, **parts}
-        document_id: str = uploaded(self.service, external_id, text, **parts)["documentId"]
-        ok(add_to_collection(self.service, document_id, self.collection_id))
-        return document_id
+        place = {"collectionId": self.collection_id, "awaitVectorStoreSync": "true"}
+        parts = {"file_name": "a.md", "documentName": external_id, **place, **access, **parts}
+        return str(uploaded(self.service, external_id, text, **parts)["documentId"])
 
     def person(self, email: str) -> str:
         """Create a person; the admin asks as ADMIN."""

@@ -16,6 +16,7 @@ from tests.service.test_questions import HANDBOOK, rows_of
 
 ANSWERS = rows_of(Path(__file__).parent / "handbook_answers.csv")
 PAGES = {row["document"] for row in ANSWERS}
+PATIENCE_SECONDS = 600
 OUTSIDER, INSIDER = "outsider@example.test", "insider@example.test"
 
 
@@ -37,10 +38,16 @@ def replies(service_harness: ServiceHarness) -> Iterator[Replies]:
     if not HANDBOOK.is_dir():
         pytest.skip(f"The handbook is not at {HANDBOOK}; CARREL_HANDBOOK says where it is.")
     service, stack = service_harness.start()
-    library = a_library(service)
+    try:
+        service.http.timeout = PATIENCE_SECONDS
+        yield _asked(a_library(service))
+    finally:
+        service_harness.stop(service, stack)
+
+
+def _asked(library: Library) -> Replies:
     library.person(OUTSIDER)
     library.person(INSIDER)
-    paths = [path for path in sorted(HANDBOOK.rglob("*")) if path.suffix in {".md", ".docx"}]
 
     def load(path: Path) -> tuple[str, str]:
         page = path.relative_to(HANDBOOK).as_posix()
@@ -48,12 +55,12 @@ def replies(service_harness: ServiceHarness) -> Iterator[Replies]:
         return page, library.put(page, path.read_bytes(), readers=readers, file_name=path.name)
 
     with ThreadPoolExecutor(4) as pool:
+        paths = [path for path in sorted(HANDBOOK.rglob("*")) if path.suffix in {".md", ".docx"}]
         documents = dict(pool.map(load, paths))
     admin, outsider, insider = (_all_asked(library, person) for person in (ADMIN, OUTSIDER, INSIDER))
     for page in PAGES:
-        ok(service.call("catalog/deleteDocument", {"documentId": documents[page]}))
-    yield Replies(admin, outsider, insider, without=_all_asked(library, INSIDER))
-    service_harness.stop(service, stack)
+        ok(library.service.call("catalog/deleteDocument", {"documentId": documents[page]}))
+    return Replies(admin, outsider, insider, without=_all_asked(library, INSIDER))
 
 
 def _all_asked(library: Library, person: str) -> dict[str, Reply]:

@@ -1,0 +1,112 @@
+"""The parts of an answer that need neither a database nor a model."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRateLimitError, ModelServerError
+
+from service.answering.following import whole_question
+from service.answering.history import shown_history
+from service.answering.models import Exchange
+from service.answering.providers import BUILT_IN, model_names
+from service.answering.retrying import LONGEST_PAUSE_SECONDS, pause_after
+from service.answering.segments import LONGEST_SEGMENT, segments_of
+from service.embedding import WordPieces
+from service.embedding.weights import locate
+from service.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("before", "message", "whole"),
+    [
+        ([], "And how long does it take?", "And how long does it take?"),
+        (["How do I enroll?"], "And how long does it take?", "How do I enroll? And how long does it take?"),
+        (["How do I enroll?", "And where?"], "Why?", "How do I enroll? And where? Why?"),
+        (["How do I enroll?"], "What about overtime?", "How do I enroll? What about overtime?"),
+        (["How do I enroll?"], "Und wie lange dauert das?", "How do I enroll? Und wie lange dauert das?"),
+        (["How do I enroll?"], "How many days of leave are there?", "How many days of leave are there?"),
+        (["How do I enroll?"], "weeks of parental leave", "weeks of parental leave"),
+        (["How do I enroll?"], "🦭", "🦭"),
+        (["1", "and 2", "and 3", "and 4"], "and 5", "and 2 and 3 and 4 and 5"),
+    ],
+)
+def test_a_question_that_leans_on_another_is_asked_with_it(before: list[str], message: str, whole: str) -> None:
+    """As far back as each leans on the one before, and no further than three."""
+    assert whole_question([*before, message]) == whole
+
+
+PASSAGE = """Leave > Annual leave
+Everyone has 27.5 days, i.e. five weeks and a half. Who asks? Dr. Ames in room B-12 does.
+To enroll you need:
+- a letter
+- 6 months of service
+Carrying over
+Passenger: Adult | Single: 12.50"""
+
+
+def test_what_can_be_quoted_is_whole() -> None:
+    """Sentences with their numbers, a list with what announces it, a table row; headings are context, not quotes."""
+    segments = segments_of(PASSAGE)
+    enrolling = PASSAGE[PASSAGE.index("To enroll") :]
+    assert [segment.text for segment in segments] == [
+        "Everyone has 27.5 days, i.e. five weeks and a half.",
+        f"Who asks? Dr. Ames in room B-12 does.\n{enrolling}",
+        "Ames in room B-12 does.",
+        enrolling,
+        "- 6 months of service",
+        "Passenger: Adult | Single: 12.50",
+    ]
+    assert segments[0].headings == "Leave > Annual leave"
+    assert segments[-1].headings == "Leave > Annual leave\nCarrying over"
+
+
+@given(st.text(alphabet="ab1 .:?!\n-|\"']é你。", max_size=200))
+def test_what_can_be_quoted_stands_in_the_passage(passage: str) -> None:
+    """But for white space, and never longer than a quote may be."""
+    plain = " ".join(passage.split())
+    for segment in segments_of(passage):
+        assert " ".join(segment.text.split()) in plain
+        assert 0 < len(segment.text) <= LONGEST_SEGMENT
+        assert "]]" not in segment.text
+
+
+def test_models_are_named_the_default_first() -> None:
+    """The endpoint's, then the built-in one, which is always there."""
+    assert model_names(Settings(model_url=None, model_names=())) == (BUILT_IN,)
+    settings = Settings(model_url="http://127.0.0.1:1/v1", model_names=("large", "small"))
+    assert model_names(settings) == ("large", "small", BUILT_IN)
+
+
+def http_error(kind: type[ModelRateLimitError | ModelServerError], **headers: str) -> ModelHTTPError:
+    """An endpoint's error."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return ModelHTTPError.for_category(kind, status_code=500, model_name="m", headers=named)
+
+
+def test_a_pause_is_what_the_endpoint_asks_for_or_grows() -> None:
+    """Longer than 20 seconds isn't waited for; what won't pass isn't tried again."""
+    assert pause_after(http_error(ModelRateLimitError, Retry_After="3"), attempt=1) == 3
+    assert pause_after(http_error(ModelRateLimitError, Retry_After="21"), attempt=1) is None
+    assert pause_after(ModelAPIError("m", "malformed"), attempt=1) is None
+    assert pause_after(ValueError(), attempt=1) is None
+    for attempt, longest in ((1, 0.5), (2, 1.0), (3, 2.0), (30, LONGEST_PAUSE_SECONDS)):
+        pause = pause_after(http_error(ModelServerError), attempt=attempt)
+        assert pause is not None
+        assert longest / 2 <= pause <= longest
+
+
+def test_the_newest_history_is_kept() -> None:
+    """As many whole exchanges as fit; none when even the newest doesn't."""
+    history = [Exchange("one two", "three"), Exchange("four", "five [1]."), Exchange("six", "seven")]
+
+    def shown(tokens: int) -> list[str]:
+        kept = shown_history(history, tokenizer=WordPieces(locate().tokenizer), most_tokens=tokens)
+        return [f"{each.message} {each.reply}" for each in asyncio.run(kept)]
+
+    assert shown(0) == []
+    assert shown(2) == ["six seven"]
+    assert shown(4) == ["six seven"]
+    assert shown(5) == ["four five.", "six seven"]
+    assert shown(8) == ["one two three", "four five.", "six seven"]
