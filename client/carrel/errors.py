@@ -1,7 +1,7 @@
 """Everything the SDK raises of its own.
 
 CarrelError
-├── ConfigurationError            no API key, or an address that can't be one; nothing was sent
+├── ConfigurationError            no credential or address of use, or none for this operation; nothing was sent
 ├── InvalidArgumentError          arguments that no request can carry; nothing was sent (also a ValueError)
 ├── PlanRefusedError              a directory import that isn't safe to apply as it is; nothing was changed
 ├── OAuthError                    no tokens came of it; `code` is OAuth's own word where it has one
@@ -44,7 +44,7 @@ class CarrelError(Exception):
 
 
 class ConfigurationError(CarrelError):
-    """The client can't be made from what it was given; the message says what is missing."""
+    """The client, or its credential, isn't one for what is asked of it; the message says what is missing."""
 
 
 class InvalidArgumentError(CarrelError, ValueError):

@@ -11,17 +11,18 @@ from carrel.oauth import SignInRequiredError
 from tests.harness.services import RunningService
 from tests.oauth.flow import a_person, later
 from tests.oauth.sdk import callback
+from tests.service.conversations import a_desk, a_visitor
 
 ROOT = Path(__file__).parents[2]
 
 
-def run_code_of(page: Path, names: dict[str, Any] | None = None) -> int:
-    """Run a page's Python blocks one after the other, as one program; return how many they are.
+def run_code_of(page: Path, names: dict[str, Any] | None = None, *, up_to: int | None = None) -> int:
+    """Run a page's Python blocks one after the other, as one program, or so many of them; return how many they are.
 
     `names` receives what they define.
     """
     text = page.read_text()
-    blocks = list(re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+    blocks = list(re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))[:up_to]
     names = {} if names is None else names
     with ThreadPoolExecutor(1) as thread:  # a thread of its own, because the guide starts an event loop
         for block in blocks:
@@ -54,6 +55,27 @@ def test_the_page_about_agents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Every Python block of docs/agents.md works, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     assert run_code_of(ROOT / "docs" / "agents.md") == 9
+
+
+def test_the_page_about_asking_runs(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every Python block of docs/asking.md works with an access token, and those for any credential with a key too."""
+    desk = a_desk(service)
+    monkeypatch.setenv("AGENT_ID", desk.agent_id)
+    page: dict[str, Any] = {}
+    assert run_code_of(ROOT / "docs" / "asking.md", page, up_to=3) == 3
+    page["client"].close()
+    shown = _sources(capsys.readouterr().out)
+    assert shown
+    monkeypatch.delenv("CARREL_API_KEY")
+    monkeypatch.setenv("CARREL_ACCESS_TOKEN", a_visitor(desk).token)
+    assert run_code_of(ROOT / "docs" / "asking.md") == 7
+    assert _sources(capsys.readouterr().out) == shown
+
+
+def _sources(printed: str) -> list[str]:
+    return [line for line in printed.splitlines() if line.startswith("[1] Ferries: “")]
 
 
 def test_the_page_about_oauth_runs(

@@ -19,6 +19,13 @@ reveal_type(blocking.catalog.download_document("x"))
 reveal_type(awaiting.catalog.download_document("x"))
 reveal_type(blocking.admin.directory.plan(users="users.csv"))
 reveal_type(awaiting.admin.directory.plan(users="users.csv"))
+reveal_type(blocking.agents.send_and_wait("x", "?"))
+reveal_type(awaiting.agents.send_and_wait("x", "?"))
+reveal_type(next(blocking.agents.stream("x", "?")))
+reveal_type(awaiting.agents.stream("x", "?"))
+reveal_type(blocking.agents.fetch_response("x"))
+reveal_type(awaiting.conversations.list())
+reveal_type(blocking.me())
 reveal_type(blocking.catalog.delete_document)
 blocking.catalog.get_document(nope=1)
 """
@@ -33,6 +40,13 @@ EXPECTED = [
     "Coroutine[Any, Any, AsyncDownload]",
     "DirectoryPlan",
     "Coroutine[Any, Any, DirectoryPlan]",
+    "Reply",
+    "Coroutine[Any, Any, Reply]",
+    "TextDelta | Restarted | Reply",
+    "AsyncStream[TextDelta | Restarted | Reply]",
+    "RunningJob | CompletedJob | FailedJob",
+    "AsyncPager[Conversation, ListConversationsResponse]",
+    "MeResponse",
     "(document_id: UUID | str, *, user_email: str | None = None) -> DeleteDocumentResponse",
 ]
 
