@@ -233,9 +233,10 @@ def test_a_stopped_worker_puts_back_what_it_had(make_service: Make, monkeypatch:
     working = work(one, workshop)
     things = enqueue(one, workshop.task)
     until(lambda: workshop.begun == things)
-    work(other, successor)
     stop(one, working)
     assert workshop.ended == []
+    assert [status for status, *_ in queued(one)] == ["todo"]
+    work(other, successor)
     until(lambda: not queued(one))
     assert successor.ended == things
 
