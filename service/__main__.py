@@ -16,9 +16,7 @@ def main() -> int:
     try:
         settings = Settings()
     except ValidationError as error:
-        return _fail(
-            "\n".join(f"CARREL_{'.'.join(map(str, each['loc'])).upper()}: {_reason(each)}" for each in error.errors())
-        )
+        return _fail("\n".join(f"{_setting(each)}{_reason(each)}" for each in error.errors()))
     # A start of the service loads no command, and a command no server.
     if sys.argv[1:]:
         from service.commands import run  # noqa: PLC0415
@@ -44,6 +42,11 @@ def _serve(settings: Settings) -> int:
     except (DatabaseServerError, DeploymentError, ValueError) as error:
         return _fail(str(error))
     return 0
+
+
+def _setting(error: ErrorDetails) -> str:
+    """Return what a line about an error begins with; one about several settings names them itself."""
+    return f"CARREL_{'.'.join(map(str, error['loc'])).upper()}: " if error["loc"] else ""
 
 
 def _reason(error: ErrorDetails) -> str:

@@ -1,10 +1,12 @@
 """The endpoint whose models answer for agents: one HTTP client, opened with the service and closed with it."""
 
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.profiles.openai import OpenAIModelProfile
-from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+from typing import TYPE_CHECKING
 
 from service.settings import Settings
+
+if TYPE_CHECKING:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 
 class LanguageModels:
@@ -14,10 +16,12 @@ class LanguageModels:
         self._names = frozenset(settings.model_names)
         self._provider = None if settings.model_url is None else _provider(settings, settings.model_url)
 
-    def get(self, name: str) -> OpenAIChatModel | None:
+    def get(self, name: str) -> "OpenAIChatModel | None":
         """Return a model; None when it isn't configured."""
         if self._provider is None or name not in self._names:
             return None
+        from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415
+
         return OpenAIChatModel(name, provider=self._provider)
 
     async def close(self) -> None:
@@ -26,7 +30,11 @@ class LanguageModels:
             await self._provider.client.close()
 
 
-def _provider(settings: Settings, url: str) -> OpenAICompatibleProvider:
+def _provider(settings: Settings, url: str) -> "OpenAICompatibleProvider":
+    # Imported here: a service without an endpoint needs none of it, and its start would take a third longer.
+    from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415
+
     key = settings.model_api_key
     return OpenAICompatibleProvider(
         "configured",

@@ -164,14 +164,14 @@ class Settings(BaseSettings):
     def _whole_provider(self) -> Self:
         given = {self.oidc_issuer is None, self.oidc_client_id is None, self.oidc_client_secret is None}
         if len(given) > 1:
-            msg = "CARREL_OIDC_ISSUER, CARREL_OIDC_CLIENT_ID and CARREL_OIDC_CLIENT_SECRET are set together"
+            msg = "set CARREL_OIDC_ISSUER, CARREL_OIDC_CLIENT_ID and CARREL_OIDC_CLIENT_SECRET, or none of them"
             raise ValueError(msg)
         return self
 
     @model_validator(mode="after")
     def _whole_model_provider(self) -> Self:
         if (self.model_url is None) != (not self.model_names):
-            msg = "CARREL_MODEL_URL and CARREL_MODEL_NAMES are set together"
+            msg = "set both CARREL_MODEL_URL and CARREL_MODEL_NAMES, or neither"
             raise ValueError(msg)
         return self
 
@@ -184,6 +184,14 @@ class Settings(BaseSettings):
             msg = "must be an http or https address without a query or fragment, such as https://carrel.example.com"
             raise ValueError(msg)
         return value.rstrip("/")
+
+    @field_validator("model_url")
+    @classmethod
+    def _endpoint(cls, value: str | None) -> str | None:
+        if value is not None and parts_of(value) is None:
+            msg = "must be an http or https address, such as https://api.example.com/v1"
+            raise ValueError(msg)
+        return value
 
     @field_validator("oidc_issuer")
     @classmethod

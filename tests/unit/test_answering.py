@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRateLimitError, ModelServerError
 
 from service.answering.following import whole_question
@@ -77,6 +78,16 @@ def test_models_are_named_the_default_first() -> None:
     assert model_names(Settings(model_url=None, model_names=())) == (BUILT_IN,)
     settings = Settings(model_url="http://127.0.0.1:1/v1", model_names=("large", "small"))
     assert model_names(settings) == ("large", "small", BUILT_IN)
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:9/v1", "ftp://models.example/v1", "https://user:key@models.example", "https:///v1"]
+)
+def test_an_endpoint_that_is_no_address_is_refused_before_the_start(url: str) -> None:
+    """Otherwise the first message would be the first to fail. What was given isn't repeated: a key may be in it."""
+    with pytest.raises(ValidationError, match="must be an http or https address") as refused:
+        Settings(model_url=url, model_names=("large",))
+    assert url not in str(refused.value)
 
 
 def http_error(kind: type[ModelRateLimitError | ModelServerError], **headers: str) -> ModelHTTPError:
