@@ -60,7 +60,10 @@ async def _embed(runtime: Runtime, query: str, *, models: set[str]) -> Embedding
 def _question(runtime: Runtime, query: str, space: Space, embeddings: Embeddings) -> Question:
     mean = runtime.embedders.get(space.model).model.mean
     embedding = embeddings[space.model]
-    return ask(query, mode=SearchMode.HYBRID, language=space.language, embedding=embedding, mean=mean)
+    question = ask(query, mode=SearchMode.HYBRID, language=space.language, embedding=embedding, mean=mean)
+    # How many chunks have a word is counted over what anybody may read. Left out, so that a reply doesn't depend on
+    # documents that its reader can't know of; the sentences found are weighed among themselves later.
+    return question.weighed(dict.fromkeys(question.term_set, 1.0))
 
 
 async def _best(runtime: Runtime, caller: Caller, space: Space, *, question: Question, limit: int) -> list[Passage]:

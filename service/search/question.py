@@ -40,7 +40,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query in the forms that the index is asked with; `terms` has no weights before `weighed`."""
+    """A query in the forms that the index is asked with; `terms` has no weights before `weighed`.
+
+    The ranking weighs a question by the space's statistics, and leaves one as it is that has weights already.
+    """
 
     mode: SearchMode
     words: tuple[str, ...]
@@ -53,6 +56,11 @@ class Question:
     def term_set(self) -> frozenset[int]:
         """The query's terms, as the index knows them."""
         return frozenset(term_of(word, self.language) for word in self.words)
+
+    @property
+    def is_weighed(self) -> bool:
+        """Whether its terms have weights."""
+        return self.terms != as_sparsevec({})
 
     def weighed(self, weights: dict[int, float]) -> "Question":
         """Return the question with its terms' weights."""

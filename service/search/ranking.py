@@ -65,7 +65,8 @@ async def _legs(
     lexical: list[Unit] = []
     dense: list[Unit] = []
     if question.mode is not SearchMode.SEMANTIC and question.words:
-        question = await _weighed(connection, scope, question)
+        if not question.is_weighed:
+            question = await _weighed(connection, scope, question)
         lexical = await queries.lexical_leg(connection, scope, question, at_least=at_least)
     if question.mode is not SearchMode.LEXICAL:
         dense = await queries.dense_leg(connection, scope, question, at_least=at_least)

@@ -1,15 +1,17 @@
 """Passages are found as the caller, by the ranking of search, and without a trace in the log of searches."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import pytest
 
 from service.answering import Passage
 from service.answering.retrieval import LONGEST_PASSAGE, MOST_PASSAGES, retrieve
-from tests.answering.asking import ADMIN, Library
+from tests.answering.asking import ADMIN, Library, a_library
 from tests.harness.documents import add_to_collection, create_collection, embedded, ok
+from tests.harness.services import RunningService
 
+PATIENCE_SECONDS = 240.0
 QUERY = "the ferry to Harwell"
 
 
@@ -59,6 +61,20 @@ def test_it_finds_only_what_the_caller_may_read(library: Library) -> None:
     assert found(library, person=other, collection_ids=[closed]) == []
 
 
+def test_what_the_caller_may_not_read_changes_nothing(library: Library) -> None:
+    """Neither what is found nor its order nor its scores, however common a hidden document makes the query's words."""
+    reader = library.person("reader@example.test")
+    for name, word in (("One", "walrus"), ("Two", "puffin")):
+        library.put(name, f"# {name}\n\nA {word} was seen at noon.")
+    for number in range(4):
+        library.put(f"Page {number}", f"# Page {number}\n\nThe weather of day {number} was fair.")
+    before = found(library, "walrus puffin", person=reader)
+    for times, word in ((20, "walrus"), (80, "puffin")):
+        hidden = "\n\n".join(f"# Part {number}\n\nA {word}." for number in range(times))
+        library.put(f"Hidden {word}", hidden, readers=[])
+        assert found(library, "walrus puffin", person=reader) == before
+
+
 def test_collections_are_merged_by_score_each_passage_once(library: Library) -> None:
     """A document in two collections comes once; the query is embedded once for both."""
     shared = library.put("Shared", "# Ferry\n\nThe ferry to Harwell leaves at noon.")
@@ -81,10 +97,12 @@ def test_nothing_is_found_for_nothing(library: Library, query: str, limit: int) 
     assert found(library, query, limit=limit) == []
 
 
-def test_passages_are_bounded(library: Library) -> None:
+def test_passages_are_bounded(make_service: Callable[..., RunningService]) -> None:
     """In number, whatever is asked for, and in length, whatever a caller called a chunk."""
+    library = a_library(make_service(inline_indexing_seconds=PATIENCE_SECONDS))
+    library.service.http.timeout = PATIENCE_SECONDS
     document = library.put("Long", "The ferry to Harwell.")
-    chunks = [f"The ferry to Harwell, number {number}. " + "Fog. " * 2000 for number in range(30)]
+    chunks = [f"The ferry to Harwell, number {number}. " + "Fog. " * 2000 for number in range(24)]
     second = create_collection(library.service, "Second")
     ok(
         add_to_collection(
