@@ -23,6 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.answering import failures
 from service.answering.agent import AGENT, LIMITS, Desk
+from service.answering.citations import CITATION_DROPPED
 from service.answering.extractive import extractive_model
 from service.answering.history import as_messages, shown_history
 from service.answering.models import Assignment, Exchange, ModelFailure, Progress, Reply
@@ -76,7 +77,8 @@ async def _answered(runtime: Runtime, assignment: Assignment, progress: Progress
         passages=tuple(desk.passages),
         citations=tuple(checked.citations),
         warnings=(*checked.warnings, *warnings),
-        quotes_only=name == BUILT_IN,
+        # What lost its citation would rest on nothing.
+        quotes_only=name == BUILT_IN and CITATION_DROPPED not in checked.warnings,
     )
 
 

@@ -12,29 +12,30 @@ from dataclasses import dataclass, field
 
 from service.answering.links import LinkFilter, addresses_in
 from service.answering.models import Citation, Passage
-from service.answering.quotes import find_quote
+from service.answering.quotes import CLOSE, OPEN, find_quote
 
 LONGEST_QUOTE = 2000
 
 CITATION_DROPPED = "A citation was removed: its words don't stand in the passage it names."
 NUMBER_DROPPED = "A number in brackets was removed: it looked like a citation and quoted nothing."
 
-# Verified citations stand as their number between these two until the rest is clean; a model's own ones are removed.
-_OPEN, _CLOSE = "\ue000", "\ue001"
-_SENTINELS = re.compile(f"[{_OPEN}{_CLOSE}\x00]")
-_VERIFIED = re.compile(f"{_OPEN}(\\d+){_CLOSE}")
+# Verified citations stand as their number between the two until the rest is clean; a model's own ones are removed.
+_SENTINELS = re.compile(f"[{OPEN}{CLOSE}\x00]")
+_VERIFIED = re.compile(f"{OPEN}(\\d+){CLOSE}")
 
 _QUOTES = "\"“”„«»'‘’"
+# The white space before a citation goes with it; tried from its beginning alone, so that much of it costs no more.
+_SPACE = r"(?:(?<![ \t])[ \t]++)?"
 MARK = re.compile(
-    rf"[ \t]*\[\[\s*(?P<number>\d{{1,6}})\s*:\s*[{_QUOTES}](?P<words>.{{0,{LONGEST_QUOTE}}}?)[{_QUOTES}]\s*\]\]",
+    rf"{_SPACE}\[\[\s*(?P<number>\d{{1,6}})\s*:\s*[{_QUOTES}](?P<words>.{{0,{LONGEST_QUOTE}}}?)[{_QUOTES}]\s*\]\]",
     re.DOTALL,
 )
-ODD_MARK = re.compile(r"[ \t]*\[\[\s*\d[^\[\]]{0,200}\]\]")
+ODD_MARK = re.compile(rf"{_SPACE}\[\[\s*\d[^\[\]]{{0,200}}\]\]")
 _HALF_MARK = re.compile(
-    rf"[ \t]*\[\[\s*\d{{1,6}}\s*(?::\s*(?:[{_QUOTES}](?:(?!\]\]).){{0,{LONGEST_QUOTE}}})?)?\]?\Z", re.DOTALL
+    rf"{_SPACE}\[\[\s*\d{{1,6}}\s*(?::\s*(?:[{_QUOTES}](?:(?!\]\]).){{0,{LONGEST_QUOTE}}})?)?\]?\Z", re.DOTALL
 )
 _OPENING = re.compile(r"\[\[(?=\s*\d)")
-_NUMBER = re.compile(r"[ \t]*\[\s*\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\s*\]")
+_NUMBER = re.compile(rf"{_SPACE}\[\s*\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*\s*\]")
 _TAIL = LONGEST_QUOTE + 50
 """How far from the end a citation can begin that isn't finished."""
 
@@ -63,8 +64,8 @@ def check(text: str, *, passages: Sequence[Passage], known: Iterable[str] = ()) 
         if text == before:
             break
     else:
-        text = text.translate({ord(character): None for character in "[]<>"}).replace("://", " ").replace("www.", "")
-    shown, citations = _numbered(text, marks.verified)
+        text = links.clean(text.translate(dict.fromkeys(map(ord, "[]<>"), " ")))
+    shown, citations = _numbered(text, list(marks.verified))
     return Checked(shown, citations, [*sorted(marks.warnings), *sorted(links.warnings)])
 
 
@@ -73,7 +74,7 @@ class _Marks:
     """The citations found in a text so far."""
 
     passages: Sequence[Passage]
-    verified: list[Citation] = field(default_factory=list[Citation])
+    verified: dict[Citation, int] = field(default_factory=dict[Citation, int])
     warnings: set[str] = field(default_factory=set[str])
 
     def replace(self, text: str) -> str:
@@ -98,10 +99,9 @@ class _Marks:
         if citation is None:
             self.warnings.add(CITATION_DROPPED)
             return ""
-        if citation not in self.verified:
-            self.verified.append(citation)
+        number = self.verified.setdefault(citation, len(self.verified))
         before = match[0][: match[0].index("[")]
-        return f"{before}{_OPEN}{self.verified.index(citation)}{_CLOSE}"
+        return f"{before}{OPEN}{number}{CLOSE}"
 
     def _verify(self, number: int, words: str) -> Citation | None:
         if not 1 <= number <= len(self.passages):
@@ -115,12 +115,14 @@ class _Marks:
 
 def _numbered(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation]]:
     """Number the citations that are left in the order of the text; brackets around them don't become links."""
-    order = list(dict.fromkeys(int(match[1]) for match in _VERIFIED.finditer(text)))
+    order: dict[int, int] = {}
+    for match in _VERIFIED.finditer(text):
+        order.setdefault(int(match[1]), len(order) + 1)
 
     def shown(match: re.Match[str]) -> str:
         before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
         space_before = " " if before in {"[", "!", "\\"} else ""
         space_after = " " if after in {"(", "["} else ""
-        return f"{space_before}[{order.index(int(match[1])) + 1}]{space_after}"
+        return f"{space_before}[{order[int(match[1])]}]{space_after}"
 
     return _VERIFIED.sub(shown, text).strip(), [verified[number] for number in order]

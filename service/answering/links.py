@@ -11,28 +11,50 @@ from dataclasses import dataclass, field
 IMAGE_REMOVED = "An image was removed: replies show none."
 LINK_REMOVED = "A link was removed: its address stands neither in the passages nor in the conversation."
 
-_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{1,20}://|mailto:|www\.)[^\s<>\"`\ue000\ue001]+", re.IGNORECASE)
-_TRAILING = ".,;:!?)]}'*_~|"
+_SCHEME = r"(?:[a-z][a-z0-9+.-]{1,20}://|mailto:|www\.)"
+# As it is written, and as far as a renderer that makes links of bare addresses may read it: to white space or a tag.
+_WRITTEN = re.compile(rf"{_SCHEME}[^\s<>\"`\ue000\ue001]+", re.IGNORECASE)
+_ADDRESS = re.compile(rf"{_SCHEME}(?:(?!\]\()[^\s<\ue000\ue001])+", re.IGNORECASE)
+_TRAILING = ".,;:!?)]}'*_~|\"`>"
+# What may be repeated at all: nothing that runs, and no spelling that a browser reads as another address.
+_LEADS = re.compile(
+    r"(?!(?:javascript|vbscript|data):)[a-z][a-z0-9+.-]*://[^\\]*|mailto:[^\\]*|[^:&\\/?#]*(?:[/?#][^\\]*)?",
+    re.IGNORECASE,
+)
 
 _IMAGE = re.compile(r"!\[[^\[\]]{0,500}\](?:\([^()]{0,2000}\)|\[[^\[\]]{0,500}\])?|!(?=\[)")
 _TAG = re.compile(
     r"<(?=/?(?:img|image|a|iframe|frame|script|style|link|object|embed|svg|video|audio|source|picture|form|input|button"
-    r"|base|meta)\b)[^<>]*>?|<[a-z][^<>]*=[^<>]*>",
+    r"|base|meta)\b)[^<>]*>?|<[a-z][a-z0-9-]*+[\s/][^<>=]*+=[^<>]*+>",
     re.IGNORECASE,
 )
-_LINK = re.compile(r"\[(?P<label>[^\[\]]{0,500})\]\(\s*<?(?P<target>[^\s<>()]*)[^()]{0,500}\)")
-_TARGET = re.compile(r"\]\((?=\s*<?(?P<target>[^\s<>()]*))")
-_DEFINITION = re.compile(r"^[ ]{0,3}\[[^\[\]\n]{1,500}\]:\s*<?(?P<target>[^\s<>]*[/\\:][^\s<>]*)>?", re.MULTILINE)
+# A tag without an end, whose end somebody else's words may be; and `<scheme:…>`, a link without two slashes.
+_HALF_TAG = re.compile(
+    rf"<(?=[a-z][a-z0-9-]*+[\s/][^<>=]*+=|(?!{_SCHEME})[a-z][a-z0-9+.-]{{1,31}}:[^\s<>]*+>)", re.IGNORECASE
+)
+# Where a link leads, as Markdown reads it: what angle brackets hold, or up to white space, brackets being in pairs.
+_LEADS_TO = r"\s*+(?:<(?P<angle>[^<>\n]*+)>|(?P<plain>(?!<)[^\s()]*+(?:\([^\s()]*+\)[^\s()]*+)*+)(?!\())"
+_LINK = re.compile(rf"\[(?P<label>[^\[\]]{{0,500}})\]\({_LEADS_TO}[^()]{{0,500}}\)")
+_TARGET = re.compile(rf"\]\((?:(?={_LEADS_TO})|)")
+_DEFINED = r"\s*+(?:<(?P<angle>[^<>\n]*+)>|(?P<plain>(?!<)[^\s/\\:&]*+[/\\:&]\S*+))"
+_DEFINITION = re.compile(rf"^[ ]{{0,3}}\[[^\[\]\n]{{1,500}}\]:{_DEFINED}", re.MULTILINE)
+_DEFINES = re.compile(rf"\]:(?={_DEFINED})")
 
 
 def addresses_in(texts: Iterable[str]) -> frozenset[str]:
     """Return every address that stands in texts, as a whole: what is written out, and what links point to."""
     found: set[str] = set()
     for text in texts:
-        found.update(match["target"] for match in _TARGET.finditer(text))
-        for match in _ADDRESS.finditer(text):
-            found |= {match[0], match[0].rstrip(_TRAILING)}
-    return frozenset(found - {""})
+        found.update(_target(match) for match in _TARGET.finditer(text))
+        for pattern in (_WRITTEN, _ADDRESS):
+            for match in pattern.finditer(text):
+                found |= {match[0], match[0].rstrip(_TRAILING)}
+    return frozenset(address for address in found if address and _LEADS.fullmatch(address))
+
+
+def _target(match: re.Match[str]) -> str:
+    """Return where a link leads; nowhere known if that can't be told."""
+    return match["angle"] or match["plain"] or ""
 
 
 @dataclass(slots=True)
@@ -46,7 +68,9 @@ class LinkFilter:
         """Return the text without them; the words of a link stay."""
         text = _IMAGE.sub(self._image, text)
         text = _TAG.sub(self._image, text)
+        text = _HALF_TAG.sub(self._apart, text)
         text = _DEFINITION.sub(lambda match: self._unless_known(match, ""), text)
+        text = _DEFINES.sub(lambda match: self._unless_known(match, "] :"), text)
         text = _LINK.sub(lambda match: self._unless_known(match, match["label"]), text)
         text = _TARGET.sub(lambda match: self._unless_known(match, "] ("), text)
         return _ADDRESS.sub(self._address, text)
@@ -55,8 +79,12 @@ class LinkFilter:
         self.warnings.add(IMAGE_REMOVED)
         return ""
 
+    def _apart(self, match: re.Match[str]) -> str:
+        self.warnings.add(LINK_REMOVED)
+        return f"{match[0]} "
+
     def _unless_known(self, match: re.Match[str], instead: str) -> str:
-        if match["target"] in self.known:
+        if _target(match) in self.known:
             return match[0]
         self.warnings.add(LINK_REMOVED)
         return instead

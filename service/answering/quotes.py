@@ -8,6 +8,9 @@ _DOUBLE = dict.fromkeys(map(ord, "“”„‟«»″"), '"')
 _SINGLE = dict.fromkeys(map(ord, "‘’‚‛′`´"), "'")
 _TYPOGRAPHY = _DOUBLE | _SINGLE
 
+OPEN, CLOSE = "\ue000", "\ue001"
+"""What stands around a verified citation while a text is checked, so that a model can't write it; never compared."""
+
 
 def find_quote(quote: str, passage: str) -> str | None:
     """Return the words as the passage spells them; None when they don't stand there, or aren't words at all."""
@@ -27,6 +30,8 @@ def _normal(text: str) -> tuple[str, Sequence[int]]:
     characters: list[str] = []
     places: list[int] = []
     for place, character in enumerate(text.translate(_TYPOGRAPHY)):
+        if character in {OPEN, CLOSE}:
+            continue
         if not character.isspace():
             characters.append(character)
         elif characters and characters[-1] != " ":

@@ -143,3 +143,11 @@ def test_a_documents_name_plants_nothing_either(library: Library) -> None:
     assert len(reply.citations) == 1
     assert "evil" not in reply.text
     assert "![" not in reply.text
+
+
+def test_whatever_it_quotes_it_cites(library: Library) -> None:
+    """Whoever may no longer read a document loses the replies with its words; so none are there without a citation."""
+    library.put("Parking", "# Parking\n\nThe parking permit costs \ue000 40 euros a month.\n")
+    reply = library.ask("What does the parking permit cost a month?")
+    assert "40 euros" in reply.text
+    assert [citation.quote for citation in reply.citations] == ["The parking permit costs \ue000 40 euros a month."]

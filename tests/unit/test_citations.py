@@ -22,7 +22,7 @@ TEXTS = (
 PASSAGES = [Passage(UUID(int=number), f"document {number}", text, 0.5) for number, text in enumerate(TEXTS)]
 
 ADDRESSES = {"https://example.test/leave?year=2", "www.example.test"}
-ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]+://|www\.)[^\s<>\"`]+", re.IGNORECASE)
+ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]+://|www\.)(?:(?!\]\()[^\s<>\"`])+", re.IGNORECASE)
 RAW_MARK = re.compile(r"\[\[\s*\d")
 SHOWN_NUMBER = re.compile(r"\[\s*(\d{1,3})\s*\]")
 PARTS = (
@@ -174,14 +174,47 @@ def test_other_brackets_stay() -> None:
         ("see www.evil.test/27", "see", LINK_REMOVED),
         ("<https://evil.test/27>", "<>", LINK_REMOVED),
         ("[r]: https://evil.test/27", "", LINK_REMOVED),
+        ("> [r]: //evil.test/27", "> [r] : //evil.test/27", LINK_REMOVED),
+        ("- [r]: https:evil.test", "- [r] : https:evil.test", LINK_REMOVED),
+        ("> [r]: &sol;&sol;evil.test", "> [r] : &sol;&sol;evil.test", LINK_REMOVED),
+        ("<https:evil.test/27>", "< https:evil.test/27>", LINK_REMOVED),
+        ("<td background=//evil.test/27\n<b>", "< td background=//evil.test/27\n<b>", LINK_REMOVED),
+        ("[here](<https://example.test/leave?year=2 27>)", "here", LINK_REMOVED),
+        ("[r]: <https://example.test/leave?year=2 27>", "", LINK_REMOVED),
+        ("[here](//person.test/(27))", "here", LINK_REMOVED),
+        ("[here](//person.test/>27)", "here", LINK_REMOVED),
+        ("[here](javascript:alert(27))", "here", LINK_REMOVED),
+        ('https://example.test/leave?year=2"27', "", LINK_REMOVED),
+        ("https://example.test/leave?year=2`27", "", LINK_REMOVED),
     ],
 )
 def test_ways_out_are_removed(text: str, shown: str, warning: str) -> None:
-    """An address that a model put together itself can carry what it read to somebody else."""
-    assert checked(text) == Checked(shown, [], [warning])
+    """An address that a model put together itself can carry what it read to somebody else, however it is written."""
+    known = ["[a](//person.test/) and [b](javascript:alert(1))"]
+    assert checked(text, known=known) == Checked(shown, [], [warning])
+
+
+def test_what_takes_too_many_rounds_is_taken_apart() -> None:
+    """However deep citations are nested that are none, no address comes together at the end."""
+    text = "[1]"
+    for _ in range(10):
+        text = f"[ {text}1]"
+    shown = checked(f"{text} WWW[.evil.test/27 wwwwww[..evil.test/27").text
+    assert "[" not in shown
+    assert_leads_nowhere(shown)
 
 
 def test_links_of_the_passages_and_of_the_person_may_be_repeated() -> None:
     """Word for word."""
-    text = "see https://example.test/leave?year=2, [it](https://person.test/a) or www.example.test."
-    assert checked(text, known=["is https://person.test/a still right?"]) == Checked(text, [], [])
+    text = (
+        "see https://example.test/leave?year=2, [it](https://person.test/a), `www.example.test`, <https://person.test/a>,"
+        " [https://person.test/a](https://person.test/a), [w](/wiki/a_(b)) or www.example.test."
+    )
+    known = ['is <a href="https://person.test/a">it</a> still right?', "[w](/wiki/a_(b))"]
+    assert checked(text, known=known) == Checked(text, [], [])
+
+
+@pytest.mark.parametrize(("start", "part"), [("", " "), ("<b ", "="), ("[](", " "), ("[1", " ")])
+def test_checking_takes_time_in_proportion_to_the_text(start: str, part: str) -> None:
+    """Whatever a model repeats, nobody waits for it to be looked at: minutes, were each part tried with each other."""
+    assert_leads_nowhere(checked(start + part * 300_000 + "x").text)
