@@ -11,9 +11,12 @@ from pydantic import TypeAdapter
 
 from carrel._calls import Call, Connection, perform
 from carrel._flow import Flow, Request, Sleep, Work
+from carrel._retries import DELAYED, NO_REPLY
 from carrel.errors import (
+    APIConnectionError,
     APIError,
     APITimeoutError,
+    ReplyConnectionError,
     ReplyError,
     ReplyFailedError,
     ReplyTimeoutError,
@@ -37,10 +40,6 @@ Job: TypeAlias = RunningJob | CompletedJob | FailedJob
 
 JOB: TypeAdapter[Job] = TypeAdapter(FetchAgentResponseResponse)
 WITHHELD = "reply_withheld"
-# How the codes begin by which v0 says that there is no reply; on v1 the same codes are a failed job's.
-NO_REPLY = ("model_", "reply_")
-# v0 has waited as long as it does: the reply is still being made.
-DELAYED = "reply_delayed"
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 
@@ -94,6 +93,15 @@ def failure(code: str, message: str, *, job_id: UUID | None = None, conversation
     return kind(message, code=code, conversation_id=conversation_id, message_id=job_id)
 
 
+def out_of_reach(
+    error: APIConnectionError, *, job_id: UUID, conversation_id: UUID | None = None
+) -> ReplyConnectionError:
+    """Return the exception for whoever gives up on a job that goes on, to be raised with the same cause."""
+    kind = ReplyTimeoutError if isinstance(error, APITimeoutError) else ReplyConnectionError
+    message = f"{str(error).rstrip('.')}. Fetch or stream the reply later, by its job {job_id}."
+    return kind(message, job_id=job_id, conversation_id=conversation_id)
+
+
 def fetch(job_id: UUID) -> Call[Job]:
     """Return the call that tells how far a job is."""
     request = FetchAgentResponseRequest(job_id=job_id)
@@ -119,8 +127,8 @@ def awaited(call: Call[SendAgentMessageResponse], connection: Connection, *, tim
     sent = (yield from within(deadline, perform(call, connection))).parsed
     try:
         job = yield from within(deadline, _finished(sent.job_id, connection))
-    except ReplyTimeoutError as error:
-        raise ReplyTimeoutError(f"{error} Its job is {sent.job_id}.", job_id=sent.job_id) from error
+    except APIConnectionError as error:
+        raise out_of_reach(error, job_id=sent.job_id, conversation_id=sent.conversation_id) from error.__cause__
     if isinstance(job, FailedJob):
         raise failure(job.error_code, job.error_message, job_id=sent.job_id, conversation_id=sent.conversation_id)
     return reply_of_job(job)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from carrel._answers import connection_error, unreadable
 from carrel._calls import Call, Connection, perform, send
 from carrel._flow import Emit, Events, Read, Request, Sleep, Walk
-from carrel._replies import Reply, failure, reply_of_job
+from carrel._replies import Reply, failure, out_of_reach, reply_of_job
 from carrel.errors import APIConnectionError
 from carrel.wire.conversations import (
     CompletedJob,
@@ -46,11 +46,17 @@ def sent_and_streamed(call: Call[SendAgentMessageResponse], connection: Connecti
 def streamed(job_id: UUID, connection: Connection, *, conversation_id: UUID | None = None) -> Walk[ReplyEvent]:
     """Read the reply that a job makes, from its beginning to its end, however often the connection is cut.
 
-    Raises ReplyError without a reply, APIConnectionError when connections are cut again and again for nothing.
+    Raises ReplyError without a reply, ReplyConnectionError when connections fail again and again for nothing.
     """
     connection.require("v1", STREAM)
     connection = replace(connection, retries=connection.retries.over_a_restart())
-    reading = _Reading(job_id, conversation_id)
+    try:
+        yield from _to_the_end(_Reading(job_id, conversation_id), connection)
+    except APIConnectionError as error:
+        raise out_of_reach(error, job_id=job_id, conversation_id=conversation_id) from error.__cause__
+
+
+def _to_the_end(reading: "_Reading", connection: Connection) -> Walk[ReplyEvent]:
     while not reading.done:
         response = yield from send(reading.request(connection), connection)
         error = yield from reading.read(response)

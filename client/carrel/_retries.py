@@ -5,6 +5,9 @@ Sent again: connections that were refused, reset, cut short or timed out, and th
 changing the same thing, or the service gave a Retry-After. A taken name stays taken, so `collection_name_taken` and
 its like are raised at once.
 
+A 503 that says that there is no reply is raised at once too: the service has tried the model as often as makes sense,
+and would answer the message anew each time it came. Only a reply that is still being made is waited for again.
+
 Every operation can be sent twice: reads and upserts come to the same, and what creates or sends carries an
 Idempotency-Key that stays the same over the retries.
 """
@@ -23,6 +26,11 @@ LONGEST_WAIT = 120.0
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 8.0
 # Whose pauses are some twenty seconds in all, about what a service takes to start again.
 OVER_A_RESTART = 6
+
+# How the codes begin by which v0 says that there is no reply; on v1 the same codes are a failed job's.
+NO_REPLY = ("model_", "reply_")
+# v0 has waited as long as it does: the reply is still being made.
+DELAYED = "reply_delayed"
 
 TRANSIENT = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
 
@@ -66,6 +74,8 @@ def is_temporary(error: APIError) -> bool:
     """Whether the same request may succeed a little later."""
     if error.status == 409:
         return error.code in RETRIED_CONFLICTS or error.retry_after is not None
+    if error.status == 503 and error.code.startswith(NO_REPLY):
+        return error.code == DELAYED
     return error.status in RETRIED_STATUSES or (error.status >= 500 and error.status not in FINAL_SERVER_ERRORS)
 
 

@@ -16,8 +16,9 @@ CarrelError
 │   ├── ReplyFailedError          the model gave none
 │   └── ReplyWithheldError        it rests on what the caller may not read any more
 ├── APIConnectionError            no answer: refused, reset, cut short
-│   └── APITimeoutError           no answer in time
-│       └── ReplyTimeoutError     no reply in the time it was waited for; the agent goes on with it
+│   ├── APITimeoutError           no answer in time
+│   └── ReplyConnectionError      the agent has the message, and its reply is out of reach; the agent goes on with it
+│       └── ReplyTimeoutError     no reply in the time it was waited for (also an APITimeoutError)
 └── APIError                      the service answered, and refused
     ├── BadRequestError           400
     ├── AuthenticationError       401
@@ -63,16 +64,25 @@ class APITimeoutError(APIConnectionError):
     """The service didn't answer in time; it may still have done what was asked."""
 
 
-class ReplyTimeoutError(APITimeoutError):
-    """There is no reply yet; on v1 `job_id` fetches or streams it later, on v0 it is None."""
+class ReplyConnectionError(APIConnectionError):
+    """Connections failed while a reply was waited for or read; the agent goes on with it.
 
-    def __init__(self, message: str, *, job_id: UUID | None = None) -> None:
+    On v1 `job_id` fetches or streams the reply later, and `conversation_id` is its conversation's, unless only the job
+    was known; on v0 both are None.
+    """
+
+    def __init__(self, message: str, *, job_id: UUID | None = None, conversation_id: UUID | None = None) -> None:
         super().__init__(message)
         self.job_id = job_id
+        self.conversation_id = conversation_id
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Survive a process boundary, as APIError does."""
-        return partial(type(self), *self.args, job_id=self.job_id), ()
+        return partial(type(self), *self.args, **vars(self)), ()
+
+
+class ReplyTimeoutError(ReplyConnectionError, APITimeoutError):
+    """There is no reply yet, and the time to wait for it is over."""
 
 
 class ReplyError(CarrelError):

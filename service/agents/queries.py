@@ -13,9 +13,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.agents.tables import agent_collections, agents
 from service.callers import Caller
 from service.collections.tables import collections
+from service.indexing.tables import space_documents
 from service.permissions.queries import Reader, readable_classes
 from service.permissions.tables import resources
 from service.sql import AnyRow, among, rows_of
+
+_collection_resources = resources.alias("collection_resources")
+_document_resources = resources.alias("document_resources")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,65 @@ async def list_deployed_agents(
     if among_ids is not None:
         statement = statement.where(among(agents.c.agent_id, among_ids))
     return (await connection.execute(statement)).all()
+
+
+async def count_documents_through_agents(connection: AsyncConnection, caller: Caller) -> int:
+    """How many documents agents would retrieve from for a program that acts as the caller, each counted once.
+
+    They are in a collection, of an agent that takes its messages, which the caller may search; and it may READ them.
+    """
+    statement = (
+        select(func.count(space_documents.c.document_id.distinct()))
+        .join(_document_resources, _document_resources.c.object_id == space_documents.c.document_id)
+        .where(
+            space_documents.c.organization_id == caller.organization_id,
+            space_documents.c.space_id.in_(_searched(caller).with_only_columns(collections.c.space_id)),
+            _document_resources.c.access_class.in_(readable_classes(caller)),
+        )
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def list_agents_without_search(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[AnyRow]:
+    """The first agents a program may message as the caller, which may search none of the collections they have.
+
+    By id: the name, and on each row how many there are in `total`.
+    """
+    having_some = select(agent_collections.c.agent_id).where(
+        agent_collections.c.organization_id == caller.organization_id
+    )
+    statement = (
+        select(agents.c.name, func.count().over().label("total"))
+        .join(resources, resources.c.object_id == agents.c.agent_id)
+        .where(
+            *_deployed(caller),
+            agents.c.api_access_enabled,
+            agents.c.agent_id.in_(having_some),
+            agents.c.agent_id.not_in(_searched(caller)),
+        )
+        .order_by(agents.c.agent_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).all()
+
+
+def _searched(caller: Caller) -> Select[UUID]:
+    """The agents a program may message as the caller, once for each of their collections that it may search."""
+    messaged = (
+        select(agents.c.agent_id)
+        .join(resources, resources.c.object_id == agents.c.agent_id)
+        .where(*_deployed(caller), agents.c.api_access_enabled)
+    )
+    return (
+        select(agent_collections.c.agent_id)
+        .join(collections, collections.c.collection_id == agent_collections.c.collection_id)
+        .join(_collection_resources, _collection_resources.c.object_id == collections.c.collection_id)
+        .where(
+            agent_collections.c.organization_id == caller.organization_id,
+            agent_collections.c.agent_id.in_(messaged),
+            _collection_resources.c.access_class.in_(readable_classes(caller)),
+        )
+    )
 
 
 async def insert_agent(connection: AsyncConnection, caller: Caller, *, row: Mapping[str, object]) -> bool:

@@ -18,6 +18,7 @@ from carrel.wire.service_accounts import (
     ReachedCollection,
     ServiceAccountToken,
 )
+from service.agents.queries import count_documents_through_agents, list_agents_without_search
 from service.authorization import callable_by
 from service.callers import Caller, as_service_account
 from service.database import Database
@@ -27,7 +28,7 @@ from service.service_accounts.tokens import get_token
 from service.sql import AnyRow
 
 MOST_NAMED = 1000
-MOST_GROUPS = 3
+MOST_IN_WARNING = 3
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Reach:
 
     `through_groups`: the documents it could READ only as a member of groups, of which `groups` names some. `fruitless`:
     the collections it could search without finding anything. `collections` and `agents` are the first `MOST_NAMED`.
+    `through_agents`: the documents whose words agents would give it; `without_search`: some of the agents it could
+    message, but search none of the collections of.
     """
 
     documents: int = 0
@@ -45,6 +48,8 @@ class Reach:
     collections: Sequence[AnyRow] = ()
     fruitless: int = 0
     agents: Sequence[AnyRow] = ()
+    through_agents: int = 0
+    without_search: Sequence[AnyRow] = ()
 
 
 async def preview_reach(
@@ -91,15 +96,24 @@ async def _reach(connection: AsyncConnection, bearer: Caller) -> Reach:
         found = await queries.list_reached_collections(connection, bearer, at_least=least, limit=MOST_NAMED)
         reach = replace(reach, collections=found)
     if Scope.AGENT_MESSAGE in scopes:
-        reach = replace(reach, agents=await queries.list_reached_agents(connection, bearer, limit=MOST_NAMED))
+        reach = await _with_agents(connection, bearer, reach=reach)
     return reach
+
+
+async def _with_agents(connection: AsyncConnection, bearer: Caller, *, reach: Reach) -> Reach:
+    return replace(
+        reach,
+        agents=await queries.list_reached_agents(connection, bearer, limit=MOST_NAMED),
+        through_agents=await count_documents_through_agents(connection, bearer),
+        without_search=await list_agents_without_search(connection, bearer, limit=MOST_IN_WARNING + 1),
+    )
 
 
 async def _readable(connection: AsyncConnection, bearer: Caller) -> Reach:
     alone = replace(bearer, principals=(bearer.principal_id,))
     documents = await queries.count_documents(connection, bearer)
     through_groups = documents - await queries.count_documents(connection, alone)
-    groups = await queries.list_granted_groups(connection, bearer, limit=MOST_GROUPS + 1) if through_groups else ()
+    groups = await queries.list_granted_groups(connection, bearer, limit=MOST_IN_WARNING + 1) if through_groups else ()
     fruitless = await queries.count_fruitless_collections(connection, bearer)
     return Reach(documents=documents, through_groups=through_groups, groups=groups, fruitless=fruitless)
 
@@ -121,6 +135,7 @@ def _response(
             for row in reach.agents
         ],
         agent_count=_count(reach.agents),
+        agent_document_count=reach.through_agents,
         warnings=warnings,
     )
 
@@ -152,6 +167,11 @@ def _warnings(bearer: Caller, reach: Reach) -> Iterator[str]:
         )
     if Scope.AGENT_MESSAGE in scopes:
         yield from _messaging_warnings(reach)
+        if reach.through_agents and Scope.CATALOG_READ not in scopes:
+            yield (
+                f"Replies of agents quote documents ({reach.through_agents} as things are now), though the token lacks "
+                "the scope catalog:read."
+            )
 
 
 def _messaging_warnings(reach: Reach) -> Iterator[str]:
@@ -162,6 +182,13 @@ def _messaging_warnings(reach: Reach) -> Iterator[str]:
         yield (
             f"{closed} of {deployed} agents that are deployed to the service account have their API access off: a "
             "message to one is refused (403). Turn it on with admin/agents/update."
+        )
+    if reach.without_search:
+        named = _named([row.name for row in reach.without_search])
+        yield (
+            f"{_count(reach.without_search)} of {deployed} agents ({named}) it may message, but search none of their "
+            "collections: every question is answered with nothing. Grant the service account the role VIEWER in their "
+            "collections, and in the documents there that it shall read."
         )
 
 
@@ -177,9 +204,13 @@ def _reading_warnings(reach: Reach) -> Iterator[str]:
             "A role in a collection does not open the documents there."
         )
     if reach.through_groups:
-        named = ", ".join(repr(name) for name in reach.groups[:MOST_GROUPS])
-        more = ", …" if len(reach.groups) > MOST_GROUPS else ""
         yield (
-            f"{reach.through_groups} of {reach.documents} documents it reads only as a member of groups ({named}{more})"
-            ": what these are granted later, it reads too."
+            f"{reach.through_groups} of {reach.documents} documents it reads only as a member of groups "
+            f"({_named(reach.groups)}): what these are granted later, it reads too."
         )
+
+
+def _named(names: Sequence[str]) -> str:
+    """Name the first few, of which there may be more."""
+    more = ", …" if len(names) > MOST_IN_WARNING else ""
+    return ", ".join(repr(name) for name in names[:MOST_IN_WARNING]) + more

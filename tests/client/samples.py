@@ -134,6 +134,7 @@ REACH = {
     "collectionCount": 1,
     "agents": [{"agentId": OTHER_ID, "agentName": "Helper", "apiAccessEnabled": True}],
     "agentCount": 1,
+    "agentDocumentCount": 2,
     "warnings": ["It can update documents."],
 }
 PATH = [

@@ -48,8 +48,8 @@ PUBLIC = """
     APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AsyncStream AuthenticationError
     BadRequestError Carrel CarrelError ConfigurationError ConflictError Download InvalidArgumentError NotFoundError
     OAuthError Pager PayloadTooLargeError PermissionDeniedError PlanRefusedError RateLimitError RawResponse Reply
-    ReplyError ReplyFailedError ReplyTimeoutError ReplyWithheldError Restarted ServerError SignInRequiredError Stream
-    TextDelta TokenSource UnexpectedResponseError UnsupportedMediaTypeError __version__
+    ReplyConnectionError ReplyError ReplyFailedError ReplyTimeoutError ReplyWithheldError Restarted ServerError
+    SignInRequiredError Stream TextDelta TokenSource UnexpectedResponseError UnsupportedMediaTypeError __version__
 """
 
 

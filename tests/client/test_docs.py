@@ -70,7 +70,7 @@ def test_the_page_about_asking_runs(
     assert shown
     monkeypatch.delenv("CARREL_API_KEY")
     monkeypatch.setenv("CARREL_ACCESS_TOKEN", a_visitor(desk).token)
-    assert run_code_of(ROOT / "docs" / "asking.md") == 7
+    assert run_code_of(ROOT / "docs" / "asking.md") == 8
     assert _sources(capsys.readouterr().out) == shown
 
 

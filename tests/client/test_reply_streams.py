@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import pickle
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -13,9 +14,12 @@ from starlette.responses import StreamingResponse
 
 from carrel import (
     APIConnectionError,
+    APITimeoutError,
     NotFoundError,
     Reply,
+    ReplyConnectionError,
     ReplyFailedError,
+    ReplyTimeoutError,
     ReplyWithheldError,
     Restarted,
     TextDelta,
@@ -148,6 +152,40 @@ async def test_connections_that_bring_nothing(person: Caller, server: Server) ->
     assert 10 < sum(person.naps[:6]) < 25
 
 
+async def test_going_on_after_giving_up(person: Caller, server: Server) -> None:
+    """A stream that gives up tells the exchange and its cause, also over a process boundary; the job is read later."""
+    server.will(STARTED_JOB, *[streamed(cut=True)] * 7, telling())
+    with pytest.raises(ReplyConnectionError, match=JOB_ID) as caught:
+        await person.walk(person.client.agents.stream(OTHER_ID, "How?"))
+    error = caught.value
+    assert (str(error.job_id), str(error.conversation_id)) == (JOB_ID, CONVERSATION_ID)
+    assert isinstance(error.__cause__, httpx.RemoteProtocolError)
+    assert not isinstance(error, APITimeoutError)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+    assert told(await person.walk(person.client.agents.stream_response(error.job_id))) == TEXT
+
+
+async def test_a_message_that_never_arrived(make_caller: MakeCaller) -> None:
+    """As long as no connection brought a job there is none to tell."""
+    caller = make_caller(api_key=None, access_token=ACCESS_TOKEN, base_url="http://127.0.0.1:1")
+    with pytest.raises(APIConnectionError) as caught:
+        await caller.walk(caller.client.agents.stream(OTHER_ID, "How?"))
+    assert not isinstance(caught.value, ReplyConnectionError)
+
+
+async def test_a_service_that_falls_silent(
+    make_caller: MakeCaller, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Giving up because nothing came in time is a timeout, and tells the job too."""
+    monkeypatch.setattr("carrel._reply_streams.SILENCE", 0.2)
+    hasty = make_caller(api_key=None, access_token=ACCESS_TOKEN, max_retries=0, timeout=0.2)
+    server.will(Endless())
+    with pytest.raises(ReplyTimeoutError, match="in time") as caught:
+        await read(hasty)
+    assert (str(caught.value.job_id), caught.value.conversation_id) == (JOB_ID, None)
+
+
 async def test_who_wants_no_second_attempt(make_caller: MakeCaller, server: Server) -> None:
     """With max_retries=0 a stream that is cut is not taken up again."""
     hasty = make_caller(api_key=None, access_token=ACCESS_TOKEN, max_retries=0)
@@ -162,7 +200,7 @@ async def test_a_service_that_is_away_for_a_while(make_caller: MakeCaller) -> No
     """A service that resets every connection is tried over the time of a restart, then given up."""
     with resetting() as address:
         caller = make_caller(api_key=None, access_token=ACCESS_TOKEN, base_url=address)
-        with pytest.raises(APIConnectionError):
+        with pytest.raises(ReplyConnectionError, match=JOB_ID):
             await read(caller)
     assert len(caller.naps) == 6
 

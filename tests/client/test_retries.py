@@ -18,7 +18,7 @@ from carrel import (
 )
 from carrel._retries import LONGEST_BACKOFF, RetryPolicy, backoff
 from tests.client.conftest import Caller, MakeCaller
-from tests.client.samples import COLLECTION_ID, DOCUMENT_ID, FOUND, OTHER_ID
+from tests.client.samples import COLLECTION_ID, DOCUMENT_ID, FOUND, OTHER_ID, SENT_CHAT
 from tests.client.server import Server, cut_short, raw, refuse, resetting, slowly
 
 DELETED = {"documentId": DOCUMENT_ID}
@@ -52,6 +52,28 @@ async def test_passing_conflicts_are_retried(caller: Caller, server: Server, ans
     server.will(answer, DELETED)
     await caller(_delete)
     assert len(server.received) == 2
+
+
+@pytest.mark.parametrize("code", ["model_unavailable", "model_rate_limited", "reply_timeout", "reply_lost"])
+@pytest.mark.parametrize("headers", [{}, {"retry-after": "5"}])
+async def test_a_model_that_was_tried_is_not_tried_again(
+    caller: Caller, server: Server, code: str, headers: dict[str, str]
+) -> None:
+    """The service has tried a model as often as makes sense: a message without a reply is sent once, and its error
+    says when another may come."""
+    server.will(refuse(503, code, headers), SENT_CHAT)
+    with pytest.raises(ServerError) as caught:
+        await caller(lambda c: c.copilots.send_message(OTHER_ID, "How?"))
+    assert (caught.value.code, len(server.received), caller.naps) == (code, 1, [])
+    assert caught.value.retry_after == (5 if headers else None)
+
+
+async def test_a_reply_that_is_still_made_is_waited_for(caller: Caller, server: Server) -> None:
+    """A reply that only takes longer is waited for again, under the same key."""
+    server.will(refuse(503, "reply_delayed", {"retry-after": "5"}), SENT_CHAT)
+    await caller(lambda c: c.copilots.send_message(OTHER_ID, "How?"))
+    assert len({request.headers["idempotency-key"] for request in server.received}) == 1
+    assert (len(server.received), len(caller.naps)) == (2, 1)
 
 
 async def test_retries_end(make_caller: MakeCaller, server: Server) -> None:

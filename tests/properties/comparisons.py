@@ -25,7 +25,11 @@ READ_BY = (
     ("search/searchDocumentCatalog", {"searchQuery": "harbour"}),
 )
 # One endpoint that each scope opens; an admin's are never among those that a token reaches.
-OPENED = {READING: "search/searchDocumentCatalog", WRITING: "catalog/uploadFile"}
+OPENED = {
+    READING: "search/searchDocumentCatalog",
+    WRITING: "catalog/uploadFile",
+    MESSAGING: "copilots/sendMessage",
+}
 
 
 class Comparisons:
@@ -125,7 +129,7 @@ class Comparisons:
         """What is listed as readable is what the actor may read, whoever asks for them."""
         asked = {"action": "READ", "page_size": page_size}
         listed = self.world.walk("permissions/listAuthorizedResources", by, **asked, **named)
-        expected = [*self.model.readable(actor), *self.model.searchable(actor)]
+        expected = [*self.model.readable(actor), *self.model.searchable(actor), *self.model.usable(actor)]
         assert sorted(self.world.resource_names(listed, self.model.resources)) == sorted(expected)
 
     def check_document(self, by: str, document: str) -> None:
@@ -160,9 +164,8 @@ class Comparisons:
         asked = [*map(self.world.resource, names), unknown]
         operation = "permissions/checkBulkResourcesAuthorizationForUser"
         results = self.world.ask(operation, by, resources=asked, action="READ", **named)["results"]
-        may = (
-            {*self.model.readable(subject), *self.model.searchable(subject)} if subject in self.model.actors else set()
-        )
+        seen = (self.model.readable, self.model.searchable, self.model.usable)
+        may = {name for each in seen for name in each(subject)} if subject in self.model.actors else set()
         assert [each["resource"] for each in results] == asked
         assert [each["authorized"] for each in results] == [*(name in may for name in names), False]
         operation = "permissions/checkResourceAuthorizationForUser"
@@ -232,7 +235,10 @@ class Comparisons:
         if READING not in scopes:
             roles = {name: role for name, role in roles.items() if role != VIEWER and WRITING in scopes}
         assert {each["collectionName"]: each["role"] for each in shown["collections"]} == roles
-        assert (shown["collectionCount"], shown["agentCount"], shown["agents"]) == (len(roles), 0, [])
+        usable = self.model.usable(account) if MESSAGING in scopes else set()
+        agents = {name: self.model.agents[name].api_access for name in usable}
+        assert {each["agentName"]: each["apiAccessEnabled"] for each in shown["agents"]} == agents
+        assert (shown["collectionCount"], shown["agentCount"]) == (len(roles), len(agents))
         opened = {scope for scope, operation in OPENED.items() if operation in shown["endpoints"]}
         assert opened == scopes & OPENED.keys()
         assert not [operation for operation in shown["endpoints"] if operation.startswith("admin/")]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import sleep
 from typing import Any
 
-from tests.properties.comparisons import Comparisons
+from tests.properties.asking import Asking
 from tests.properties.model import READING, Model, outcome
 from tests.properties.world import ADMIN, World, outcome_of
 
@@ -39,7 +39,7 @@ def deed(name: str, *args: Any, **options: Any) -> Deed:
     return Deed(name, args, tuple(options.items()))
 
 
-class Deeds(Comparisons):
+class Deeds(Asking):
     """What is done to both; `taken` counts it, with what came of it."""
 
     taken: "Counter[str]"

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, precondition, rule
 
 from tests.harness.services import RunningService
+from tests.properties.asking import Question, Said
 from tests.properties.comparisons import SCOPES
 from tests.properties.deeds import LONG_REST, SHORT_REST, Actor, Deeds, deed
-from tests.properties.model import EDITOR, EVERYONE, READING, VIEWER, WRITING, Model, Text, User, outcome
+from tests.properties.model import EDITOR, EVERYONE, MESSAGING, READING, VIEWER, WRITING, Model, Text, User, outcome
 from tests.properties.world import ADMIN, MODES, World, outcome_of
 
 # So many documents of so many parts that a search shows all of their chunks.
 MOST_USERS, MOST_GROUPS, MOST_DOCUMENTS, MOST_COLLECTIONS = 6, 7, 9, 3
-MOST_ACCOUNTS, MOST_CREDENTIALS = 3, 7
+MOST_ACCOUNTS, MOST_CREDENTIALS, MOST_AGENTS = 3, 7, 3
 PARTS = (1, 1, 2, 9)
 PAGE_SIZES = (3, 7, 2, 5)
 
@@ -49,6 +50,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
     groups = Bundle("groups")
     documents = Bundle("documents")
     collections = Bundle("collections")
+    agents = Bundle("agents")
     able = st.sampled_from((True, True, False))
     actors = st.tuples(st.one_of(users, credentials), able)
     somebody = st.one_of(users, groups, accounts)
@@ -57,8 +59,9 @@ class Permissions(Deeds, RuleBasedStateMachine):
     readers = st.none() | st.lists(somebody | st.just(EVERYONE), max_size=3)
     granted = st.tuples(somebody, st.sampled_from((VIEWER, VIEWER, EDITOR)))
     grants = st.lists(st.one_of(granted, granted, st.just((EVERYONE, VIEWER))), max_size=3)
-    resources = st.one_of(documents, documents, collections)
-    scopes = st.sets(st.sampled_from(SCOPES)) | st.just({READING, WRITING})
+    resources = st.one_of(documents, documents, collections, agents)
+    scopes = st.sets(st.sampled_from(SCOPES)) | st.just({READING, WRITING, MESSAGING})
+    users_of_agents = st.lists(st.one_of(somebody, somebody, st.just(EVERYONE)), max_size=3)
     # Whether a name that is gone is tried all the same.
     strict = st.sampled_from((False, False, False, True))
 
@@ -68,6 +71,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
         self.model = Model(users={ADMIN: User(is_admin=True)})
         self.markers = set()
         self.titles = set()
+        self.said = []
         self.numbers = count(1)
         # The same for the same example, so that it fails again when it is run again.
         self.chance = Random(0)  # noqa: S311
@@ -82,8 +86,13 @@ class Permissions(Deeds, RuleBasedStateMachine):
         outer = self.create_group([middle, people[1]], strict=True)
         document = self.upload_new((people[0], True), 1, None, strict=True)
         self.do(deed("grant", {document: [(outer, VIEWER), (ADMIN, EDITOR)]}))
-        self.create_collection((ADMIN, True))
-        self.mint(robot, {READING, WRITING}, strict=True)
+        collection = self.create_collection((ADMIN, True))
+        self.index_in_collection((ADMIN, True), document, collection, again=False)
+        self.do(deed("grant", {collection: [(EVERYONE, VIEWER), (inner, VIEWER)]}))
+        agent = self.define_agent([collection], api_access=True)
+        self.deploy_agent(agent, [outer, ADMIN], strict=True)
+        self.ask_an_agent((people[0], True), agent, document, go_on=False)
+        self.mint(robot, {READING, WRITING, MESSAGING}, strict=True)
         self.create_key(people[0], acts_for_users=False)
         self.rests = {"everybody_sees_what_the_model_says": LONG_REST}
 
@@ -114,8 +123,13 @@ class Permissions(Deeds, RuleBasedStateMachine):
 
     @initialize(target=collections)
     def begin_with_a_collection(self) -> Any:
-        """One that nobody but the admin may search."""
+        """One that every user may search, and the account."""
         return multiple(*self.model.collections)
+
+    @initialize(target=agents)
+    def begin_with_an_agent(self) -> Any:
+        """One that is deployed to the whole chain."""
+        return multiple(*self.model.agents)
 
     def a_marker(self) -> str:
         """A word that was never used before, and is no part of another."""
@@ -385,6 +399,58 @@ class Permissions(Deeds, RuleBasedStateMachine):
     def delete_collection(self, actor: Actor, collection: str) -> None:
         """Delete a collection."""
         self.do_as(actor, "delete_collection", self.there(actor, collection, self.model.collections))
+
+    # Agents.
+
+    @precondition(lambda self: len(self.model.agents) < MOST_AGENTS)
+    @act(target=agents, within=st.lists(collections, max_size=2), api_access=st.sampled_from((True, True, False)))
+    def define_agent(self, within: list[str], api_access: bool) -> Any:
+        """Another agent, which nobody may use yet."""
+        name = f"agent {next(self.numbers)}"
+        within = sorted(self.model.collections.keys() & set(within))
+        return name if self.do(deed("put_agent", name, within, api_access=api_access)) else multiple()
+
+    @precondition(lambda self: self.model.agents)
+    @act(agent=agents, within=st.lists(collections, max_size=2), api_access=st.sampled_from((True, True, False)))
+    def change_agent(self, agent: str, within: list[str], api_access: bool) -> None:
+        """Give an agent other collections, and open it to programs or not."""
+        within = sorted(self.model.collections.keys() & set(within))
+        self.do(deed("put_agent", _one_of(self.model.agents, agent), within, api_access=api_access))
+
+    @act(agent=agents, whom=users_of_agents, strict=strict)
+    def deploy_agent(self, agent: str, whom: list[str], strict: bool) -> None:
+        """Say who may use an agent; nobody can of one that is gone."""
+        agent = agent if strict else _one_of(self.model.agents, agent)
+        self.do(deed("deploy_agent", agent, self.mended(whom, strict=False)))
+
+    @precondition(lambda self: len(self.model.agents) == MOST_AGENTS)
+    @act(agent=agents, strict=strict)
+    def delete_agent(self, agent: str, strict: bool) -> None:
+        """Delete an agent; a second time it is unknown."""
+        self.do(deed("delete_agent", agent if strict else _one_of(self.model.agents, agent)))
+
+    @act(actor=actors, agent=agents, document=documents, go_on=st.booleans())
+    def ask_an_agent(self, actor: Actor, agent: str, document: str, go_on: bool) -> None:
+        """Somebody asks an agent for what a document says, perhaps in a conversation, which may be another's."""
+        agent, document = _one_of(self.model.agents, agent), _one_of(self.model.documents, document)
+        if document not in self.model.documents:
+            return
+        by, marker = self.deed_of(actor, "message", agent).args[0], self.model.documents[document].text.marker
+        question = Question(by, agent, marker, key=f"question-{next(self.numbers)}")
+        if go_on and self.said:
+            question = replace(question, **self.conversation_of(self.chance.choice(self.said)))
+        self.taken[f"message {self.check_question(question)}"] += 1
+
+    @precondition(lambda self: self.said)
+    @act()
+    def ask_again(self) -> None:
+        """Somebody asks for a reply again that they were given, whatever has happened since."""
+        self.taken[f"message again {self.check_again(self.chance.choice(self.said))}"] += 1
+
+    def conversation_of(self, said: Said) -> dict[str, Any]:
+        """How a further question names the conversation of an earlier one."""
+        whose = (said.actor, said.question.agent)
+        return {"conversation": whose, "conversation_id": said.result["conversationId"]}
 
     # Two at once.
 

@@ -62,21 +62,26 @@ class Credential:
 
 @dataclass
 class Resource:
-    """Something with direct grants on it; EVERYONE may be among the viewers."""
+    """Something with direct grants on it; EVERYONE may be among the viewers. An agent has no owner."""
 
-    owner: str
+    owner: str | None
     viewers: set[str] = field(default_factory=set)
     editors: set[str] = field(default_factory=set)
 
     @property
     def holders(self) -> set[str]:
         """Whoever has a role directly."""
-        return {self.owner} | self.viewers | self.editors
+        return self.owners | self.viewers | self.editors
+
+    @property
+    def owners(self) -> set[str]:
+        """Its owner, if it has one."""
+        return set() if self.owner is None else {self.owner}
 
     @property
     def roles(self) -> set[tuple[str, str]]:
         """Every holder with the role they hold."""
-        granted = ((OWNER, {self.owner}), (EDITOR, self.editors), (VIEWER, self.viewers))
+        granted = ((OWNER, self.owners), (EDITOR, self.editors), (VIEWER, self.viewers))
         return {(holder, role) for role, holders in granted for holder in holders}
 
 
@@ -94,6 +99,14 @@ class Collection(Resource):
     places: dict[str, Text] = field(default_factory=dict)
 
 
+@dataclass(kw_only=True)
+class Agent(Resource):
+    """An agent: where it looks things up, and whether programs may use it."""
+
+    collections: set[str]
+    api_access: bool
+
+
 @dataclass
 class Model:
     """One organization. Groups are sets of names of principals; names are unique over all kinds.
@@ -107,6 +120,7 @@ class Model:
     credentials: dict[str, Credential] = field(default_factory=dict)
     documents: dict[str, Document] = field(default_factory=dict)
     collections: dict[str, Collection] = field(default_factory=dict)
+    agents: dict[str, Agent] = field(default_factory=dict)
     accounts_enabled: bool = True
 
     # Who is who.
@@ -114,7 +128,7 @@ class Model:
     @property
     def resources(self) -> dict[str, Resource]:
         """Whatever grants can be set on."""
-        return {**self.documents, **self.collections}
+        return {**self.documents, **self.collections, **self.agents}
 
     @property
     def principals(self) -> set[str]:
@@ -182,7 +196,7 @@ class Model:
     def role(self, actor: str, resource: Resource) -> str | None:
         """The best role a principal has, if it is active."""
         held = self.held(actor)
-        if resource.owner in held:
+        if resource.owners & held:
             return OWNER
         if resource.editors & held:
             return EDITOR
@@ -228,6 +242,15 @@ class Model:
     def searchable(self, actor: str) -> set[str]:
         """The collections somebody may search."""
         return {name for name, each in self.collections.items() if self.role(actor, each)}
+
+    def usable(self, actor: str) -> set[str]:
+        """The agents that are deployed to somebody."""
+        return {name for name, each in self.agents.items() if self.role(actor, each)}
+
+    def retrievable(self, actor: str, agent: str) -> list[tuple[str, Text]]:
+        """What an agent may be given to read for somebody: documents, as each collection of it has them."""
+        searched = self.agents[agent].collections & self.searchable(actor)
+        return [found for collection in sorted(searched) for found in self.readable_in(actor, collection).items()]
 
     def editable(self, actor: str) -> set[str]:
         """The documents somebody may update."""
@@ -318,6 +341,40 @@ class Model:
         if not set(names) - {EVERYONE} <= self.principals:
             raise RefusedError(400, "unknown_principal")
 
+    # Agents: what an admin makes of them, and who may message one.
+
+    def put_agent(self, name: str, collections: Iterable[str], *, api_access: bool) -> None:
+        """Define an agent, which is deployed to nobody, or change one."""
+        if not set(collections) <= self.collections.keys():
+            raise RefusedError(400, "unknown_collection")
+        agent = self.agents.setdefault(name, Agent(None, collections=set(), api_access=api_access))
+        agent.collections, agent.api_access = set(collections), api_access
+
+    def deploy_agent(self, name: str, principals: Iterable[str]) -> None:
+        """Replace who may use an agent."""
+        self._agent(name)
+        self._name(principals)
+        self.agents[name].viewers, self.agents[name].editors = set(principals), set()
+
+    def delete_agent(self, name: str) -> None:
+        """Delete an agent."""
+        self._agent(name)
+        del self.agents[name]
+
+    def message(self, by: str, agent: str, conversation: tuple[str, str] | None = None) -> None:
+        """Say something to an agent; a conversation is of somebody with an agent."""
+        actor = self.enter(by, MESSAGING)
+        if agent not in self.usable(actor):
+            raise RefusedError(404, "agent_not_found")
+        if conversation not in {None, (actor, agent)}:
+            raise RefusedError(404, "conversation_not_found")
+        if not self.agents[agent].api_access:
+            raise RefusedError(403, "api_access_off")
+
+    def _agent(self, name: str) -> None:
+        if name not in self.agents:
+            raise RefusedError(404, "agent_not_found")
+
     # What is done with documents and collections, by anybody.
 
     def upload(
@@ -397,6 +454,8 @@ class Model:
         if role is not OWNER and not self.is_admin(actor):
             raise RefusedError(403, "collection_owner_required")
         del self.collections[name]
+        for agent in self.agents.values():
+            agent.collections.discard(name)
 
     def _may_place(self, by: str, document: str, collection: str) -> None:
         actor = self.enter(by, WRITING)

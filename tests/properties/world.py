@@ -50,6 +50,8 @@ class World:
         self.account_ids: dict[str, str] = {}
         self.addresses: dict[str, str] = {}
         self.collection_ids: dict[str, str] = {}
+        self.agent_ids: dict[str, str] = {}
+        self.document_names: dict[str, str] = {}
         self.credential_ids: dict[str, str] = {}
         service.run(self._create())
 
@@ -66,9 +68,11 @@ class World:
         return str(document_id_for(self._organization_id, name))
 
     def resource(self, name: str) -> dict[str, str]:
-        """How a request names a document or a collection."""
+        """How a request names a document, a collection or an agent."""
         if name in self.collection_ids:
             return {"resourceId": self.collection_ids[name], "resourceType": "DOCUMENT_COLLECTION"}
+        if name in self.agent_ids:
+            return {"resourceId": self.agent_ids[name], "resourceType": "AGENT"}
         return {"resourceId": self.document_id(name), "resourceType": "UPLOADED_DOCUMENT"}
 
     def principal(self, name: str) -> dict[str, str]:
@@ -223,6 +227,7 @@ class World:
         reindex: bool = True,
     ) -> httpx.Response:
         """Upload a document, and wait until it is searchable."""
+        self.document_names[self.document_id(name)] = name
         parts = {
             "documentExternalId": name,
             "documentName": text.title,
@@ -293,6 +298,36 @@ class World:
     def _in_collection(self, operation: str, by: str, document: str, collection: str, **body: Any) -> httpx.Response:
         ids = {"documentId": self.document_id(document), "documentCollectionId": self.collection_ids[collection]}
         return self.call(f"documentCollections/{operation}", by, **ids, **body)
+
+    # Agents.
+
+    def put_agent(self, name: str, collections: Iterable[str], *, api_access: bool) -> httpx.Response:
+        """Define an agent, or change one."""
+        body = {"collectionIds": [self.collection_ids[each] for each in collections], "apiAccessEnabled": api_access}
+        if name in self.agent_ids:
+            return self.call("admin/agents/update", agentId=self.agent_ids[name], **body)
+        response = self.call("admin/agents/create", name=name, **body)
+        if response.status_code == 200:
+            self.agent_ids[name] = response.json()["agentId"]
+        return response
+
+    def deploy_agent(self, name: str, principals: Iterable[str]) -> httpx.Response:
+        """Replace who may use an agent."""
+        named = [self.principal(one) for one in principals if one != EVERYONE]
+        body = {"principals": named, "organizationWide": EVERYONE in principals}
+        return self.call("admin/agents/deploy", agentId=self.agent_ids[name], **body)
+
+    def delete_agent(self, name: str) -> httpx.Response:
+        """Delete one."""
+        return self.call("admin/agents/delete", agentId=self.agent_ids[name])
+
+    def message(self, by: str, agent: str, text: str, *, conversation_id: str | None, key: str) -> httpx.Response:
+        """Say something to an agent, under an Idempotency-Key."""
+        body = {"agentId": self.agent_ids[agent], "message": text}
+        body |= {} if conversation_id is None else {"conversationId": conversation_id}
+        body |= {} if by in self._secrets else {"userEmail": by}
+        headers = {"Authorization": f"Bearer {self._secret(by)}", "Idempotency-Key": key}
+        return self._service.http.post("/api/v0/copilots/sendMessage", json=body, headers=headers, timeout=60)
 
     # What a search shows.
 

@@ -160,6 +160,7 @@ def test_a_preview_is_what_the_token_then_gets(service: RunningService) -> None:
         assert [(one["agentName"], one["apiAccessEnabled"]) for one in told["agents"]] == agents, scopes
         assert told["agentCount"] == len(agents), scopes
         assert real["agentCount"] in {None, told["agentCount"]}
+        assert told["agentDocumentCount"] == 0
         token = a_token(service, world.robot, *scopes)
         assert done(service.call(PREVIEW, {"tokenId": token["tokenId"]})) == told
 
@@ -183,6 +184,103 @@ def test_a_preview_says_what_an_admin_may_not_expect(service: RunningService) ->
     assert warnings[0].startswith("In 1 of the collections it would find nothing")
     assert warnings[1].startswith("1 of 3 documents it reads only as a member of groups ('Outer'):")
     assert warnings[2].startswith("2 of 3 agents that are deployed to the service account have their API access off:")
+
+
+def _answering(service: RunningService, robot: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Agents by name, deployed to the account; `Bosun` and `Cook` have documents for it, each of another sort."""
+    inner = a_group(service, "Inner", account(robot))
+    names = ("red", "green", "blue", "black", "white")
+    made = {name: uploaded(service, name, f"The {name} ferry leaves at noon.") for name in names}
+    for name in ("red", "black", "white"):
+        grant(service, document(made[name]), account(robot))
+    grant(service, document(made["green"]), group(inner))
+    sea, rail, vault, shut = (create_collection(service, name) for name in ("sea", "rail", "vault", "shut"))
+    grant(service, collection(sea), account(robot))
+    grant(service, collection(rail), group(inner))
+    grant(service, collection(shut), account(robot))
+    held = {sea: ("red", "blue"), rail: ("red", "green"), vault: ("black",), shut: ("white",)}
+    for collection_id, contents in held.items():
+        for name in contents:
+            ok(add_to_collection(service, made[name]["documentId"], collection_id))
+    agents = {
+        "Bosun": an_agent(service, name="Bosun", apiAccessEnabled=True, collectionIds=[sea, vault]),
+        "Cook": an_agent(service, name="Cook", apiAccessEnabled=True, collectionIds=[sea, rail]),
+        "Mate": an_agent(service, name="Mate", collectionIds=[shut]),
+        "Pilot": an_agent(service, name="Pilot", apiAccessEnabled=True, collectionIds=[vault]),
+    }
+    an_agent(service, name="Elsewhere", apiAccessEnabled=True, collectionIds=[shut])
+    for name, agent in agents.items():
+        deploy(service, agent, group(inner) if name == "Cook" else account(robot))
+    return agents
+
+
+def _quoted(service: RunningService, agents: dict[str, dict[str, Any]], token: str) -> set[str]:
+    """The documents that replies to the token quote, whichever agent it asks for whichever ferry."""
+    found: set[str] = set()
+    for agent in agents.values():
+        for name in ("red", "green", "blue", "black", "white"):
+            body = {"agentId": agent["agentId"], "message": f"When does the {name} ferry leave?"}
+            response = service.call("copilots/sendMessage", body, api_key=token)
+            if response.status_code == 200:
+                found |= {one["id"] for one in done(response)["sendChatResult"]["referencedSources"]}
+    return found
+
+
+def test_documents_behind_agents_are_counted_as_replies_quote_them(service: RunningService) -> None:
+    """Those it may READ, in collections it may search, of agents that take its messages: each once, and no others."""
+    enable_service_accounts(service)
+    robot = an_account(service)
+    agents = _answering(service, robot)
+    told = preview(service, robot, "agent:message")
+    token = a_token(service, robot, "agent:message")["token"]
+    assert told["agentDocumentCount"] == len(_quoted(service, agents, token)) == 2
+    assert told["documentCount"] == 0
+    both = preview(service, robot, "agent:message", "catalog:read")
+    assert (both["agentDocumentCount"], both["documentCount"]) == (2, 4)
+    assert preview(service, robot, "catalog:read", "catalog:write")["agentDocumentCount"] == 0
+    everything = {one["documentExternalId"]: one for one in walk(service, "catalog/listDocuments", {}, page_size=9)}
+    done(service.call("catalog/deleteDocument", {"documentId": everything["red"]["documentId"]}))
+    assert preview(service, robot, "agent:message")["agentDocumentCount"] == 1
+    done(service.call("admin/agents/delete", {"agentId": agents["Cook"]["agentId"]}))
+    assert preview(service, robot, "agent:message")["agentDocumentCount"] == 0
+
+
+def test_a_preview_says_that_replies_quote_what_the_token_may_not_read_itself(service: RunningService) -> None:
+    """Where something can be quoted, and catalog:read is not among the scopes."""
+    enable_service_accounts(service)
+    robot = an_account(service)
+    agents = _answering(service, robot)
+    quoting = "Replies of agents quote documents (2 as things are now), though the token lacks the scope catalog:read."
+    assert quoting in preview(service, robot, "agent:message")["warnings"]
+    assert quoting in preview(service, robot, "agent:message", "catalog:write")["warnings"]
+    told = [preview(service, robot, *scopes) for scopes in (("agent:message", "catalog:read"), ("catalog:write",))]
+    for name in ("Bosun", "Cook"):
+        done(service.call("admin/agents/delete", {"agentId": agents[name]["agentId"]}))
+    told.append(preview(service, robot, "agent:message"))
+    assert not any("quote" in warning for each in told for warning in each["warnings"])
+
+
+def test_a_preview_names_agents_that_have_nothing_to_search_for_the_account(service: RunningService) -> None:
+    """None of their collections is open to it; one that has none, or takes no messages, isn't among them."""
+    enable_service_accounts(service)
+    robot = an_account(service)
+    _answering(service, robot)
+    deploy(service, an_agent(service, name="Bare", apiAccessEnabled=True), account(robot))
+
+    def told(*scopes: str) -> list[str]:
+        return [one for one in preview(service, robot, *scopes)["warnings"] if "none of their collections" in one]
+
+    assert [one.split(":")[0] for one in told("agent:message")] == [
+        "1 of 5 agents ('Pilot') it may message, but search none of their collections"
+    ]
+    assert told("catalog:read") == []
+    hidden = create_collection(service, "hidden")
+    for name in ("Quay", "Rope", "Sail"):
+        more = an_agent(service, name=name, apiAccessEnabled=True, collectionIds=[hidden])
+        deploy(service, more, account(robot))
+    assert told("agent:message")[0].startswith("4 of 8 agents ('Pilot', 'Quay', 'Rope', …) it may message")
+    grant(service, collection(hidden), account(robot))
+    assert told("agent:message")[0].startswith("1 of 8 agents ('Pilot') it may message")
 
 
 def test_an_account_without_access_reaches_nothing_and_the_preview_says_why(service: RunningService) -> None:
@@ -245,6 +343,7 @@ def test_a_token_that_stopped_reaches_nothing(service: RunningService) -> None:
         "collectionCount": 0,
         "agents": [],
         "agentCount": 0,
+        "agentDocumentCount": 0,
     }
     was_revoked = ["This token was revoked: every request with it is refused (401)."]
     has_expired = ["This token has expired: every request with it is refused (401)."]

@@ -49,10 +49,11 @@ class Agents(Resource[M]):
     ) -> Flow[Reply]:
         """Send a message, in a new conversation unless one is named, and return the reply.
 
-        `timeout` is in seconds, for all of it; then ReplyTimeoutError tells the job that goes on. Raises
-        ReplyFailedError when the model gave no reply, ReplyWithheldError when it rests on what the caller may not read
-        any more, NotFoundError for an agent that isn't deployed to the caller. `user_email` (v0) is whom an API key
-        acts for.
+        `timeout` is in seconds, for all of it; then ReplyTimeoutError tells the job that goes on (v1), as
+        ReplyConnectionError does when connections fail. Raises ReplyFailedError when the model gave no reply (the
+        service has tried it up to four times, so the message isn't sent again), ReplyWithheldError when it rests on
+        what the caller may not read any more, NotFoundError for an agent that isn't deployed to the caller.
+        `user_email` (v0) is whom an API key acts for.
         """
         connection = self._session.connection
         if connection.version == "v0":
@@ -67,8 +68,8 @@ class Agents(Resource[M]):
 
         Comes as TextDelta again and again and at last the Reply, whose text counts. After a crash of the service it is
         Restarted: the text so far is void. A connection that is cut is taken up again where it was, nothing lost or
-        doubled. Raises what `send_and_wait` does, but for the time, which is only that of the client between two signs
-        of life.
+        doubled; after seven in a row that brought nothing, ReplyConnectionError tells the job that goes on. Raises what
+        `send_and_wait` does, but for the time, which is only that of the client between two signs of life.
         """
         return sent_and_streamed(_message_call(agent_id, message, conversation_id), self._session.connection)
 

@@ -156,8 +156,9 @@ class ReachedAgent(ResponseModel):
 class AdminServiceAccountTokensPreviewReachResponse(ResponseModel):
     """What the token could do as things are now.
 
-    `document_count` is of documents it could READ, `editable_document_count` of those it could update. At most 1000
-    collections and as many agents are named; their counts are of all. `warnings` say what an admin might not expect.
+    `document_count` is of documents it could READ, `editable_document_count` of those it could update, and
+    `agent_document_count` of those whose words it could get by messaging agents. At most 1000 collections and as many
+    agents are named; their counts are of all. `warnings` say what an admin might not expect.
     """
 
     endpoints: list[str]
@@ -167,4 +168,5 @@ class AdminServiceAccountTokensPreviewReachResponse(ResponseModel):
     collection_count: int
     agents: list[ReachedAgent]
     agent_count: int
+    agent_document_count: int
     warnings: list[str]

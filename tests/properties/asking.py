@@ -1,0 +1,102 @@
+"""What agents reply, held against what the model says: at once, and whenever the same reply is asked for again."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import httpx
+
+from tests.properties.comparisons import Comparisons
+from tests.properties.model import MESSAGING, Text, outcome
+from tests.properties.world import outcome_of
+
+Retrievable = list[tuple[str, Text]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A message that asks for a word which one document has, in a conversation (somebody's with an agent) or none."""
+
+    by: str
+    agent: str
+    marker: str
+    key: str
+    conversation: tuple[str, str] | None = None
+    conversation_id: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What is said."""
+        return f"What does the harbour log tell of {self.marker}?"
+
+
+@dataclass(frozen=True)
+class Said:
+    """A question and the reply to it: the result, whom it was for, and what the model could be given."""
+
+    question: Question
+    result: dict[str, Any]
+    actor: str
+    retrieved: Retrievable
+
+    def documents(self, name: str, names: dict[str, str]) -> set[str]:
+        """The names of the documents among one kind of its sources."""
+        return {names[source["id"]] for source in self.result[name]}
+
+
+class Asking(Comparisons):
+    """Messages to agents; `said` are those that were answered."""
+
+    said: list[Said]
+
+    def send(self, question: Question) -> httpx.Response:
+        """Ask."""
+        asked = {"conversation_id": question.conversation_id, "key": question.key}
+        return self.world.message(question.by, question.agent, question.text, **asked)
+
+    def check_question(self, question: Question) -> str:
+        """A reply quotes what its sender may read in the agent's collections, and nothing else; what came of it."""
+        expected = outcome(self.model.message, question.by, question.agent, question.conversation)
+        response = self.send(question)
+        assert outcome_of(response) == expected, response.text
+        if expected[0] == 200:
+            actor = self.model.enter(question.by, MESSAGING)
+            retrieved = self.model.retrievable(actor, question.agent)
+            self.note(Said(question, response.json()["sendChatResult"], actor, retrieved))
+        return expected[1] or "done"
+
+    def note(self, said: Said) -> None:
+        """Check a reply, and keep it."""
+        self.check_silence(said.result, [text for _, text in said.retrieved])
+        retrieved = {name for name, _ in said.retrieved}
+        assert said.documents("sourcesInDataContext", self.world.document_names) <= retrieved
+        asked_for = {name for name, text in said.retrieved if text.marker == said.question.marker}
+        message = said.result["response"]["message"]
+        assert (said.question.marker in message) == bool(asked_for), said.result
+        assert asked_for <= said.documents("referencedSources", self.world.document_names)
+        self.said.append(said)
+
+    def check_again(self, said: Said) -> str:
+        """The reply is shown again as long as its sender may read all that it quotes, with the sources left to them."""
+        question = said.question
+        expected = outcome(self.model.message, question.by, question.agent, question.conversation)
+        response = self.send(question)
+        assert outcome_of(response) == expected, response.text
+        if expected[0] != 200:
+            return expected[1] or ""
+        shown, readable = response.json()["sendChatResult"], self.model.readable(said.actor)
+        cited = said.documents("referencedSources", self.world.document_names)
+        if not cited <= readable.keys():
+            assert shown["type"] == "blocked_result"
+            self.check_silence(shown, [])
+            return "blocked"
+        assert shown["response"] == said.result["response"]
+        self.check_silence(shown, self._still_readable(said, readable))
+        return "shown"
+
+    def _still_readable(self, said: Said, readable: dict[str, Text]) -> Iterable[Text]:
+        """What a reply may still show: the words of then, of documents that may be read now, and their names of now."""
+        then = (text for name, text in said.retrieved if name in readable)
+        now = (Text(readable[name].title, text.marker, 1) for name, text in said.retrieved if name in readable)
+        return chain(then, now)
