@@ -309,19 +309,24 @@ async def delete_conversations_before(
         .where(conversations.c.organization_id == organization_id, conversations.c.updated_at < before)
         .order_by(conversations.c.updated_at)
         .limit(limit)
+        .with_for_update(skip_locked=True)
     )
     return await _delete(connection, organization_id, (await connection.execute(old)).scalars().all())
 
 
 async def delete_conversations_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
     """Erase a principal's conversations; how many messages they had."""
-    own = select(conversations.c.conversation_id).where(
-        conversations.c.organization_id == organization_id, conversations.c.principal_id == principal_id
+    own = (
+        select(conversations.c.conversation_id)
+        .where(conversations.c.organization_id == organization_id, conversations.c.principal_id == principal_id)
+        .order_by(conversations.c.conversation_id)
+        .with_for_update()
     )
     return await _delete(connection, organization_id, (await connection.execute(own)).scalars().all())
 
 
 async def _delete(connection: AsyncConnection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
+    # They are locked, as by whoever adds a turn or ends one: the conversation first, or the two wait for each other.
     words = delete(turns).where(_is(organization_id), among(turns.c.conversation_id, conversation_ids))
     count = (await connection.execute(words)).rowcount
     statement = delete(conversations).where(

@@ -201,6 +201,23 @@ def test_an_erased_message_is_not_answered(visitor: Visitor, script: Script) -> 
     assert desk.entries() == []
 
 
+def test_erasing_waits_for_whoever_ends_a_message(visitor: Visitor, script: Script) -> None:
+    """Both take the conversation first, so neither waits for the other for ever."""
+    waiting = in_background(lambda: visitor.desk.send("xylophone", userEmail=ADA))
+    script.tell("xylem", passage(visitor.desk.document_id))
+    service = visitor.desk.service
+    with service.owner_connection() as ending, service.owner_connection() as watching, ending.transaction():
+        ending.execute("SELECT FROM conversations FOR NO KEY UPDATE")
+        erasing = in_background(lambda: service.run(erasure.erase_person(service.runtime.database, email=ADA)))
+        deadline = time.monotonic() + SECONDS
+        while not watching.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount:
+            assert time.monotonic() < deadline
+        ending.execute("UPDATE turns SET message = 'xylophone'")
+    assert erasing.result() == 1
+    assert code(waiting.result()) == (404, "conversation_not_found")
+    script.end(a_reply("xylitol", passage(visitor.desk.document_id)))
+
+
 def wait_until_no_job(service: RunningService) -> None:
     """Until every job has ended."""
     deadline = time.monotonic() + SECONDS
