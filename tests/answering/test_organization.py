@@ -1,6 +1,5 @@
 """Over the sample organization: answers come from what a person may read, and are the same as if there were no more."""
 
-import json
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -52,7 +51,6 @@ def loaded(harness: ServiceHarness, *, whole: bool) -> Generator[Library]:
             readers=None if row["externalId"] in PUBLIC else [],
             file_name=row["path"].rpartition("/")[2],
             documentName=row["name"],
-            customMetadata=json.dumps(json.loads(row["metadata"])),
         )
 
     with ThreadPoolExecutor(4) as pool:
