@@ -36,6 +36,9 @@ READ = Requirement(Scope.CATALOG_READ, ApiScope.CATALOG_READ)
 ADMIN = Requirement(None, ApiScope.ADMIN, admin=True)
 SERVICE_ACCOUNTS = Requirement(None, ApiScope.ADMIN, admin=True, service_accounts=True)
 MEMBER = Requirement(None, None)
+# They make the service open connections, which no service account's token is for, whatever its scopes.
+DOCSTORE_WRITE = Requirement(None, ApiScope.CATALOG_WRITE)
+DOCSTORE_READ = Requirement(None, ApiScope.CATALOG_READ)
 
 REQUIREMENTS: Mapping[str, Requirement] = {
     "catalog/uploadFile": WRITE,
@@ -54,6 +57,13 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "documentCollections/listDocumentCollections": READ,
     "documentCollections/listDocumentsInCollection": READ,
     "documentCollections/getDocumentChunks": READ,
+    "documentCollections/docstore/createDocstoreSync": DOCSTORE_WRITE,
+    "documentCollections/docstore/updateDocstoreSync": DOCSTORE_WRITE,
+    "documentCollections/docstore/launchDocstoreSync": DOCSTORE_WRITE,
+    "documentCollections/docstore/deleteDocstoreSync": DOCSTORE_WRITE,
+    "documentCollections/docstore/getDocstoreSync": DOCSTORE_READ,
+    "documentCollections/docstore/listDocstoreSyncs": DOCSTORE_READ,
+    "documentCollections/docstore/listDocstoreFailures": DOCSTORE_READ,
     "search/searchDocumentCatalog": READ,
     "search/searchDocumentCollection": READ,
     "search/submitSearchFeedback": READ,

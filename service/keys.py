@@ -34,5 +34,9 @@ class Keys:
         """Return what only this browser's sign-in with another provider has: a verifier, a nonce, a signature."""
         return self._derived(b"upstream sign-in", f"{browser}\n{purpose}".encode())
 
+    def docstore_key(self, organization_id: UUID) -> bytes:
+        """Return the key that an organization's connection addresses are encrypted under (AES-256)."""
+        return self._derived(b"docstore addresses", organization_id.bytes)
+
     def _derived(self, purpose: bytes, context: bytes = b"") -> bytes:
         return hmac.digest(self._secret_key, purpose + b"\0" + context, hashlib.sha256)

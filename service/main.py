@@ -20,6 +20,8 @@ from service.conversations import v1_endpoints as conversations_v1
 from service.conversations.abandoned import keep_giving_up
 from service.conversations.jobs import ANSWER_TURN
 from service.dependencies import V0_PREFIX, V1_PREFIX
+from service.docstore import endpoints as docstore
+from service.docstore.running.task import DOCSTORE, RUN_SYNC
 from service.edge import Edge
 from service.idempotency.forgetting import keep_forgetting
 from service.identity import endpoints as identity
@@ -42,7 +44,18 @@ from service.service_accounts import endpoints as service_accounts
 from service.settings import Settings
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
-DOMAINS = (identity, service_accounts, permissions, audit, catalog, collections, search, oauth_clients, agents)
+DOMAINS = (
+    identity,
+    service_accounts,
+    permissions,
+    audit,
+    catalog,
+    collections,
+    search,
+    oauth_clients,
+    agents,
+    docstore,
+)
 V0_DOMAINS: tuple[ModuleType, ...] = (conversations_v0,)
 V1_DOMAINS = (me, agents_v1, conversations_v1)
 # What jobs of the agents' queue run.
@@ -81,4 +94,7 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
         runtime.background.spawn(keep_releasing(runtime))
         work = keep_working(runtime, queue=AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
         runtime.background.spawn(work)
+        if settings.docstore_workers:
+            syncs = keep_working(runtime, queue=DOCSTORE, tasks=(RUN_SYNC,), concurrency=settings.docstore_workers)
+            runtime.background.spawn(syncs)
         yield create_app(runtime)

@@ -130,6 +130,30 @@ class Settings(BaseSettings):
         default=1024 * MEBIBYTE, ge=64 * MEBIBYTE, description="Most memory of one reader."
     )
 
+    docstore_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Hosts, addresses and networks (10.0.0.0/8) that syncs with document databases may connect to "
+        "though they are not public.",
+    )
+    docstore_connect_seconds: float = Field(
+        default=10.0, gt=0, description="Longest that a document database may take to be found and connected to."
+    )
+    docstore_query_seconds: float = Field(
+        default=60.0, gt=0, description="Longest that a document database may take for one page of documents."
+    )
+    docstore_overlap_seconds: float = Field(
+        default=300.0,
+        ge=0,
+        description="How far before the latest change it saw the next run of a sync looks for changes again: more than "
+        "the clocks of who writes there differ.",
+    )
+    docstore_workers: int = Field(
+        default=2,
+        ge=0,
+        le=100,
+        description="Syncs with document databases that one process runs at a time; 0: it leaves them to others.",
+    )
+
     text_retention_days: int | None = Field(
         default=None,
         ge=1,
@@ -209,7 +233,7 @@ class Settings(BaseSettings):
             raise ValueError(msg)
         return value
 
-    @field_validator("trusted_proxies", "model_names", mode="before")
+    @field_validator("trusted_proxies", "model_names", "docstore_allowed_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.databases import TestDatabases
 from tests.harness.loops import LoopThread
+from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import RunningService, ServiceHarness, SharedParts, bootstrap_template
 
@@ -76,3 +77,17 @@ def service_process() -> Iterator[Callable[..., ServiceProcess]]:
     yield make
     for process in made:
         process.close()
+
+
+@pytest.fixture(scope="session")
+def mongo_process() -> Iterator[MongoServer]:
+    """A server that speaks MongoDB's protocol, for the session."""
+    with server_over_mongomock() as server:
+        yield server
+
+
+@pytest.fixture
+def mongo(mongo_process: MongoServer) -> Iterator[MongoServer]:
+    """The server with a collection of the test's own; it behaves again afterwards."""
+    yield mongo_process.with_collection()
+    mongo_process.misbehave()

@@ -12,10 +12,12 @@ from pydantic import SecretStr
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.database import owner_transaction
+from service.database import enter_organization, owner_transaction
 from service.deployment import key_files, queries
 from service.deployment.errors import RotationError, WrongSecretKeyError
 from service.deployment.service import advice, matches, settle_folder
+from service.docstore.rotation import seal_anew
+from service.identity.queries import list_organizations
 from service.keys import Keys
 
 
@@ -51,15 +53,16 @@ async def rotate_secret_key(owner: URL, rotation: Rotation) -> bool:
             raise RotationError("A service or command is connected to the database. Stop it first, on every machine.")
         if rotation.given is not None and matches(rotation.new, fingerprint):
             return False
-        new = await _prepare(rotation, fingerprint)
-        await _change(connection, new)
+        old, new = await _prepare(rotation, fingerprint)
+        await _change(connection, old, new)
     if rotation.given is None:
         await asyncio.to_thread(key_files.promote_successor, rotation.data_dir)
     return True
 
 
-async def _prepare(rotation: Rotation, fingerprint: bytes) -> SecretStr:
-    """Check the old key, and keep the new one where a start finds it."""
+async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | None, SecretStr]:
+    """Check the old key, and keep the new one where a start finds it; returns both, no old one when that is lost."""
+    old: SecretStr | None = None
     if not rotation.is_lost:
         old = rotation.given or await asyncio.to_thread(settle_folder, rotation.data_dir, fingerprint)
         if not matches(old, fingerprint):
@@ -69,13 +72,16 @@ async def _prepare(rotation: Rotation, fingerprint: bytes) -> SecretStr:
         raise RotationError("The new secret key is the old one. Set CARREL_NEW_SECRET_KEY to another, or not at all.")
     if rotation.given is None:
         await asyncio.to_thread(key_files.write_successor, rotation.data_dir, new)
-    return new
+    return old, new
 
 
-async def _change(connection: AsyncConnection, new: SecretStr) -> None:
+async def _change(connection: AsyncConnection, old: SecretStr | None, new: SecretStr) -> None:
     """Change everything that depends on the key, in one transaction.
 
-    Whatever is kept encrypted under the key is to be encrypted anew here, organization by organization, before its
+    Whatever is kept encrypted under the key is encrypted anew here, organization by organization, before its
     fingerprint changes. Page tokens are signed under it too; they are not kept, and end.
     """
+    for row in await list_organizations(connection):
+        await enter_organization(connection, row.organization_id)
+        await seal_anew(connection, row.organization_id, old=Keys(old) if old else None, new=Keys(new))
     await queries.replace_key_fingerprint(connection, fingerprint=Keys(new).fingerprint)

@@ -7,6 +7,7 @@ from service.collections import tables as collections
 from service.conversations import tables as conversations
 from service.database import metadata
 from service.deployment import tables as deployment
+from service.docstore import tables as docstore
 from service.idempotency import tables as idempotency
 from service.identity import tables as identity
 from service.indexing import tables as indexing
@@ -22,6 +23,7 @@ __all__ = [
     "collections",
     "conversations",
     "deployment",
+    "docstore",
     "idempotency",
     "identity",
     "indexing",

@@ -218,3 +218,21 @@ ME = {
     "organizationName": "Example",
     "scopes": ["api:agent:message:*"],
 }
+SYNC_ROW: dict[str, Any] = {
+    "docstoreCredentialId": OTHER_ID,
+    "resourceId": OTHER_ID,
+    "documentCollectionId": COLLECTION_ID,
+    "config": {
+        "syncName": "things",
+        "collectionName": "things",
+        "sourceFields": {"body": "text", "sourceName": "title"},
+        "filterExpression": {},
+        "deleteMissing": True,
+        "deleteLimitPercent": 20,
+    },
+    "status": "COMPLETED",
+    "counts": {"read": 3, "created": 2, "updated": 0, "unchanged": 1, "deleted": 0, "failed": 0},
+    "documentCount": 3,
+    "createdAt": AT,
+    "updatedAt": AT,
+}

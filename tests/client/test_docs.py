@@ -1,6 +1,7 @@
 """The code in the README and in the documentation runs as it stands, in its order, against the real service."""
 
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,17 @@ def test_the_page_about_agents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Every Python block of docs/agents.md works, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     assert run_code_of(ROOT / "docs" / "agents.md") == 9
+
+
+def test_the_page_about_document_databases_runs(
+    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Python block of docs/docstore-sync.md makes a sync, whose first run waits here for another replica."""
+    service = make_service(docstore_workers=0)
+    monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
+    page: dict[str, Any] = {}
+    assert run_code_of(ROOT / "docs" / "docstore-sync.md", page) == 1
+    assert (page["sync"].status, page["sync"].config.collection_name) == ("PENDING", "articles")
 
 
 def test_the_page_about_asking_runs(

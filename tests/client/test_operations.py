@@ -9,7 +9,7 @@ import pytest
 
 from carrel import InvalidArgumentError, RawResponse, UnexpectedResponseError
 from carrel._operations import DownloadOperation, FlowOperation, ListOperation, Operation
-from carrel.resources import admin, catalog, copilots, document_collections, permissions, search
+from carrel.resources import admin, catalog, copilots, docstore, document_collections, permissions, search
 from carrel.wire.common import PagedResponse, ResourceIdentifier, ResourceType
 from tests.client.conftest import API_KEY, Caller, MakeCaller
 from tests.client.samples import (
@@ -35,6 +35,7 @@ from tests.client.samples import (
     RESOURCE,
     SENT_CHAT,
     SERVICE_ACCOUNT_ROW,
+    SYNC_ROW,
     TOKEN_ROW,
     UPLOADED,
     USER,
@@ -52,7 +53,61 @@ ADA = {"type": "user", "email": "ada@example.com"}
 
 Case = tuple[str, Callable[[Any], Any], dict[str, Any], dict[str, Any]]
 
+DOCSTORE = "documentCollections/docstore"
+SYNC_CONFIG = {
+    "sync_name": "things",
+    "collection_name": "things",
+    "source_fields": {"body": "text", "source_name": "title"},
+    "filter_expression": {"state": {"$in": ["published"]}},
+    "internal_public": True,
+}
+SYNC_CONFIG_WIRE = {
+    "syncName": "things",
+    "collectionName": "things",
+    "sourceFields": {"body": "text", "sourceName": "title"},
+    "filterExpression": {"state": {"$in": ["published"]}},
+    "internalPublic": True,
+    "deleteMissing": True,
+    "deleteLimitPercent": 20,
+}
+SYNC_URI = "mongodb://reader:secret@mongo.example.com/shop"
+SYNC_LAUNCHED = {"docstoreCredentialId": OTHER_ID, "resourceId": OTHER_ID, "syncLaunched": True}
+
 SINGLE: list[Case] = [
+    (
+        f"{DOCSTORE}/createDocstoreSync",
+        lambda c: c.document_collections.docstore.create_docstore_sync(
+            COLLECTION_ID, docstore_uri=SYNC_URI, config=SYNC_CONFIG
+        ),
+        {"documentCollectionId": COLLECTION_ID, "docstoreURI": SYNC_URI, "config": SYNC_CONFIG_WIRE},
+        SYNC_LAUNCHED,
+    ),
+    (
+        f"{DOCSTORE}/updateDocstoreSync",
+        lambda c: c.document_collections.docstore.update_docstore_sync(
+            OTHER_ID, docstore_uri=SYNC_URI, config=SYNC_CONFIG
+        ),
+        {"docstoreCredentialId": OTHER_ID, "docstoreURI": SYNC_URI, "config": SYNC_CONFIG_WIRE},
+        SYNC_LAUNCHED,
+    ),
+    (
+        f"{DOCSTORE}/launchDocstoreSync",
+        lambda c: c.document_collections.docstore.launch_docstore_sync(OTHER_ID),
+        {"docstoreCredentialId": OTHER_ID},
+        SYNC_LAUNCHED,
+    ),
+    (
+        f"{DOCSTORE}/getDocstoreSync",
+        lambda c: c.document_collections.docstore.get_docstore_sync(OTHER_ID),
+        {"docstoreCredentialId": OTHER_ID},
+        SYNC_ROW,
+    ),
+    (
+        f"{DOCSTORE}/deleteDocstoreSync",
+        lambda c: c.document_collections.docstore.delete_docstore_sync(OTHER_ID),
+        {"docstoreCredentialId": OTHER_ID},
+        {"docstoreCredentialId": OTHER_ID},
+    ),
     (
         "catalog/planUpload",
         lambda c: c.catalog.plan_upload([{"document_external_id": "a", "fingerprint": "1"}]),
@@ -361,6 +416,28 @@ SINGLE: list[Case] = [
 
 LISTS: list[Case] = [
     (
+        f"{DOCSTORE}/listDocstoreSyncs",
+        lambda c: c.document_collections.docstore.list_docstore_syncs(document_collection_id=COLLECTION_ID),
+        {"documentCollectionId": COLLECTION_ID},
+        {"docstoreSyncs": [SYNC_ROW]},
+    ),
+    (
+        f"{DOCSTORE}/listDocstoreFailures",
+        lambda c: c.document_collections.docstore.list_docstore_failures(OTHER_ID),
+        {"docstoreCredentialId": OTHER_ID},
+        {
+            "failures": [
+                {
+                    "sourceId": {"$oid": "65a0c0ffee65a0c0ffee65a0"},
+                    "documentExternalId": "a",
+                    "code": "missing_value",
+                    "message": "body: the document has no text in text.",
+                    "failedAt": AT,
+                }
+            ]
+        },
+    ),
+    (
         "catalog/listDocuments",
         lambda c: c.catalog.list_documents(document_name="trav", updated_from=AT, resource_types=["BOX_FILE"]),
         {"documentName": "trav", "updatedFrom": AT, "resourceTypes": ["BOX_FILE"]},
@@ -529,6 +606,7 @@ def test_every_operation_has_a_case() -> None:
     groups = [
         catalog.Catalog,
         document_collections.DocumentCollections,
+        docstore.Docstore,
         search.Search,
         permissions.Permissions,
         copilots.Copilots,

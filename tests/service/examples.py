@@ -10,11 +10,18 @@ from uuid import uuid4
 import httpx
 
 from service.identifiers import uuid7
+from service.secrets import SERVICE_ACCOUNT_TOKEN
 from tests.harness.services import RunningService
 from tests.service.directory import done
 
 Body = dict[str, Any]
 FINGERPRINT = "f" * 64
+DOCSTORE_URI = "mongodb://reader:lighthouse@mongo.example.test/shop"
+DOCSTORE_CONFIG = {
+    "syncName": "things",
+    "collectionName": "things",
+    "sourceFields": {"body": "text", "sourceName": "title"},
+}
 CLIENT = {"name": "Logbook", "redirectUris": ["https://app.example.test/cb"], "scopes": ["api:catalog:read"]}
 _numbers = count(1)
 
@@ -57,6 +64,13 @@ class Owner:
         }
         return str(done(self.call("admin/agents/create", body))["agentId"])
 
+    def sync(self, collection_id: str) -> str:
+        """Create a sync into a collection and return its id; "" for a service account, which can't have any."""
+        if self.credential.startswith(SERVICE_ACCOUNT_TOKEN):
+            return ""
+        body = {"documentCollectionId": collection_id, "docstoreURI": DOCSTORE_URI, "config": DOCSTORE_CONFIG}
+        return str(done(self.call("documentCollections/docstore/createDocstoreSync", body))["docstoreCredentialId"])
+
     def deploy(self, agent_id: str, principal: Body) -> None:
         """Let a principal use an agent, and nobody else."""
         done(self.call("admin/agents/deploy", {"agentId": agent_id, "principals": [principal]}))
@@ -90,6 +104,8 @@ class Things:
     spare_collection_id: str = field(init=False)
     chunked_collection_id: str = field(init=False)
     search_id: str = field(init=False)
+    sync_id: str = field(init=False)
+    spare_sync_id: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.document_id = self.owner.upload(f"{self.owner.mark}-log")
@@ -98,6 +114,8 @@ class Things:
         self.search_id = done(self.owner.call("search/searchDocumentCatalog", {"searchQuery": "what"}))["searchId"]
         self.new_document()
         self.new_collection()
+        self.sync_id = self.owner.sync(self.collection_id)
+        self.new_sync()
 
     @property
     def resource(self) -> Body:
@@ -108,6 +126,11 @@ class Things:
     def place(self) -> Body:
         """The document in the collection."""
         return {"documentId": self.document_id, "documentCollectionId": self.collection_id}
+
+    @property
+    def sync(self) -> Body:
+        """The sync, as requests name it."""
+        return {"docstoreCredentialId": self.sync_id}
 
     @property
     def user(self) -> Body:
@@ -134,6 +157,10 @@ class Things:
     def new_collection(self) -> None:
         """Make the spare collection anew."""
         self.spare_collection_id = self.owner.collection()
+
+    def new_sync(self) -> None:
+        """Make the spare sync anew."""
+        self.spare_sync_id = self.owner.sync(self.collection_id)
 
     def back_in_collection(self) -> None:
         """Put the document back into its collection."""
@@ -186,6 +213,7 @@ class Example:
 
 NO_DOCUMENT = (404, "document_not_found")
 NO_COLLECTION = (404, "collection_not_found")
+NO_SYNC = (404, "docstore_sync_not_found")
 NO_RESOURCE = (404, "resource_not_found")
 NO_PRINCIPAL = (400, "unknown_principal")
 NO_CLIENT = (404, "oauth_client_not_found")
@@ -255,6 +283,36 @@ EXAMPLES: dict[str, Example] = {
     ),
     "documentCollections/getDocumentChunks": Example(
         lambda things: things.place, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
+    ),
+    "documentCollections/docstore/createDocstoreSync": Example(
+        lambda things: {
+            "documentCollectionId": things.collection_id,
+            "docstoreURI": DOCSTORE_URI,
+            "config": DOCSTORE_CONFIG,
+        },
+        acting=USER_EMAIL,
+        elsewhere=NO_COLLECTION,
+    ),
+    "documentCollections/docstore/updateDocstoreSync": Example(
+        lambda things: {**things.sync, "docstoreURI": DOCSTORE_URI, "config": DOCSTORE_CONFIG},
+        acting=USER_EMAIL,
+        elsewhere=NO_SYNC,
+    ),
+    "documentCollections/docstore/launchDocstoreSync": Example(
+        lambda things: things.sync, acting=USER_EMAIL, elsewhere=NO_SYNC
+    ),
+    "documentCollections/docstore/deleteDocstoreSync": Example(
+        lambda things: {"docstoreCredentialId": things.spare_sync_id},
+        acting=USER_EMAIL,
+        elsewhere=NO_SYNC,
+        anew=Things.new_sync,
+    ),
+    "documentCollections/docstore/getDocstoreSync": Example(
+        lambda things: things.sync, acting=USER_EMAIL, elsewhere=NO_SYNC
+    ),
+    "documentCollections/docstore/listDocstoreSyncs": Example(lambda _: {"pageSize": 1000}, acting=USER_EMAIL),
+    "documentCollections/docstore/listDocstoreFailures": Example(
+        lambda things: {**things.sync, "pageSize": 1000}, acting=USER_EMAIL, elsewhere=NO_SYNC
     ),
     "search/searchDocumentCatalog": Example(lambda _: {"searchQuery": "what was seen"}, acting=USER_EMAIL),
     "search/searchDocumentCollection": Example(

@@ -132,7 +132,7 @@ TABLE = {operation: EXAMPLES[operation] for operation in REQUIREMENTS if operati
 @pytest.fixture(scope="module")
 def world(service_harness: ServiceHarness) -> Iterator[World]:
     """The organization, and a credential of every kind."""
-    service, stack = service_harness.start(sweep_seconds=3600)
+    service, stack = service_harness.start(sweep_seconds=3600, docstore_workers=0)
     try:
         with httpx.Client(base_url=service.base_url, timeout=60) as http:
             yield a_world(service, http)

@@ -30,6 +30,8 @@ from service.conversations import queries as conversations
 from service.conversations.reading import queries as reading
 from service.database import SERVICE_ROLE
 from service.dependencies import current_caller
+from service.docstore import queries as docstore
+from service.docstore.running import queries as docstore_runs
 from service.identifiers import NIL, uuid7
 from service.identity import queries as identity
 from service.identity.authentication import queries as authentication
@@ -100,6 +102,7 @@ class Tenant:
         self._sign_in()
         self.run(lambda connection: indexing.fold_deltas(connection, self.organization_id, limit=3))
         self.run(self._keep_waiting_chunks)
+        self.run(self._keep_docstore_failure)
 
     def _sign_in(self) -> None:
         app = an_app(self.service, api_key=self.owner.credential)
@@ -123,6 +126,16 @@ class Tenant:
         document_id = UUID(self.things.document_id)
         where = {"document_id": document_id, "space_id": space.space_id, "batch_id": uuid7()}
         await keep_caller_chunks(connection, self.organization_id, **where, chunks=b"")
+
+    async def _keep_docstore_failure(self, connection: AsyncConnection) -> None:
+        sync_id, document_id = UUID(self.things.sync_id), UUID(self.things.document_id)
+        await docstore_runs.note_documents(
+            connection, self.organization_id, sync_id=sync_id, document_ids=[document_id]
+        )
+        failure = docstore_runs.Failure(document_id, '"a"', MARK, "missing_value", "body")
+        await docstore_runs.replace_failures(
+            connection, self.organization_id, sync_id=sync_id, tried=(), failures=[failure]
+        )
 
     def _example(self, name: str) -> dict[str, Any]:
         return EXAMPLES[f"documentCollections/{name}"].body(self.things)
@@ -158,7 +171,7 @@ Pair = tuple[Tenant, Tenant]
 @pytest.fixture(scope="module")
 def pair(service_harness: ServiceHarness) -> Iterator[Pair]:
     """The two; nothing works on them in the background. One connection serves all, so that each is used by both."""
-    service, stack = service_harness.start(sweep_seconds=3600, database_pool_size=1)
+    service, stack = service_harness.start(sweep_seconds=3600, docstore_workers=0, database_pool_size=1)
     try:
         yield Tenant(service, service.api_key), Tenant(service, another_organization(service, admin_email=ADMIN_EMAIL))
     finally:
@@ -261,7 +274,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
     own, things, caller = tenant.organization_id, tenant.things, tenant.caller()
     document, collection = UUID(things.document_id), UUID(things.collection_id)
     crew, admin = UUID(things.group_id), caller.principal_id
-    client, agent = UUID(things.client_id), UUID(things.agent_id)
+    client, agent, sync = UUID(things.client_id), UUID(things.agent_id), UUID(things.sync_id)
     turn, conversation = UUID(things.message_id), UUID(things.conversation_id)
     ada = tenant.run(lambda connection: signin.find_person(connection, own, email=ADA)).principal_id
     page: dict[str, Any] = {"after": NIL, "limit": 1000}
@@ -301,6 +314,12 @@ def reads(tenant: Tenant) -> dict[str, Work]:
             c, caller, document_id=document, space_id=space.space_id, dimensions=space.dimensions, after=-1, limit=9
         ),
         "find the catalog": lambda c: indexing.find_catalog_space(c, own),
+        "get a sync": lambda c: docstore.get_sync(c, own, sync_id=sync),
+        "show a sync": lambda c: docstore.show_sync(c, own, sync_id=sync),
+        "list syncs": lambda c: docstore.list_syncs(c, caller, collection_id=None, **page),
+        "list failures of a sync": lambda c: docstore.list_failures(c, own, sync_id=sync, **page),
+        "list addresses": lambda c: docstore.sealed_uris(c, own),
+        "list what vanished": lambda c: docstore_runs.vanished_documents(c, own, sync_id=sync, listing_no=1, **page),
         "search by meaning": lambda c: search.dense_leg(c, scope, question, at_least=10),
         "search by words": lambda c: search.lexical_leg(c, scope, question, at_least=10),
         "get an agent": lambda c: agents.get_agent(c, own, agent_id=agent),

@@ -27,6 +27,7 @@ SHARED = {
     "documentCollections/addDocumentChunksToCollection",
     "documentCollections/reindexDocumentInCollection",
     "documentCollections/removeDocumentFromCollection",
+    "documentCollections/docstore/updateDocstoreSync",
 }
 
 

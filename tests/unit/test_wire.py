@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from carrel.wire import admin, catalog, collections, common, permissions, search
+from carrel.wire import admin, catalog, collections, common, docstore, permissions, search
 from carrel.wire.admin import AdminAuditLogQueryRequest, AdminUsersUpsertRequest, AuditEntry
 from carrel.wire.catalog import DocumentVersion, UploadFileForm
 from carrel.wire.collections import AddDocumentToCollectionRequest, CreateDocumentCollectionRequest
 from carrel.wire.common import NO_NUL, ErrorResponse, RequestModel, ResponseModel, Tabular
 from carrel.wire.search import SearchDocumentCatalogRequest, SearchDocumentCollectionRequest
 
-MODULES = [common, catalog, collections, search, permissions, admin]
+MODULES = [common, catalog, collections, search, permissions, admin, docstore]
 ID = "0190c1c0-0000-7000-8000-000000000001"
 
 

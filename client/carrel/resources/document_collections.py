@@ -8,6 +8,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.resources.docstore import Docstore
 from carrel.wire.collections import (
     AddDocumentChunksToCollectionRequest,
     AddDocumentChunksToCollectionResponse,
@@ -44,6 +45,11 @@ class DocumentCollections(Resource[M]):
     def with_raw_response(self) -> "DocumentCollections[Raw[M]]":
         """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return DocumentCollections(self._session.as_raw())
+
+    @property
+    def docstore(self) -> Docstore[M]:
+        """Syncs that keep collections as outside document databases have them."""
+        return Docstore(self._session)
 
     @Operation
     def create_document_collection(

@@ -1,0 +1,151 @@
+"""documentCollections/docstore/*: syncs that keep collections as outside document databases have them."""
+
+from typing import TypeVar
+from uuid import UUID
+
+from pydantic import SecretStr
+
+from carrel._calls import Call
+from carrel._operations import ListOperation, Operation, Raw, Resource
+from carrel._pages import Listing
+from carrel.resources._arguments import Id, Members, unchecked
+from carrel.wire.docstore import (
+    CreateDocstoreSyncRequest,
+    CreateDocstoreSyncResponse,
+    DeleteDocstoreSyncRequest,
+    DeleteDocstoreSyncResponse,
+    DocstoreConfig,
+    DocstoreFailure,
+    DocstoreSync,
+    GetDocstoreSyncRequest,
+    GetDocstoreSyncResponse,
+    LaunchDocstoreSyncRequest,
+    LaunchDocstoreSyncResponse,
+    ListDocstoreFailuresRequest,
+    ListDocstoreFailuresResponse,
+    ListDocstoreSyncsRequest,
+    ListDocstoreSyncsResponse,
+    UpdateDocstoreSyncRequest,
+    UpdateDocstoreSyncResponse,
+)
+
+M = TypeVar("M")
+FOLDER = "documentCollections/docstore"
+
+
+class Docstore(Resource[M]):
+    """Syncs into the collections that the caller may edit. Not for service-account tokens."""
+
+    @property
+    def with_raw_response(self) -> "Docstore[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return Docstore(self._session.as_raw())
+
+    @Operation
+    def create_docstore_sync(
+        self,
+        document_collection_id: Id,
+        *,
+        docstore_uri: str | SecretStr,
+        config: DocstoreConfig | Members,
+        user_email: str | None = None,
+    ) -> Call[CreateDocstoreSyncResponse]:
+        """Keep a collection as a collection of a document database has it, and launch the first run.
+
+        `docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and
+        never returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …,
+        "source_name": …}}`, and what else `carrel.wire.docstore.DocstoreConfig` has.
+        """
+        request = CreateDocstoreSyncRequest(
+            document_collection_id=unchecked(UUID, document_collection_id),
+            docstore_uri=unchecked(SecretStr, docstore_uri),
+            config=unchecked(DocstoreConfig, config),
+            user_email=user_email,
+        )
+        return Call(f"{FOLDER}/createDocstoreSync", request, CreateDocstoreSyncResponse, keyed=True)
+
+    @Operation
+    def update_docstore_sync(
+        self,
+        docstore_credential_id: Id,
+        *,
+        docstore_uri: str | SecretStr,
+        config: DocstoreConfig | Members,
+        user_email: str | None = None,
+    ) -> Call[UpdateDocstoreSyncResponse]:
+        """Replace a sync's address and config, and launch a run that reads everything; for who made it, and admins."""
+        request = UpdateDocstoreSyncRequest(
+            docstore_credential_id=unchecked(UUID, docstore_credential_id),
+            docstore_uri=unchecked(SecretStr, docstore_uri),
+            config=unchecked(DocstoreConfig, config),
+            user_email=user_email,
+        )
+        return Call(f"{FOLDER}/updateDocstoreSync", request, UpdateDocstoreSyncResponse, keyed=True)
+
+    @Operation
+    def launch_docstore_sync(
+        self, docstore_credential_id: Id, *, user_email: str | None = None
+    ) -> Call[LaunchDocstoreSyncResponse]:
+        """Launch a run that goes on where the last one stopped; `sync_launched` is False while one goes on."""
+        request = LaunchDocstoreSyncRequest(
+            docstore_credential_id=unchecked(UUID, docstore_credential_id), user_email=user_email
+        )
+        return Call(f"{FOLDER}/launchDocstoreSync", request, LaunchDocstoreSyncResponse, keyed=True)
+
+    @Operation
+    def get_docstore_sync(
+        self, docstore_credential_id: Id, *, user_email: str | None = None
+    ) -> Call[GetDocstoreSyncResponse]:
+        """Show a sync: its config, its status, the counts of its last run, and what went wrong."""
+        request = GetDocstoreSyncRequest(
+            docstore_credential_id=unchecked(UUID, docstore_credential_id), user_email=user_email
+        )
+        return Call(f"{FOLDER}/getDocstoreSync", request, GetDocstoreSyncResponse)
+
+    @ListOperation
+    def list_docstore_syncs(
+        self,
+        *,
+        document_collection_id: Id | None = None,
+        user_email: str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+    ) -> Listing[DocstoreSync, ListDocstoreSyncsResponse]:
+        """Walk the syncs into collections that the caller may edit, or into one of them."""
+        request = ListDocstoreSyncsRequest(
+            document_collection_id=unchecked(UUID, document_collection_id),
+            user_email=user_email,
+            page_size=page_size,
+            page_token=page_token,
+        )
+        path = f"{FOLDER}/listDocstoreSyncs"
+        return Listing(path, request, ListDocstoreSyncsResponse, lambda page: page.docstore_syncs)
+
+    @ListOperation
+    def list_docstore_failures(
+        self,
+        docstore_credential_id: Id,
+        *,
+        user_email: str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+    ) -> Listing[DocstoreFailure, ListDocstoreFailuresResponse]:
+        """Walk the source documents that a sync could not take, each with its reason."""
+        request = ListDocstoreFailuresRequest(
+            docstore_credential_id=unchecked(UUID, docstore_credential_id),
+            user_email=user_email,
+            page_size=page_size,
+            page_token=page_token,
+        )
+        path = f"{FOLDER}/listDocstoreFailures"
+        return Listing(path, request, ListDocstoreFailuresResponse, lambda page: page.failures)
+
+    @Operation
+    def delete_docstore_sync(
+        self, docstore_credential_id: Id, *, user_email: str | None = None
+    ) -> Call[DeleteDocstoreSyncResponse]:
+        """Delete a sync and its address; the documents that it brought stay."""
+        request = DeleteDocstoreSyncRequest(
+            docstore_credential_id=unchecked(UUID, docstore_credential_id), user_email=user_email
+        )
+        return Call(f"{FOLDER}/deleteDocstoreSync", request, DeleteDocstoreSyncResponse, keyed=True)

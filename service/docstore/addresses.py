@@ -1,0 +1,155 @@
+"""Which addresses a sync may connect to: by default none but public ones.
+
+A document database is named by whoever may edit a collection, and the service connects to it from inside its network.
+So names in an address are not believed: each address is judged at the moment of connecting, whether it came from the
+URI, from DNS, or from a server that tells of its replicas, and nothing can change between the judgement and the
+connection.
+"""
+
+import ipaddress
+import socket
+import sys
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self, cast
+from weakref import WeakSet
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# IPv4 addresses written as IPv6 ones, for translation on the way (RFC 6052).
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class AddressDenied(OSError):  # noqa: N818 - an OSError, as every other reason why there is no connection
+    """The address is not public, and no setting allows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedHosts:
+    """What the setting CARREL_DOCSTORE_ALLOWED_HOSTS allows beside public addresses: networks, and hosts by name."""
+
+    networks: tuple[Network, ...] = ()
+    names: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, entries: Iterable[str]) -> Self:
+        """Read the setting's entries: an address, a network such as 10.0.0.0/8, or a host's name."""
+        networks: list[Network] = []
+        names: set[str] = set()
+        for entry in entries:
+            try:
+                networks.append(ipaddress.ip_network(entry.strip("[]"), strict=False))
+            except ValueError:
+                names.add(entry.lower().rstrip("."))
+        return cls(tuple(networks), frozenset(names))
+
+    def allows(self, address: Address) -> bool:
+        """Whether this address may be connected to."""
+        meant = _meant(address)
+        if any(
+            one in network for one in {address, meant} for network in self.networks if one.version == network.version
+        ):
+            return True
+        return meant.is_global and not meant.is_multicast
+
+    def may_allow(self, host: str) -> bool:
+        """Whether a host as written in a URI may turn out to be allowed; names are judged when connecting."""
+        try:
+            address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
+        except ValueError:
+            name = host.lower().rstrip(".")
+            return name in self.names or not (name == "localhost" or name.endswith(".localhost")) or self._loopback()
+        return self.allows(address)
+
+    def _loopback(self) -> bool:
+        return any(self.allows(ipaddress.ip_address(one)) for one in ("127.0.0.1", "::1"))
+
+    def resolved(self) -> "AllowedHosts":
+        """Return the same with the addresses that the allowed names have now; blocks."""
+        found: set[Network] = set()
+        for name in self.names:
+            try:
+                addresses = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            except OSError:  # a name that nobody has allows nothing
+                continue
+            found |= {ipaddress.ip_network(str(one[4][0]).split("%")[0]) for one in addresses}
+        return AllowedHosts((*self.networks, *found), self.names)
+
+
+def _meant(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 one stands for, if it does."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _TRANSLATED:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else address)
+
+
+class Egress:
+    """Holds what connects inside `enforced()`, and the tasks begun there, to the allowed addresses.
+
+    That is what connects by Python's sockets, whatever event loop waits for them; the driver does. A connection that
+    an event loop in C makes of itself is not seen.
+    """
+
+    def __init__(self, allowed: AllowedHosts) -> None:
+        self._allowed = allowed
+        self._made: WeakSet[socket.socket] = WeakSet()
+        self.denied = False
+
+    @contextmanager
+    def enforced(self) -> Generator[None]:
+        """Judge every connection of this context until the block ends."""
+        _install()
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def note(self, made: socket.socket) -> None:
+        """Remember a socket that was made."""
+        self._made.add(made)
+
+    def close_forgotten(self) -> None:
+        """Close sockets that are connected to nobody: the driver leaves one when it is closed while it connects."""
+        for one in list(self._made):
+            if one.fileno() == -1:
+                continue
+            try:
+                one.getpeername()
+            except OSError:
+                one.close()
+
+    def judge(self, address: object) -> None:
+        """Raise AddressDenied for a socket address that is not allowed, and remember that."""
+        host = str(cast("tuple[object, ...]", address)[0]) if isinstance(address, tuple) and address else ""
+        try:
+            allowed = self._allowed.allows(ipaddress.ip_address(host.split("%", maxsplit=1)[0]))
+        except ValueError:  # no IP address: a Unix socket, or something stranger
+            allowed = False
+        if not allowed:
+            self.denied = True
+            raise AddressDenied("The address is not public, and CARREL_DOCSTORE_ALLOWED_HOSTS doesn't allow it.")
+
+
+_EVENTS = frozenset({"socket.__new__", "socket.connect"})
+_current: ContextVar[Egress | None] = ContextVar("carrel_egress", default=None)
+
+
+def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in _EVENTS and (egress := _current.get()) is not None:
+        if event == "socket.connect":
+            egress.judge(arguments[1])
+        else:
+            egress.note(arguments[0])
+
+
+@cache
+def _install() -> None:
+    """Have the interpreter ask before each connection (PEP 578): the driver has no place of its own for this."""
+    sys.addaudithook(_on_event)

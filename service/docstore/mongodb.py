@@ -1,0 +1,262 @@
+"""A collection of a MongoDB database as a source, through pymongo's asynchronous client.
+
+Walks go page by page, each a query of its own that begins after the last document, so that no cursor has to live while
+documents are indexed. MongoDB compares values of one type alone, so ids are walked one type after the other, each from
+the least value of its type on.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import bson
+from bson import Binary, ObjectId, Timestamp
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.errors import BSONError
+from bson.raw_bson import RawBSONDocument
+from pydantic import SecretStr
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import PyMongoError
+
+from carrel.wire.docstore import DocstoreConfig
+from service.docstore.addresses import AllowedHosts, Egress
+from service.docstore.asking import Asking
+from service.docstore.filters import filter_query
+from service.docstore.paths import value_at
+from service.docstore.sources import Page, Position, SourceDocument, SourceError
+from service.docstore.uris import connection_parts, words_of
+from service.docstore.values import SourceId, time_of
+
+Raw: TypeAlias = RawBSONDocument
+Query: TypeAlias = Mapping[str, Any]
+
+PAGE_DOCUMENTS = 100
+PAGE_BYTES = 16 * 1024 * 1024
+LISTED_AT_ONCE = 1000
+POOL_SIZE = 2
+
+_EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+# The least value of each type that an id can have, in MongoDB's order of types; null is equal to itself alone.
+_LEAST: Final[tuple[tuple[frozenset[str], Any], ...]] = (
+    (frozenset({"null"}), None),
+    (frozenset({"int", "long", "double", "decimal"}), float("-inf")),
+    (frozenset({"string"}), ""),
+    (frozenset({"object"}), {}),
+    (frozenset({"binData", "uuid"}), Binary(b"")),
+    (frozenset({"objectId"}), ObjectId("0" * 24)),
+    (frozenset({"bool"}), False),
+    (frozenset({"date"}), _EARLIEST),
+    (frozenset({"timestamp"}), Timestamp(0, 0)),
+)
+_CODEC: Final = CodecOptions[dict[str, Any]](
+    tz_aware=True,
+    uuid_representation=UuidRepresentation.STANDARD,
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+)
+_LENIENT: Final = _CODEC.with_options(unicode_decode_error_handler="replace")
+_RAW: Final = CodecOptions[Raw](document_class=RawBSONDocument, uuid_representation=UuidRepresentation.STANDARD)
+
+
+@asynccontextmanager
+async def open_mongodb(
+    uri: SecretStr, config: DocstoreConfig, *, allowed: AllowedHosts, seconds: float, connect_seconds: float
+) -> AsyncGenerator["MongoSource"]:
+    """Open the source of a sync; nothing is connected before it is first asked. A query may take so many seconds."""
+    parts = await connection_parts(uri, seconds=connect_seconds)
+    egress = Egress(await asyncio.to_thread(allowed.resolved))
+    milliseconds = int(connect_seconds * 1000)
+    options: dict[str, Any] = {
+        **parts.options,
+        "appname": "carrel",
+        "connectTimeoutMS": milliseconds,
+        "serverSelectionTimeoutMS": milliseconds,
+        "socketTimeoutMS": int(seconds * 1000) + milliseconds,
+        "maxPoolSize": POOL_SIZE,
+        # A run is short, and asks again of itself when a primary has changed: no second connection to watch that.
+        "serverMonitoringMode": "poll",
+    }
+    if options.get("tls") or options.get("ssl"):
+        # What a certificate names for its revocation would be asked without being judged.
+        options["tlsDisableOCSPEndpointCheck"] = True
+    hosts = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in parts.hosts]
+    try:
+        client: AsyncMongoClient[Raw] = AsyncMongoClient(hosts, **options, document_class=RawBSONDocument)
+    except (PyMongoError, ValueError, TypeError):
+        raise SourceError(
+            "invalid_docstore_uri", "The docstoreURI's options don't go together. Update the sync."
+        ) from None
+    asking = Asking(egress, words=words_of(uri, parts), seconds=seconds)
+    try:
+        collection = client.get_database(parts.database).get_collection(config.collection_name, codec_options=_RAW)
+        yield MongoSource(collection, config, asking)
+    finally:
+        with egress.enforced():
+            await client.close()
+        egress.close_forgotten()
+
+
+class MongoSource:
+    """One MongoDB collection, narrowed by the sync's filter; of each document only the mapped fields are fetched."""
+
+    def __init__(self, collection: AsyncCollection[Raw], config: DocstoreConfig, asking: Asking) -> None:
+        self._collection = collection
+        self._filter = filter_query(config.filter_expression)
+        self._asking = asking
+        fields = config.source_fields
+        paths = (fields.body, fields.source_name, fields.source_system_updated, fields.source_url)
+        # Whole top-level fields: paths into one another can't be projected together.
+        self._projection = {path.split(".")[0]: 1 for path in paths if path is not None}
+        self._updated = fields.source_system_updated
+
+    async def snapshot(self, after: SourceId | None) -> AsyncIterator[Page]:
+        """Walk all documents in the order of their ids, from after one on."""
+        async for documents in self._by_id(after, self._projection, PAGE_DOCUMENTS):
+            yield Page(documents, Position(source_id=documents[-1].source_id))
+
+    async def changes(self, since: Position) -> AsyncIterator[Page]:
+        """Walk the documents changed since, in the order of (time, id); those without a time first."""
+        if self._updated is None:
+            return
+        if since.source_id is None:
+            undated = {"$nor": [{self._updated: {"$gte": _EARLIEST}}]}
+            async for documents in self._by_id(None, self._projection, PAGE_DOCUMENTS, undated):
+                yield Page(documents, None)
+        order = [(self._updated, 1), ("_id", 1)]
+        position: Position | None = since
+        while position is not None:
+            documents = await self._find(self._since(position), self._projection, order, PAGE_DOCUMENTS)
+            position = self._position_after(documents)
+            if documents:
+                yield Page(documents, position)
+
+    async def list_ids(self) -> AsyncIterator[Sequence[SourceId]]:
+        """Walk the ids of all documents, each once."""
+        async for documents in self._by_id(None, {"_id": 1}, LISTED_AT_ONCE):
+            yield [document.source_id for document in documents]
+
+    async def read(self, source_ids: Sequence[SourceId]) -> Sequence[SourceDocument]:
+        """Return those of these documents that there are; asked again for those that made a page too large."""
+        found: list[SourceDocument] = []
+        wanted = [source_id.value for source_id in source_ids]
+        while wanted:
+            documents = await self._find({"_id": {"$in": wanted}}, self._projection, [("_id", 1)], len(wanted))
+            found += documents
+            seen = {document.source_id.key for document in documents}
+            wanted = [value for value in wanted if SourceId(value).key not in seen] if documents else []
+        return found
+
+    async def count(self) -> int:
+        """Return how many documents there are, as the database itself counts them."""
+        milliseconds = self._milliseconds
+        return await self._asking.ask(lambda: self._collection.count_documents(self._filter, maxTimeMS=milliseconds))
+
+    async def newest(self) -> datetime | None:
+        """Return the latest time at which a document was changed; None when no document has one."""
+        if self._updated is None:
+            return None
+        field = self._updated
+        latest = {field: {"$gte": _EARLIEST}}
+        documents = await self._find(latest, {field.split(".")[0]: 1}, [(field, -1)], 1)
+        return self._time_of(documents[0]) if documents else None
+
+    async def _by_id(
+        self, after: SourceId | None, projection: Query, limit: int, narrowed: Query | None = None
+    ) -> AsyncIterator[list[SourceDocument]]:
+        for kinds, least in _from(after):
+            query: dict[str, Any] = {"_id": {"$gt": after.value} if after and after.kind in kinds else _least(least)}
+            while True:
+                asked = {"$and": [query, narrowed]} if narrowed else query
+                documents = await self._find(asked, projection, [("_id", 1)], limit)
+                # Some servers compare across types; what is of another type has its own turn.
+                own = [document for document in documents if document.source_id.kind in kinds]
+                if own:
+                    yield own
+                if not documents or least is None:
+                    break
+                query = {"_id": {"$gt": documents[-1].source_id.value}}
+
+    async def _find(
+        self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int
+    ) -> list[SourceDocument]:
+        """Return the first documents that match query and filter, fewer than `limit` when they are large."""
+        asked = {"$and": [self._filter, query]} if self._filter else query
+        return await self._asking.ask(lambda: self._page(asked, projection, order, limit))
+
+    async def _page(
+        self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int
+    ) -> list[SourceDocument]:
+        documents: list[SourceDocument] = []
+        size = 0
+        cursor = self._collection.find(
+            query,
+            projection,
+            sort=order,
+            limit=limit,
+            batch_size=limit,
+            max_time_ms=self._milliseconds,
+            allow_disk_use=True,
+        )
+        async with cursor:
+            async for raw in cursor:
+                documents.append(_decoded(raw))
+                size += len(raw.raw)
+                if size >= PAGE_BYTES:
+                    break
+        return documents
+
+    def _since(self, position: Position) -> Query:
+        assert self._updated is not None  # noqa: S101 - the caller has looked
+        if position.updated is None:
+            return {self._updated: {"$gte": _EARLIEST}}
+        if position.source_id is None:
+            return {self._updated: {"$gte": position.updated}}
+        later = [{"_id": _least(least)} for _, least in _from(position.source_id)[1:]]
+        same_time = {"$or": [{"_id": {"$gt": position.source_id.value}}, *later]}
+        return {
+            "$or": [
+                {self._updated: {"$gt": position.updated}},
+                {"$and": [{self._updated: position.updated}, same_time]},
+            ]
+        }
+
+    def _position_after(self, documents: Sequence[SourceDocument]) -> Position | None:
+        """Return the position after a page; None after the last."""
+        if not documents:
+            return None
+        return Position(updated=self._time_of(documents[-1]), source_id=documents[-1].source_id)
+
+    def _time_of(self, document: SourceDocument) -> datetime | None:
+        assert self._updated is not None  # noqa: S101 - the caller has looked
+        return None if document.fields is None else time_of(value_at(document.fields, self._updated))
+
+    @property
+    def _milliseconds(self) -> int:
+        return int(self._asking.seconds * 1000)
+
+
+def _from(after: SourceId | None) -> Sequence[tuple[frozenset[str], Any]]:
+    """Return the types of ids that are still to be walked, that of `after` first."""
+    if after is None:
+        return _LEAST
+    return next((_LEAST[place:] for place, (kinds, _) in enumerate(_LEAST) if after.kind in kinds), ())
+
+
+def _least(least: Any) -> Any:
+    return None if least is None else {"$gte": least}
+
+
+def _decoded(raw: Raw) -> SourceDocument:
+    try:
+        fields: dict[str, Any] | None = _decode(raw, _CODEC)
+        source_id = SourceId(fields["_id"])
+    except (BSONError, ValueError):
+        fields, source_id = None, SourceId(_decode(raw, _LENIENT)["_id"])
+    return SourceDocument(source_id, fields, len(raw.raw))
+
+
+def _decode(raw: Raw, codec: CodecOptions[dict[str, Any]]) -> dict[str, Any]:
+    return bson.decode(raw.raw, codec)  # pyright: ignore[reportUnknownMemberType] - it leaves one kind of buffer untyped

@@ -1,0 +1,90 @@
+"""What a source of documents offers a sync, whatever kind of database it is.
+
+A source is read in an order that can be taken up again after a position, and never changed. Every method may raise
+SourceError, whose message names nothing of the address.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, Self
+
+from service.docstore.values import SourceId, from_extended, to_extended
+
+
+class SourceError(Exception):
+    """The source can't be read; `code` is stable, `message` says what to do."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDocument:
+    """A document as the source has it: its id, and its fields, None when they can't be decoded. `size` in bytes."""
+
+    source_id: SourceId
+    fields: Mapping[str, Any] | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a walk: after the document with this time and id; a snapshot has ids alone (`updated` None)."""
+
+    updated: datetime | None = None
+    source_id: SourceId | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the position as it is kept, with the types of its values."""
+        return {
+            "updated": to_extended(self.updated),
+            "_id": None if self.source_id is None else {"value": to_extended(self.source_id.value)},
+        }
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Self:
+        """Read what `to_json` returned."""
+        source_id = None if kept["_id"] is None else SourceId(from_extended(kept["_id"]["value"]))
+        return cls(updated=from_extended(kept["updated"]), source_id=source_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some documents, and the position after them; None where the walk can't be taken up in between."""
+
+    documents: Sequence[SourceDocument]
+    position: Position | None
+
+
+class Source(Protocol):
+    """One collection of a document database, narrowed by a filter."""
+
+    def snapshot(self, after: SourceId | None) -> AsyncIterator[Page]:
+        """Walk all documents in the order of their ids, from after one on."""
+        ...
+
+    def changes(self, since: Position) -> AsyncIterator[Page]:
+        """Walk the documents changed at `since.updated` or later, in the order of (time, id), from after the id on.
+
+        Without an id, the documents that have no time come first: whether they changed can't be asked.
+        """
+        ...
+
+    def list_ids(self) -> AsyncIterator[Sequence[SourceId]]:
+        """Walk the ids of all documents, each once."""
+        ...
+
+    async def read(self, source_ids: Sequence[SourceId]) -> Sequence[SourceDocument]:
+        """Return those of these documents that there are."""
+        ...
+
+    async def count(self) -> int:
+        """Return how many documents there are, as the database itself counts them."""
+        ...
+
+    async def newest(self) -> datetime | None:
+        """Return the latest time at which a document was changed; None when no document has one."""
+        ...

@@ -1,0 +1,158 @@
+"""BSON values: as text, as JSON, as the ids documents are known by, and kept with their types."""
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+from uuid import UUID
+
+from bson import DatetimeMS, DBRef, Decimal128, Int64, ObjectId, Regex, Timestamp
+from bson.binary import UuidRepresentation
+from bson.codec_options import DatetimeConversion
+from bson.json_util import JSONMode, JSONOptions
+from bson.json_util import default as extended_default
+from bson.json_util import object_hook as from_extended_object
+
+_CANONICAL: Final = JSONOptions(
+    json_mode=JSONMode.CANONICAL,
+    uuid_representation=UuidRepresentation.STANDARD,
+    tz_aware=True,
+    tzinfo=UTC,
+    datetime_conversion=DatetimeConversion.DATETIME_AUTO,
+)
+# So long an id may be as it is; a longer one is known by its digest.
+_LONGEST_ID = 500
+
+
+def to_extended(value: Any) -> Any:
+    """Return a value as canonical Extended JSON, which keeps its type."""
+    return json.loads(extended_text(value))
+
+
+def extended_text(value: Any) -> str:
+    """Return a value as text in canonical Extended JSON."""
+    return json.dumps(_wrapped(value), ensure_ascii=True, separators=(",", ":"))
+
+
+def _wrapped(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _wrapped(one) for key, one in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_wrapped(one) for one in cast("list[Any]", value)]
+    if value is None or isinstance(value, str | bool):
+        return value
+    return extended_default(value, _CANONICAL)
+
+
+def from_extended(kept: Any) -> Any:
+    """Read Extended JSON, canonical or relaxed; ValueError or TypeError when it isn't."""
+    return json.loads(json.dumps(kept), object_hook=lambda found: from_extended_object(found, _CANONICAL))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceId:
+    """The `_id` of a source document, of whatever type."""
+
+    value: Any
+
+    @property
+    def kind(self) -> str:
+        """The type's name, as MongoDB has it; a document's id is not the same as one of another type."""
+        return next((name for kind, name in _KINDS if isinstance(self.value, kind)), "other")
+
+    @property
+    def key(self) -> str:
+        """The type and the id as text, by which two ids are told apart."""
+        return f"{self.kind}:{self.text}"
+
+    @property
+    def text(self) -> str:
+        """The id as text: itself where it is short and plain, else the digest of its Extended JSON."""
+        plain = self.value if isinstance(self.value, str) else plain_value(self.value)
+        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+        if len(text) <= _LONGEST_ID and text.isprintable():
+            return text
+        return f"sha256-{hashlib.sha256(extended_text(self.value).encode()).hexdigest()}"
+
+
+# A bool is an int to Python, and Int64 is one, too.
+_KINDS: Final[tuple[tuple[type, str], ...]] = (
+    (ObjectId, "objectId"),
+    (str, "string"),
+    (bool, "bool"),
+    (Int64, "long"),
+    (int, "int"),
+    (float, "double"),
+    (Decimal128, "decimal"),
+    (datetime, "date"),
+    (DatetimeMS, "date"),
+    (UUID, "uuid"),
+    (bytes, "binData"),
+    (Timestamp, "timestamp"),
+    (Mapping, "object"),
+    (type(None), "null"),
+)
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value as JSON that people read, nothing of it lost.
+
+    Numbers that JSON has not are text: Decimal128 with all its digits, NaN and the infinities. Times are RFC 3339 in
+    UTC, ObjectIds hexadecimal, bytes base64.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain_value(one) for key, one in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return [plain_value(one) for one in cast("Sequence[Any]", value)]
+    if isinstance(value, int):
+        return int(value)
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    writer = next((write for kind, write in _WRITERS if isinstance(value, kind)), to_extended)
+    return writer(value)
+
+
+def _plain_float(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+def _plain_time(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+# Binary is bytes to Python.
+_WRITERS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
+    (float, _plain_float),
+    (datetime, _plain_time),
+    (Timestamp, lambda value: _plain_time(value.as_datetime())),
+    (bytes, lambda value: base64.b64encode(value).decode()),
+    (ObjectId, str),
+    (Decimal128, str),
+    (UUID, str),
+    (Regex, lambda value: str(value.pattern)),
+    (DBRef, lambda value: plain_value(value.as_doc())),
+)
+
+
+def time_of(value: Any) -> datetime | None:
+    """Return a value as a time: a date, or text in ISO 8601 (without an offset: UTC); None when it is neither."""
+    if isinstance(value, Timestamp):
+        return value.as_datetime()
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if not isinstance(value, datetime):
+        return None
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value

@@ -1,0 +1,131 @@
+"""Short words for syncing a test's collection, and for comparing what came of it with the source."""
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+
+from service.docstore.values import SourceId
+from tests.harness.mongo.processes import MongoServer
+from tests.harness.services import RunningService
+from tests.service.directory import done, walk
+
+FOLDER = "documentCollections/docstore"
+FIELDS = {"body": "content.text", "sourceName": "title"}
+DATED: dict[str, str] = {**FIELDS, "sourceSystemUpdated": "updatedAt", "sourceUrl": "url"}
+START = datetime(2026, 1, 1, tzinfo=UTC)
+RUN_SECONDS = 150
+
+
+def a_thing(number: int, **members: Any) -> dict[str, Any]:
+    """A source document: its id and text tell its number, and each was changed a minute after the one before."""
+    return {
+        "_id": f"thing-{number:04}",
+        "title": f"Thing {number}",
+        "content": {"text": f"The lamp of thing {number} is lit at dusk."},
+        "updatedAt": START + timedelta(minutes=number),
+        **members,
+    }
+
+
+@dataclass
+class Syncing:
+    """A service that may connect to the test's document database, and a collection to sync into."""
+
+    service: RunningService
+    mongo: MongoServer
+    api_key: str | None = None
+    collection_id: str = field(init=False)
+    sync_id: str = ""
+
+    def __post_init__(self) -> None:
+        name = {"collectionName": self.mongo.collection_name}
+        made = done(self.service.call("documentCollections/createDocumentCollection", name, api_key=self.api_key))
+        self.collection_id = made["documentCollectionId"]
+
+    def config(self, **members: Any) -> dict[str, Any]:
+        """The config of a sync of the test's collection."""
+        return {
+            "syncName": "things",
+            "collectionName": self.mongo.collection_name,
+            "sourceFields": DATED,
+            **members,
+        }
+
+    def call(self, operation: str, body: dict[str, Any] | None = None, **options: Any) -> httpx.Response:
+        """Ask a docstore operation."""
+        return self.service.call(f"{FOLDER}/{operation}", body, **{"api_key": self.api_key, **options})
+
+    def create(self, *, uri: str | None = None, **members: Any) -> httpx.Response:
+        """Create the sync, without waiting for its run."""
+        body = {
+            "documentCollectionId": self.collection_id,
+            "docstoreURI": uri or self.mongo.uri,
+            "config": self.config(**members),
+        }
+        answer = self.call("createDocstoreSync", body)
+        if answer.status_code == 200:
+            self.sync_id = answer.json()["docstoreCredentialId"]
+        return answer
+
+    def update(self, *, uri: str | None = None, **members: Any) -> httpx.Response:
+        """Update the sync, without waiting for its run."""
+        body = {**self.named, "docstoreURI": uri or self.mongo.uri, "config": self.config(**members)}
+        return self.call("updateDocstoreSync", body)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """How requests name the sync."""
+        return {"docstoreCredentialId": self.sync_id}
+
+    def first_run(self, **members: Any) -> dict[str, Any]:
+        """Create the sync and return it after its first run."""
+        done(self.create(**members))
+        return self.ended()
+
+    def run(self) -> dict[str, Any]:
+        """Launch a run and return the sync after it."""
+        assert done(self.call("launchDocstoreSync", self.named))["syncLaunched"]
+        return self.ended()
+
+    def ended(self) -> dict[str, Any]:
+        """Wait for the run, and return the sync."""
+        deadline = time.monotonic() + RUN_SECONDS
+        while time.monotonic() < deadline:
+            sync = done(self.call("getDocstoreSync", self.named))
+            if sync["status"] in {"COMPLETED", "FAILED"}:
+                return sync
+            time.sleep(0.1)
+        raise AssertionError(sync)
+
+    def failures(self) -> dict[str, str]:
+        """The codes of what could not be taken, by the source's id."""
+        listed = walk(self.service, f"{FOLDER}/listDocstoreFailures", self.named, page_size=100)
+        return {str(one["sourceId"]): one["code"] for one in listed}
+
+    def external_id(self, source_id: Any) -> str:
+        """What the document of a source document is known by."""
+        return f"{self.sync_id}:{SourceId(source_id).key}"
+
+    def documents(self) -> dict[str, dict[str, Any]]:
+        """The documents in the collection by external id."""
+        body = {"documentCollectionId": self.collection_id}
+        listed = walk(
+            self.service, "documentCollections/listDocumentsInCollection", body, page_size=1000, api_key=self.api_key
+        )
+        return {one["documentExternalId"]: one for one in listed}
+
+    def names(self) -> set[str]:
+        """The names of the documents in the collection."""
+        return {one["documentName"] for one in self.documents().values()}
+
+    def versions(self) -> dict[str, int]:
+        """The version of every document in the collection, by name."""
+        return {one["documentName"]: one["documentVersion"] for one in self.documents().values()}
+
+
+def counts(sync: dict[str, Any], *names: str) -> tuple[int, ...]:
+    """Some counts of a sync's last run."""
+    return tuple(sync["counts"][name] for name in names)

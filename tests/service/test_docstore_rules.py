@@ -1,0 +1,281 @@
+"""Who may do what with a sync, what it may connect to, and that its address stays secret."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import SecretStr
+
+from service.commands import run as run_command
+from service.docstore.sealing import SealError, unseal
+from service.keys import Keys
+from tests.harness.mongo.processes import MongoServer, server_over_mongomock
+from tests.harness.services import RunningService
+from tests.service.directory import a_user, another_organization, code, done, walk
+from tests.service.docstore import FOLDER, Syncing, a_thing, counts
+from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
+from tests.service.service_accounts import a_token, an_account, enable_service_accounts
+
+LOOPBACK = ("127.0.0.1",)
+SECRETS = ("lighthouse", "reader", "mongo.example.test")
+NEW = SecretStr("the new secret key of these tests, long")
+
+
+@pytest.fixture
+def quiet(make_service: Callable[..., RunningService], mongo: MongoServer) -> Syncing:
+    """A service whose syncs wait for another replica, and a collection."""
+    return Syncing(make_service(docstore_workers=0), mongo)
+
+
+@pytest.fixture
+def syncing(make_service: Callable[..., RunningService], mongo: MongoServer) -> Syncing:
+    """A service that may connect to loopback, and a collection."""
+    return Syncing(make_service(docstore_allowed_hosts=LOOPBACK), mongo)
+
+
+def grant(syncing: Syncing, email: str, role: str) -> str:
+    """Give a new user a role in the collection; returns a key of theirs."""
+    key = syncing.service.new_user(email)
+    resource = {"resourceId": syncing.collection_id, "resourceType": "DOCUMENT_COLLECTION"}
+    listed = done(syncing.service.call("admin/grants/list", {"resource": resource, "pageSize": 100}))["grants"]
+    kept = [
+        {"principal": {"type": "user", "email": one["principal"]["email"]}, "role": one["role"]}
+        for one in listed
+        if one["role"] != "OWNER"
+    ]
+    new = {"principal": {"type": "user", "email": email}, "role": role}
+    done(syncing.service.call("admin/grants/set", {"resource": resource, "grants": [*kept, new]}))
+    return key
+
+
+def test_editors_make_syncs_and_only_their_own_may_be_changed(quiet: Syncing) -> None:
+    """An EDITOR creates, sees and launches; another one changes and deletes it not; a VIEWER knows of none."""
+    editor, other, viewer = (
+        grant(quiet, f"{name}@example.test", role)
+        for name, role in (("editor", "EDITOR"), ("other", "EDITOR"), ("viewer", "VIEWER"))
+    )
+    quiet.api_key = viewer
+    assert code(quiet.create(uri=DOCSTORE_URI)) == (403, "collection_editor_required")
+    quiet.api_key = editor
+    done(quiet.create(uri=DOCSTORE_URI))
+    for key, expected in ((viewer, (404, "docstore_sync_not_found")), (other, (403, "docstore_sync_owner_required"))):
+        quiet.api_key = key
+        assert code(quiet.update(uri=DOCSTORE_URI)) == expected
+        assert code(quiet.call("deleteDocstoreSync", quiet.named)) == expected
+    assert done(quiet.call("getDocstoreSync", quiet.named))["docstoreCredentialId"] == quiet.sync_id
+    assert done(quiet.call("launchDocstoreSync", quiet.named))["syncLaunched"] is False, "its first run waits"
+    assert [one["docstoreCredentialId"] for one in syncs(quiet)] == [quiet.sync_id]
+    quiet.api_key = viewer
+    assert code(quiet.call("getDocstoreSync", quiet.named)) == (404, "docstore_sync_not_found")
+    assert code(quiet.call("listDocstoreFailures", quiet.named)) == (404, "docstore_sync_not_found")
+    assert syncs(quiet) == []
+    quiet.api_key = editor
+    assert done(quiet.update(uri=DOCSTORE_URI))["syncLaunched"] is True
+    quiet.api_key = None
+    done(quiet.update(uri=DOCSTORE_URI))
+    done(quiet.call("deleteDocstoreSync", quiet.named))
+    assert code(quiet.call("getDocstoreSync", quiet.named)) == (404, "docstore_sync_not_found")
+
+
+def syncs(syncing: Syncing) -> list[dict[str, Any]]:
+    """The syncs that are listed."""
+    return walk(syncing.service, f"{FOLDER}/listDocstoreSyncs", {}, page_size=1, api_key=syncing.api_key)
+
+
+def test_the_syncs_of_a_collection_are_listed_page_by_page(quiet: Syncing) -> None:
+    """Of all collections, or of one."""
+    made = [done(quiet.create(uri=DOCSTORE_URI))["docstoreCredentialId"] for _ in range(3)]
+    elsewhere = Syncing(quiet.service, quiet.mongo.with_collection())
+    made.append(done(elsewhere.create(uri=DOCSTORE_URI))["docstoreCredentialId"])
+    assert [one["docstoreCredentialId"] for one in syncs(quiet)] == made
+    body = {"documentCollectionId": elsewhere.collection_id}
+    assert [
+        one["docstoreCredentialId"] for one in done(quiet.call("listDocstoreSyncs", body))["docstoreSyncs"]
+    ] == made[3:]
+
+
+def test_a_service_account_makes_no_syncs(quiet: Syncing) -> None:
+    """Whatever the scopes of its token: a sync makes the service open connections."""
+    enable_service_accounts(quiet.service)
+    account = an_account(quiet.service, "Bosun")
+    quiet.api_key = a_token(quiet.service, account, "catalog:write", "catalog:read")["token"]
+    assert code(quiet.create(uri=DOCSTORE_URI)) == (403, "service_account_not_allowed")
+
+
+def test_what_a_sync_brings_belongs_to_who_made_it(syncing: Syncing) -> None:
+    """The editor owns the documents, and nobody else reads them, the collection's owner neither."""
+    syncing.mongo.collection.insert_many([a_thing(number) for number in range(3)])
+    editor = grant(syncing, "editor@example.test", "EDITOR")
+    owner_key, syncing.api_key = syncing.api_key, editor
+    assert counts(syncing.first_run(), "created") == (3,)
+    assert len(syncing.documents()) == 3
+    syncing.api_key = owner_key
+    assert syncing.documents() == {}
+    entries = done(syncing.service.call("admin/auditLog/query", {"action": "docstore.sync"}))["entries"]
+    assert [(one["actor"]["email"], one["details"]["created"]) for one in entries] == [("editor@example.test", 3)]
+
+
+@pytest.mark.parametrize("lost", ["role", "active"])
+def test_a_run_stops_when_its_owner_may_no_longer(syncing: Syncing, lost: str) -> None:
+    """Without the EDITOR role, or no longer active: nothing more is written in that name, and nothing is removed."""
+    syncing.mongo.collection.insert_many([a_thing(number) for number in range(10)])
+    syncing.api_key = grant(syncing, "editor@example.test", "EDITOR")
+    syncing.first_run()
+    syncing.mongo.collection.delete_one({"_id": "thing-0001"})
+    syncing.mongo.collection.insert_one(a_thing(50))
+    if lost == "role":
+        resource = {"resourceId": syncing.collection_id, "resourceType": "DOCUMENT_COLLECTION"}
+        done(syncing.service.call("admin/grants/set", {"resource": resource, "grants": []}))
+    else:
+        a_user(syncing.service, "editor@example.test", active=False)
+    syncing.api_key = None
+    sync = syncing.run()
+    expected = "collection_not_found" if lost == "role" else "sync_owner_inactive"
+    assert (sync["status"], sync["lastError"]["code"]) == ("FAILED", expected)
+    assert counts(sync, "created", "deleted") == (0, 0)
+    assert sync["documentCount"] == 10
+
+
+BAD_CONFIGS = {
+    "config.filterExpression": {"filterExpression": {"$where": "1"}},
+    "config.sourceFields.body": {"sourceFields": {"body": "a..b", "sourceName": "t"}},
+    "config.sourceFields.sourceName": {"sourceFields": {"body": "a"}},
+    "config.deleteLimitPercent": {"deleteLimitPercent": 101},
+    "config.unheardOf": {"unheardOf": 1},
+    "allowedUsersEmailAddresses": {"allowedUsersEmailAddresses": ["nobody@example.test"]},
+}
+
+
+@pytest.mark.parametrize("field", BAD_CONFIGS)
+def test_a_config_that_cannot_work_is_refused(quiet: Syncing, field: str) -> None:
+    """400 naming the member, and no sync is made."""
+    answer = quiet.create(uri=DOCSTORE_URI, **BAD_CONFIGS[field])
+    assert answer.status_code == 400, answer.text
+    assert any(one["field"].startswith(field) for one in answer.json()["error"]["details"]), answer.text
+    assert syncs(quiet) == []
+
+
+def test_hosts_that_are_not_public_are_refused(quiet: Syncing) -> None:
+    """A private address at once; a name that turns out to have one, or a replica that a server names, in the run."""
+    answer = quiet.create()
+    assert code(answer) == (400, "docstore_host_not_allowed")
+    assert "127.0.0.1" not in answer.text
+
+
+def test_a_name_is_judged_by_the_address_it_has(
+    make_service: Callable[..., RunningService], mongo: MongoServer
+) -> None:
+    """However it is called: what it resolves to counts, when the connection is made."""
+    syncing = Syncing(make_service(docstore_allowed_hosts=("10.0.0.0/8",), docstore_connect_seconds=1), mongo)
+    port = mongo.uri.rpartition(":")[2]
+    sync = syncing.first_run(uri=f"mongodb://localhost.localdomain:{port}")
+    assert sync["lastError"]["code"] in {"source_host_not_allowed", "source_unreachable"}
+    allowed = Syncing(make_service(docstore_allowed_hosts=("localhost",)), mongo)
+    assert allowed.first_run(uri=f"mongodb://localhost:{port}")["status"] == "COMPLETED"
+
+
+@pytest.fixture
+def betrayer() -> Iterator[MongoServer]:
+    """A server that is allowed, and names another one that isn't."""
+    with server_over_mongomock("10.1.2.3:27017") as server:
+        yield server
+
+
+def test_hosts_that_a_server_names_are_judged_too(
+    make_service: Callable[..., RunningService], betrayer: MongoServer
+) -> None:
+    """A replica set whose other member is private: the run tells, and connects to that member never."""
+    syncing = Syncing(make_service(docstore_allowed_hosts=LOOPBACK, docstore_connect_seconds=1), betrayer)
+    betrayer.collection.insert_one(a_thing(1))
+    sync = syncing.first_run(uri=f"{betrayer.uri}?replicaSet=rs0&readPreference=secondary")
+    assert sync["lastError"]["code"] == "source_host_not_allowed"
+
+
+def test_an_address_is_nowhere_to_be_read(
+    make_service: Callable[..., RunningService], mongo: MongoServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Not in an answer, the audit log, the database or the logs, however the run fails; only its key decrypts it."""
+    service = make_service(docstore_connect_seconds=0.2, log_level="DEBUG")
+    syncing = Syncing(service, mongo)
+    logging.getLogger().setLevel(logging.DEBUG)
+    answers = [syncing.create(uri=DOCSTORE_URI).text, json.dumps(syncing.ended())]
+    answers.append(syncing.create(uri=f"{DOCSTORE_URI}?tlsCAFile=/lighthouse").text)
+    answers.append(json.dumps(syncs(syncing)))
+    answers.append(service.call("admin/auditLog/query", {"pageSize": 1000}).text)
+    with service.owner_connection() as connection:
+        rows = connection.execute("SELECT to_jsonb(s) FROM docstore_syncs s").fetchall()
+        [[sealed]] = connection.execute("SELECT sealed_uri FROM docstore_syncs").fetchall()
+        organization = connection.execute("SELECT organization_id FROM docstore_syncs").fetchone()
+        jobs = connection.execute("SELECT to_jsonb(j) FROM procrastinate_jobs j").fetchall()
+    told = "\n".join([*answers, str(rows), str(jobs), sealed.decode("latin-1"), *capfd.readouterr()])
+    assert not [secret for secret in SECRETS if secret in told]
+    keys, sync_id = service.runtime.keys, UUID(rows[0][0]["sync_id"])
+    assert unseal(keys, organization[0], sync_id=sync_id, sealed=sealed).get_secret_value() == DOCSTORE_URI
+    for wrong in (
+        {"keys": Keys(NEW)},
+        {"sync_id": organization[0]},
+        {"organization_id": sync_id},
+        {"sealed": sealed[:-1] + bytes([sealed[-1] ^ 1])},
+    ):
+        given = {"keys": keys, "organization_id": organization[0], "sync_id": sync_id, "sealed": sealed, **wrong}
+        with pytest.raises(SealError):
+            unseal(given.pop("keys"), given.pop("organization_id"), **given)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_change_of_the_secret_key_keeps_syncs(
+    make_service: Callable[..., RunningService], service_harness: Any, databases: Any, mongo: MongoServer, is_lost: bool
+) -> None:
+    """Addresses are encrypted anew, every organization's; when the old key is lost, the sync asks for its address."""
+    name = databases.clone()
+    first, stack = service_harness.start(database=name, docstore_allowed_hosts=LOOPBACK)
+    syncing = Syncing(first, mongo)
+    other_key = another_organization(first)
+    other = Syncing(first, mongo.with_collection(), api_key=other_key)
+    mongo.collection.insert_one(a_thing(1))
+    syncing.first_run()
+    other.first_run()
+    first.run(stack.aclose())
+    first.http.close()
+    settings = first.settings.model_copy(update={"new_secret_key": NEW})
+    statuses: list[int] = []
+    arguments = ["rotate-key", *(["--lost"] if is_lost else [])]
+    thread = threading.Thread(target=lambda: statuses.append(run_command(arguments, settings)))
+    thread.start()
+    thread.join(60)
+    assert statuses == [0]
+    syncing.service = other.service = make_service(database=name, secret_key=NEW, docstore_allowed_hosts=LOOPBACK)
+    mongo.collection.insert_one(a_thing(2))
+    if is_lost:
+        assert syncing.run()["lastError"]["code"] == "docstore_uri_lost"
+        done(syncing.update())
+        assert syncing.ended()["status"] == "COMPLETED"
+    else:
+        assert syncing.run()["status"] == other.run()["status"] == "COMPLETED"
+    assert syncing.names() == {"Thing 1", "Thing 2"}
+
+
+def test_an_update_takes_the_place_of_a_run(quiet: Syncing) -> None:
+    """What is asked for last is what counts; a repeated request with the same key is one update."""
+    done(quiet.create(uri=DOCSTORE_URI))
+    body = {**quiet.named, "docstoreURI": DOCSTORE_URI, "config": {**DOCSTORE_CONFIG, "syncName": "renamed"}}
+    headers = {"Idempotency-Key": "the-same"}
+    first, again = (quiet.call("updateDocstoreSync", body, headers=headers) for _ in range(2))
+    assert first.status_code == again.status_code == 200, again.text
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert first.json() == again.json() == {**quiet.named, "resourceId": quiet.sync_id, "syncLaunched": True}
+    sync = done(quiet.call("getDocstoreSync", quiet.named))
+    assert (sync["status"], sync["config"]["syncName"]) == ("PENDING", "renamed")
+
+
+def test_deleting_the_collection_deletes_its_syncs(quiet: Syncing) -> None:
+    """With their addresses."""
+    done(quiet.create(uri=DOCSTORE_URI))
+    body = {"documentCollectionId": quiet.collection_id}
+    done(quiet.service.call("documentCollections/deleteDocumentCollection", body))
+    with quiet.service.owner_connection() as connection:
+        assert connection.execute("SELECT count(*) FROM docstore_syncs").fetchone() == (0,)

@@ -1,0 +1,248 @@
+"""What every source keeps, shown over real connections to each server that speaks MongoDB's protocol.
+
+A real MongoDB is tested when MONGO_TEST_URI names one (its database included); without, its tests are skipped, and say
+so. Where a stand-in can't do what MongoDB does, the server's row says what.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+from bson import Binary, Decimal128, Int64, ObjectId
+from pydantic import SecretStr
+
+from carrel.wire.docstore import DocstoreConfig
+from service.docstore import mongodb
+from service.docstore.addresses import AllowedHosts
+from service.docstore.mongodb import MongoSource, open_mongodb
+from service.docstore.sources import Position, SourceDocument, SourceError
+from service.docstore.values import SourceId
+from tests.harness.mongo.processes import (
+    REAL_URI,
+    MongoServer,
+    is_real_one_given,
+    server_nx,
+    server_over_mongomock,
+    server_real,
+)
+from tests.service.docstore import DATED, START, a_thing
+
+EVERYWHERE = AllowedHosts.of(["0.0.0.0/0", "::/0"])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of server, and whether it can order numbers, tell that a document has no time, and keep Decimal128."""
+
+    start: Callable[[Path], AbstractContextManager[MongoServer]]
+    orders_numbers: bool = True
+    knows_undated: bool = True
+    keeps_decimals: bool = True
+
+
+KINDS = {
+    "mongomock": Kind(lambda _: server_over_mongomock()),
+    "nx-27017": Kind(server_nx, orders_numbers=False, knows_undated=False, keeps_decimals=False),
+    "real": Kind(server_real),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of server in turn."""
+    if request.param == "real" and not is_real_one_given():
+        pytest.skip(f"NOT TESTED against a real MongoDB: {REAL_URI} names none")
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def running(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MongoServer]:
+    """A server of the kind."""
+    with KINDS[kind].start(tmp_path_factory.mktemp("mongo")) as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: MongoServer) -> MongoServer:
+    """The server, with a collection of the test's own."""
+    return running.with_collection()
+
+
+def opened(
+    server: MongoServer, *, uri: str | None = None, allowed: AllowedHosts = EVERYWHERE, **members: Any
+) -> AbstractAsyncContextManager[MongoSource]:
+    """The test's collection as a source."""
+    config = {"syncName": "s", "collectionName": server.collection_name, "sourceFields": DATED, **members}
+    return open_mongodb(
+        SecretStr(uri or server.uri),
+        DocstoreConfig.model_validate(config),
+        allowed=allowed,
+        seconds=10,
+        connect_seconds=2,
+    )
+
+
+def ids(documents: list[SourceDocument]) -> list[Any]:
+    """The values of documents' ids."""
+    return [document.source_id.value for document in documents]
+
+
+async def snapshot(source: MongoSource, after: SourceId | None = None) -> list[SourceDocument]:
+    """All documents of a walk by ids."""
+    return [document async for page in source.snapshot(after) for document in page.documents]
+
+
+async def changed(source: MongoSource, since: Position) -> list[SourceDocument]:
+    """All documents of a walk by changes."""
+    return [document async for page in source.changes(since) for document in page.documents]
+
+
+async def listed(source: MongoSource) -> list[str]:
+    """All ids that are listed."""
+    return [source_id.key async for page in source.list_ids() for source_id in page]
+
+
+async def test_a_snapshot_has_every_document_once(
+    server: MongoServer, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids of every type, over many pages; the listing and the count say the same."""
+    monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 7)
+    monkeypatch.setattr(mongodb, "LISTED_AT_ONCE", 5)
+    keys: list[Any] = [f"thing-{number:03}" for number in range(20)] + [ObjectId() for _ in range(20)]
+    if KINDS[kind].orders_numbers:
+        keys += [*range(-5, 0), *range(2, 15), Int64(2**40), 2.5, True, False, {"a": 1}, {"a": 2}, Binary(b"ab"), START]
+    server.collection.insert_many([a_thing(number, _id=key) for number, key in enumerate(keys)])
+    async with opened(server) as source:
+        found = [document.source_id.key for document in await snapshot(source)]
+        assert sorted(found) == sorted(SourceId(key).key for key in keys)
+        assert sorted(await listed(source)) == sorted(found)
+        assert await source.count() == len(keys)
+
+
+async def test_a_snapshot_goes_on_after_any_document(server: MongoServer, kind: str) -> None:
+    """Taken up after an id of whatever type, it gives what follows, and nothing of what came before."""
+    keys: list[Any] = ["a", "b", "c", *(ObjectId() for _ in range(3))]
+    if KINDS[kind].orders_numbers:
+        keys += [2, 3, 10, True]
+    server.collection.insert_many([a_thing(number, _id=key) for number, key in enumerate(keys)])
+    async with opened(server) as source:
+        everything = [document.source_id for document in await snapshot(source)]
+        assert len(everything) == len(keys)
+        for place, source_id in enumerate(everything):
+            assert ids(await snapshot(source, source_id)) == [one.value for one in everything[place + 1 :]]
+
+
+async def test_changes_come_in_order_and_go_on(server: MongoServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a time on, in the order of (time, id), many of the same time over several pages; each once."""
+    monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 4)
+    things = [a_thing(number, updatedAt=START + timedelta(hours=number // 10)) for number in range(40)]
+    server.collection.insert_many(things)
+    async with opened(server) as source:
+        since = START + timedelta(hours=2)
+        found = ids(await changed(source, Position(updated=since)))
+        assert found == [f"thing-{number:04}" for number in range(20, 40)]
+        pages = [page async for page in source.changes(Position(updated=since))]
+        positions = [page.position for page in pages if page.position is not None]
+        assert ids(await changed(source, positions[1])) == found[8:]
+        assert await source.newest() == START + timedelta(hours=3)
+
+
+async def test_what_has_no_time_comes_first(server: MongoServer, kind: str) -> None:
+    """Without it, with text, or with a number in its place: nobody can say whether it changed."""
+    if not KINDS[kind].knows_undated:
+        pytest.skip(f"{kind} has no $nor")
+    odd = [a_thing(number, updatedAt=value) for number, value in enumerate([None, "2026-01-01", 7, {"a": 1}])]
+    odd.append({"_id": "none", "title": "t", "content": {"text": "x"}})
+    server.collection.insert_many([*odd, a_thing(50)])
+    async with opened(server) as source:
+        found = ids(await changed(source, Position(updated=START)))
+        assert found[-1] == "thing-0050"
+        assert set(found[:-1]) == {one["_id"] for one in odd}
+        again = Position(updated=START, source_id=SourceId("thing-0000"))
+        assert ids(await changed(source, again)) == ["thing-0050"], "a walk that is taken up has had them"
+
+
+async def test_the_filter_narrows_everything(server: MongoServer) -> None:
+    """Snapshot, changes, listing, count, and what is asked for by id."""
+    server.collection.insert_many([a_thing(number, state="on" if number % 2 else "off") for number in range(10)])
+    odd = [f"thing-{number:04}" for number in range(1, 10, 2)]
+    async with opened(server, filterExpression={"state": {"$in": ["on"]}}) as source:
+        assert ids(await snapshot(source)) == odd
+        assert ids(await changed(source, Position(updated=START))) == odd
+        assert await listed(source) == [f"string:{one}" for one in odd]
+        assert await source.count() == 5
+        assert ids(list(await source.read([SourceId("thing-0001"), SourceId("thing-0002")]))) == ["thing-0001"]
+
+
+async def test_values_keep_their_types(server: MongoServer, kind: str) -> None:
+    """What was stored is what is mapped: times aware, ids and numbers of their own types."""
+    price = Decimal128("1.10") if KINDS[kind].keeps_decimals else 1.5
+    stored = {"when": datetime(2026, 1, 31, tzinfo=UTC), "by": ObjectId(), "price": price, "big": 2**40}
+    server.collection.insert_one(a_thing(1, content={"text": stored}))
+    async with opened(server) as source:
+        [document] = await snapshot(source)
+        assert document.fields is not None
+        assert document.fields["content"]["text"] == stored
+        assert document.fields.keys() == {"_id", "title", "content", "updatedAt"}
+
+
+async def test_large_documents_come_in_small_pages(server: MongoServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page ends when it holds enough bytes, so that memory is bounded by that; nothing is left out."""
+    monkeypatch.setattr(mongodb, "PAGE_BYTES", 50_000)
+    server.collection.insert_many([a_thing(number, content={"text": "x" * 20_000}) for number in range(10)])
+    async with opened(server) as source:
+        pages = [page async for page in source.snapshot(None)]
+        assert [len(page.documents) for page in pages] == [3, 3, 3, 1]
+        wanted = [SourceId(f"thing-{number:04}") for number in range(10)]
+        assert len(await source.read(wanted)) == 10
+
+
+async def test_nothing_there_is_nothing(server: MongoServer) -> None:
+    """An empty collection, or one that isn't there, has no documents and no time."""
+    async with opened(server) as source:
+        assert await snapshot(source) == []
+        assert await changed(source, Position()) == []
+        assert await listed(source) == []
+        assert (await source.count(), await source.newest()) == (0, None)
+
+
+async def test_a_database_that_is_away_is_told_without_its_address(unused_tcp_port: int, mongo: MongoServer) -> None:
+    """Nothing of host, user or password is in the error."""
+    uri = f"mongodb://reader:lighthouse@127.0.0.1:{unused_tcp_port}/shop"
+    async with opened(mongo, uri=uri) as source:
+        with pytest.raises(SourceError) as caught:
+            await source.count()
+    assert caught.value.code == "source_unreachable"
+    told = repr(caught.value) + str(caught.value.__cause__)
+    assert not [word for word in ("127.0.0.1", "reader", "lighthouse", str(unused_tcp_port)) if word in told]
+
+
+def test_the_driver_is_held_to_the_allowed_addresses_by_the_event_loop_of_the_service(mongo: MongoServer) -> None:
+    """Its connections are judged under uvloop, too; were it to make them another way, this would tell."""
+    mongo.collection.insert_one(a_thing(1))
+
+    async def count(allowed: AllowedHosts) -> int:
+        async with opened(mongo, allowed=allowed) as source:
+            return await source.count()
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(uvloop.run, count(EVERYWHERE)).result() == 1
+        with pytest.raises(SourceError) as caught:
+            thread.submit(uvloop.run, count(AllowedHosts())).result()
+    assert caught.value.code == "source_host_not_allowed"
+
+
+async def test_documents_that_are_no_bson_are_told_apart(mongo: MongoServer) -> None:
+    """One with text that is no Unicode has an id all the same, and the others are read."""
+    mongo.collection.insert_many([a_thing(1), a_thing(2)])
+    mongo.misbehave(broken_text="lamp of thing 1 ")
+    async with opened(mongo) as source:
+        documents = await snapshot(source)
+    assert ids(documents) == ["thing-0001", "thing-0002"]
+    assert [document.fields is None for document in documents] == [True, False]

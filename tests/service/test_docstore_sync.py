@@ -1,0 +1,248 @@
+"""A collection is kept as a document database has it: each run brings what changed, and no run destroys anything."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from bson import Int64, ObjectId
+
+from tests.harness.mongo.processes import MongoServer
+from tests.harness.services import RunningService, ServiceHarness
+from tests.service.directory import a_user, done
+from tests.service.docstore import FIELDS, START, Syncing, a_thing, counts
+
+LOOPBACK = ("127.0.0.1",)
+
+
+@pytest.fixture(scope="module")
+def shared_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service that may connect to loopback."""
+    service, stack = service_harness.start(docstore_allowed_hosts=LOOPBACK)
+    yield service
+    service_harness.stop(service, stack)
+
+
+@pytest.fixture
+def syncing(shared_service: RunningService, mongo: MongoServer) -> Syncing:
+    """The service, and collections of the test's own."""
+    return Syncing(shared_service, mongo)
+
+
+def test_a_first_run_brings_everything(syncing: Syncing) -> None:
+    """Each document with its name, text, address and time, known by the sync, its id's type and its id."""
+    keys: list[Any] = [ObjectId(), 7, Int64(2**40), "plain", {"a": 1, "b": "x"}]
+    things = [a_thing(number, _id=key, url=f"https://things.test/{number}") for number, key in enumerate(keys)]
+    syncing.mongo.collection.insert_many(things)
+    sync = syncing.first_run()
+    assert sync["status"] == "COMPLETED", sync
+    assert counts(sync, "created", "updated", "failed") == (5, 0, 0)
+    assert sync["documentCount"] == 5
+    assert syncing.documents().keys() == {syncing.external_id(key) for key in keys}
+    document_id = syncing.documents()[syncing.external_id("plain")]["documentId"]
+    document = done(syncing.service.call("catalog/getDocument", {"documentId": document_id}))
+    assert document["documentName"] == "Thing 3"
+    assert document["documentExternalUrl"] == "https://things.test/3"
+    assert document["sourceSystemUpdated"] == "2026-01-01T00:03:00Z"
+    question = {"documentCollectionId": syncing.collection_id, "searchQuery": "lamp of thing 3"}
+    found = done(syncing.service.call("search/searchDocumentCollection", question))
+    assert found["results"][0]["documentId"] == document_id
+
+
+def test_a_next_run_brings_what_changed(syncing: Syncing) -> None:
+    """New and changed documents alone are uploaded; the rest is not even read again, and nothing is embedded twice."""
+    things = syncing.mongo.collection
+    things.insert_many([a_thing(number) for number in range(60)])
+    syncing.first_run()
+    later = START + timedelta(days=1)
+    things.update_one({"_id": "thing-0007"}, {"$set": {"content.text": "It was moved.", "updatedAt": later}})
+    things.insert_one(a_thing(900, updatedAt=later))
+    sync = syncing.run()
+    assert counts(sync, "created", "updated", "deleted") == (1, 1, 0)
+    assert counts(sync, "read")[0] < 20, "more than the overlap of five minutes was read"
+    assert {name for name, version in syncing.versions().items() if version > 1} == {"Thing 7"}
+
+
+def test_without_times_everything_is_read_and_nothing_written(syncing: Syncing) -> None:
+    """A sync that isn't told when documents changed compares them all; equal ones are left as they are."""
+    syncing.mongo.collection.insert_many([a_thing(number) for number in range(30)])
+    syncing.first_run(sourceFields=FIELDS)
+    syncing.mongo.collection.update_one({"_id": "thing-0003"}, {"$set": {"title": "Another"}})
+    sync = syncing.run()
+    assert counts(sync, "read", "created", "updated", "unchanged") == (30, 0, 1, 29)
+    assert "Another" in syncing.names()
+
+
+def test_documents_without_a_time_and_late_ones_are_found(syncing: Syncing) -> None:
+    """What has no time is read each run; what comes with a time long past is seen in the listing."""
+    things = syncing.mongo.collection
+    things.insert_many([a_thing(number) for number in range(20)])
+    things.insert_one(a_thing(50, updatedAt="soon"))
+    syncing.first_run()
+    things.update_one({"_id": "thing-0050"}, {"$set": {"title": "Changed without a time"}})
+    things.insert_one(a_thing(60, updatedAt=START - timedelta(days=400)))
+    syncing.run()
+    assert {"Changed without a time", "Thing 60"} <= syncing.names()
+
+
+def test_what_vanishes_or_leaves_the_filter_is_removed(syncing: Syncing) -> None:
+    """Both at once, up to a fifth of all; the documents are gone from the catalog, too."""
+    things = syncing.mongo.collection
+    things.insert_many([a_thing(number, state="published") for number in range(20)])
+    syncing.first_run(filterExpression={"state": "published"})
+    before = syncing.documents()
+    things.delete_one({"_id": "thing-0001"})
+    things.update_one({"_id": "thing-0002"}, {"$set": {"state": "draft"}})
+    sync = syncing.run()
+    assert counts(sync, "deleted") == (2,)
+    assert "warning" not in sync
+    gone = {syncing.external_id("thing-0001"), syncing.external_id("thing-0002")}
+    assert before.keys() - syncing.documents().keys() == gone
+    for external_id in gone:
+        answer = syncing.service.call("catalog/getDocument", {"documentId": before[external_id]["documentId"]})
+        assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("left", [0, 2, 15])
+def test_a_source_that_lost_too_much_deletes_nothing(syncing: Syncing, left: int) -> None:
+    """More than a fifth gone, or everything: the run says so, and all documents stay; with a greater limit they go."""
+    things = syncing.mongo.collection
+    things.insert_many([a_thing(number) for number in range(20)])
+    syncing.first_run()
+    things.delete_many({"_id": {"$gte": f"thing-{left:04}"}})
+    sync = syncing.run()
+    assert sync["status"] == "COMPLETED"
+    assert sync["warning"]["code"] == ("deletion_limit" if left else "listing_empty")
+    assert counts(sync, "deleted") == (0,)
+    assert len(syncing.documents()) == 20
+    done(syncing.update(deleteLimitPercent=100))
+    syncing.ended()
+    assert len(syncing.documents()) == (left or 20)
+
+
+def test_a_listing_that_is_cut_deletes_nothing(syncing: Syncing) -> None:
+    """A source that lists 10 % of what it counts is not believed, whatever the limit."""
+    syncing.mongo.collection.insert_many([a_thing(number) for number in range(20)])
+    syncing.first_run(deleteLimitPercent=100)
+    syncing.mongo.misbehave(listed_at_most=2)
+    sync = syncing.run()
+    assert sync["warning"]["code"] == "listing_incomplete"
+    assert "counts 20 documents and listed 2" in sync["warning"]["message"]
+    assert len(syncing.documents()) == 20
+
+
+def test_documents_stay_when_that_is_asked_for(syncing: Syncing) -> None:
+    """With deleteMissing false, what vanishes from the source stays here, without a warning."""
+    syncing.mongo.collection.insert_many([a_thing(number) for number in range(20)])
+    syncing.first_run(deleteMissing=False)
+    syncing.mongo.collection.delete_one({"_id": "thing-0001"})
+    sync = syncing.run()
+    assert "warning" not in sync
+    assert len(syncing.documents()) == 20
+
+
+def test_what_cannot_be_mapped_is_listed_with_its_reason(syncing: Syncing) -> None:
+    """Every other document is brought; the listed ones are tried again each run, and leave the list when mended."""
+    things = syncing.mongo.collection
+    things.insert_many([a_thing(number) for number in range(10)])
+    things.insert_many(
+        [
+            a_thing(100, content=None),
+            a_thing(101, title=["a", "b"]),
+            a_thing(102, url="javascript:alert(1)"),
+            a_thing(103, title="n" * 1001),
+            a_thing(104, content={"text": "\0 binary \0"}),
+        ]
+    )
+    sync = syncing.first_run()
+    assert sync["status"] == "COMPLETED"
+    assert counts(sync, "created", "failed") == (10, 5)
+    failures = syncing.failures()
+    assert failures.keys() == {f"thing-{number:04}" for number in range(100, 105)}
+    assert failures["thing-0100"] == "missing_value"
+    assert failures["thing-0101"] == "wrong_type"
+    things.update_one({"_id": "thing-0100"}, {"$set": {"content": {"text": "Mended, at an old time."}}})
+    things.delete_one({"_id": "thing-0101"})
+    sync = syncing.run()
+    assert counts(sync, "created", "failed") == (1, 3)
+    assert syncing.failures().keys() == {"thing-0102", "thing-0103", "thing-0104"}
+
+
+def test_a_document_that_fails_later_stays_as_it_was(syncing: Syncing) -> None:
+    """A document whose text was emptied is no reason to forget what it said."""
+    syncing.mongo.collection.insert_many([a_thing(number) for number in range(3)])
+    syncing.first_run()
+    later = {"content": {"text": ""}, "updatedAt": START + timedelta(days=1)}
+    syncing.mongo.collection.update_one({"_id": "thing-0001"}, {"$set": later})
+    sync = syncing.run()
+    assert counts(sync, "failed", "deleted") == (1, 0)
+    assert len(syncing.documents()) == 3
+
+
+def test_access_is_what_the_config_says(syncing: Syncing) -> None:
+    """None named: the owner alone; named: those; taken back: gone again. Nobody else reads what a sync brings."""
+    a_user(syncing.service, "ada@example.test")
+    syncing.mongo.collection.insert_many([a_thing(number) for number in range(3)])
+    syncing.first_run()
+    assert readers(syncing) == {"admin@example.test"}
+    done(syncing.update(allowedUsersEmailAddresses=["ada@example.test"]))
+    syncing.ended()
+    assert readers(syncing) == {"admin@example.test", "ada@example.test"}
+    done(syncing.update())
+    syncing.ended()
+    assert readers(syncing) == {"admin@example.test"}
+    done(syncing.update(internalPublic=True))
+    syncing.ended()
+    assert readers(syncing) == {"admin@example.test", "ada@example.test"}
+    assert set(syncing.versions().values()) == {1}, "nothing but the access changed"
+
+
+def readers(syncing: Syncing) -> set[str]:
+    """Who may read the first document."""
+    document_id = syncing.documents()[syncing.external_id("thing-0000")]["documentId"]
+    resource = {"resourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"}
+    body = {"resource": resource, "action": "READ", "pageSize": 100}
+    found = done(syncing.service.call("permissions/listAuthorizedPrincipalsForResource", body))
+    return {one["email"] for one in found["principals"]}
+
+
+def test_what_was_removed_by_hand_comes_back(syncing: Syncing) -> None:
+    """A document that was deleted here, or taken out of the collection, is brought again when it is read again."""
+    syncing.mongo.collection.insert_many([a_thing(number) for number in range(4)])
+    syncing.first_run(sourceFields=FIELDS)
+    documents = syncing.documents()
+    first, second = (documents[syncing.external_id(f"thing-000{number}")]["documentId"] for number in (0, 1))
+    done(syncing.service.call("catalog/deleteDocument", {"documentId": first}))
+    place = {"documentId": second, "documentCollectionId": syncing.collection_id}
+    done(syncing.service.call("documentCollections/removeDocumentFromCollection", place))
+    syncing.run()
+    assert syncing.names() == {f"Thing {number}" for number in range(4)}
+
+
+def test_a_run_that_fails_says_why_and_goes_on_later(syncing: Syncing) -> None:
+    """An error of the database ends the run without deleting anything; the next one goes on where it stopped."""
+    syncing.mongo.collection.insert_many([a_thing(number) for number in range(110)])
+    syncing.mongo.misbehave(find_code=50, find_after=4, find_times=1)
+    sync = syncing.first_run()
+    assert (sync["status"], sync["lastError"]["code"]) == ("FAILED", "source_too_slow")
+    assert counts(sync, "created") == (100,)
+    sync = syncing.run()
+    assert (sync["status"], len(syncing.documents())) == ("COMPLETED", 110)
+    assert counts(sync, "created", "unchanged") == (10, 1), "but for the latest, what was brought is not read again"
+    assert "lastError" not in sync
+
+
+def test_connections_that_break_are_made_again(syncing: Syncing) -> None:
+    """A few connections cut in the middle of a question cost nothing but time."""
+    syncing.mongo.collection.insert_many([a_thing(number) for number in range(20)])
+    syncing.mongo.misbehave(disconnect_times=3)
+    sync = syncing.first_run()
+    assert (sync["status"], sync["counts"]["created"]) == ("COMPLETED", 20), sync
+
+
+def test_a_wrong_filter_is_told_in_the_database_words(syncing: Syncing) -> None:
+    """What the database says of the query is shown to who wrote it."""
+    syncing.mongo.misbehave(find_code=2, find_times=1)
+    sync = syncing.first_run(filterExpression={"state": "published"})
+    assert sync["lastError"]["code"] == "source_refused_filter"
+    assert "as it was told to" in sync["lastError"]["message"]

@@ -1,0 +1,242 @@
+"""From source documents to uploads: dotted paths, every type of BSON, and what can't be mapped."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from uuid import UUID
+
+import pytest
+from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, ObjectId, Regex, Timestamp
+
+from carrel.wire.docstore import DocstoreConfig
+from service.docstore.filters import filter_query
+from service.docstore.mapping import MappedDocument, MappingError, Target, map_document
+from service.docstore.paths import value_at
+from service.docstore.sources import Position, SourceDocument
+from service.docstore.values import SourceId, from_extended, plain_value, time_of, to_extended
+from service.errors import BadRequest
+
+OID = ObjectId("65a0c0ffee65a0c0ffee65a0")
+UUID_VALUE = UUID("0190c1c0-0000-7000-8000-000000000001")
+MOMENT = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
+FIELDS = {"body": "text", "source_name": "title", "source_system_updated": "at", "source_url": "url"}
+
+
+def target(**members: Any) -> Target:
+    """A sync's documents in common."""
+    config = {"sync_name": "s", "collection_name": "c", "source_fields": FIELDS, **members}
+    return Target("sync", UUID_VALUE, DocstoreConfig.model_validate(config))
+
+
+def mapped(_id: Any = "a", _target: Target | None = None, **fields: Any) -> MappedDocument:
+    """What a document with these fields is mapped to."""
+    whole = {"title": "A title", "text": "A text.", **fields}
+    return map_document(SourceDocument(SourceId(_id), whole, 1), _target or target())
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (OID, "65a0c0ffee65a0c0ffee65a0"),
+        (Decimal128("12345678901234567890.123456789"), "12345678901234567890.123456789"),
+        (Decimal128("NaN"), "NaN"),
+        (MOMENT, "2026-01-31T09:30:00Z"),
+        (MOMENT.astimezone(timezone(timedelta(hours=2))), "2026-01-31T09:30:00Z"),
+        (Int64(2**60), 2**60),
+        (True, True),
+        (1.5, 1.5),
+        (float("inf"), "inf"),
+        (UUID_VALUE, str(UUID_VALUE)),
+        (b"\x00\x01", "AAE="),
+        (Binary(b"\x00\x01", 5), "AAE="),
+        (Regex("^a", "i"), "^a"),
+        (Timestamp(1769851800, 1), "2026-01-31T09:30:00Z"),
+        (Code("f()"), "f()"),
+        (None, None),
+        ({"a": [OID, {"b": Decimal128("1.10")}]}, {"a": ["65a0c0ffee65a0c0ffee65a0", {"b": "1.10"}]}),
+        (DBRef("things", OID), {"$ref": "things", "$id": "65a0c0ffee65a0c0ffee65a0"}),
+    ],
+)
+def test_types_are_kept_faithfully(value: Any, plain: Any) -> None:
+    """What JSON has no type for is text that loses nothing."""
+    found = plain_value(value)
+    assert (found, type(found)) == (plain, type(plain))
+    json.dumps(found)
+
+
+@pytest.mark.parametrize("value", [MaxKey(), DatetimeMS(2**60)])
+def test_odd_types_are_extended_json(value: Any) -> None:
+    """The rest is written as MongoDB's own tools write it."""
+    assert json.dumps(plain_value(value)).startswith('{"$')
+
+
+IDS = [OID, "a", 7, Int64(7), 7.0, Decimal128("7"), True, MOMENT, UUID_VALUE, b"7", {"a": 1}, None, Timestamp(7, 1)]
+
+
+def test_ids_of_different_types_are_different() -> None:
+    """Nothing but an equal id of the same type has the same name, and it comes back from what is kept."""
+    keys = [SourceId(one).key for one in IDS]
+    assert len(set(keys)) == len(keys)
+    assert {"objectId:65a0c0ffee65a0c0ffee65a0", "string:a", "int:7", "long:7", "decimal:7", "bool:true"} <= set(keys)
+    for one in IDS:
+        again = Position.from_json(json.loads(json.dumps(Position(MOMENT, SourceId(one)).to_json())))
+        assert (again.updated, again.source_id and again.source_id.key) == (MOMENT, SourceId(one).key)
+
+
+@pytest.mark.parametrize("odd", ["x" * 2000, "a\0b", "\ud800", "a\nb", ""])
+def test_an_odd_id_is_known_by_its_digest(odd: str) -> None:
+    """However long or strange, it names a document within the bounds of an external id."""
+    external_id = target().external_id(SourceId(odd))
+    assert len(external_id) < 1024
+    assert "\0" not in external_id
+    external_id.encode()
+    assert external_id != target().external_id(SourceId(odd + "x"))
+
+
+DOCUMENT = {"a": {"b": "x", "list": [{"t": 1}, {"t": 2}, {}, {"t": [3, 4]}]}, "flat": ["p", "q"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("a.b", "x"),
+        ("a.list.t", [1, 2, 3, 4]),
+        ("a.list.1.t", 2),
+        ("a.list.9.t", None),
+        ("flat.0", "p"),
+        ("a.b.c", None),
+        ("nothing", None),
+    ],
+)
+def test_dotted_paths(path: str, found: Any) -> None:
+    """Through documents and lists, as MongoDB reads them; what isn't there is None."""
+    assert value_at(DOCUMENT, path) == found
+
+
+def test_a_document_is_mapped_to_an_upload() -> None:
+    """Text, name, address, time and collection; readable by nobody but its owner unless the config says otherwise."""
+    one = mapped(OID, at=MOMENT, url="https://things.test/1")
+    assert (one.content, one.file_name) == (b"A text.", "A title.txt")
+    assert one.form.document_external_id == "sync:objectId:65a0c0ffee65a0c0ffee65a0"
+    assert (one.form.document_name, one.form.source_system_updated) == ("A title", MOMENT)
+    assert one.form.document_external_url == "https://things.test/1"
+    assert one.form.names_access
+    assert one.form.internal_public is False
+
+
+@pytest.mark.parametrize(
+    ("value", "content", "suffix"),
+    [
+        (["one", "two"], b"one\n\ntwo", ".txt"),
+        (Decimal128("1.10"), b"1.10", ".txt"),
+        ({"a": OID}, b'{\n "a": "65a0c0ffee65a0c0ffee65a0"\n}', ".json"),
+        ([{"a": 1}], b'[\n {\n  "a": 1\n }\n]', ".json"),
+        (b"%PDF-1.7", b"%PDF-1.7", ""),
+        ("h\u00e9", "h\u00e9".encode(), ".txt"),
+    ],
+)
+def test_bodies_of_any_type(value: Any, content: bytes, suffix: str) -> None:
+    """Text as text, lists of texts as paragraphs, bytes as the file they are, documents as JSON."""
+    one = mapped(text=value)
+    assert (one.content, one.file_name) == (content, f"A title{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "member"),
+    [
+        ({"text": None}, "missing_value", "body"),
+        ({"text": "  \n"}, "missing_value", "body"),
+        ({"text": []}, "missing_value", "body"),
+        ({"title": None}, "missing_value", "sourceName"),
+        ({"title": {"a": 1}}, "wrong_type", "sourceName"),
+        ({"title": "x" * 1001}, "invalid_value", "sourceName"),
+        ({"title": "a\0b"}, "invalid_value", "sourceName"),
+        ({"url": 7}, "wrong_type", "sourceUrl"),
+        ({"url": "javascript:alert(1)"}, "invalid_value", "sourceUrl"),
+    ],
+)
+def test_what_cannot_be_mapped_says_why(fields: dict[str, Any], code: str, member: str) -> None:
+    """The reason names the member, and nothing of the value."""
+    with pytest.raises(MappingError) as caught:
+        mapped(**fields)
+    assert caught.value.code == code
+    assert member in caught.value.message
+    assert "javascript" not in caught.value.message
+
+
+def test_the_fingerprint_covers_everything_that_is_sent() -> None:
+    """Any change of text, name, address, time, access or collection is one; nothing else is."""
+    first = mapped()
+    same = mapped(other="ignored")
+    others = [
+        mapped(text="Another."),
+        mapped(title="Another"),
+        mapped(url="https://things.test/"),
+        mapped(at=MOMENT),
+        mapped(_target=target(internal_public=True)),
+        mapped(_target=target(allowed_users_email_addresses=["a@b.test"])),
+        mapped(_target=Target("sync", UUID(int=1), target().config)),
+    ]
+    assert first.form.fingerprint == same.form.fingerprint
+    assert len({one.form.fingerprint for one in [first, *others]}) == len(others) + 1
+    assert len(first.form.fingerprint or "") <= 128
+
+
+@pytest.mark.parametrize(
+    ("value", "moment"),
+    [
+        (MOMENT, MOMENT),
+        ("2026-01-31T09:30:00Z", MOMENT),
+        ("2026-01-31T10:30:00+01:00", MOMENT),
+        ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
+        ("yesterday", None),
+        (1769851800, None),
+        (None, None),
+    ],
+)
+def test_times(value: Any, moment: datetime | None) -> None:
+    """Dates, and text that says one; nothing is guessed from numbers."""
+    assert time_of(value) == moment
+
+
+def test_filters_are_extended_json() -> None:
+    """Values have the types they say, in any depth; without types they are what JSON has."""
+    query = filter_query(
+        {"state": "on", "at": {"$gte": {"$date": "2026-01-31T09:30:00Z"}}, "$or": [{"_id": {"$oid": str(OID)}}]}
+    )
+    assert query == {"state": "on", "at": {"$gte": MOMENT}, "$or": [{"_id": OID}]}
+    assert filter_query({"price": {"$numberDecimal": "1.10"}}) == {"price": Decimal128("1.10")}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """A filter nested so deep."""
+    return {"$and": [nested(depth - 1)]} if depth else {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        {"$where": "sleep(1000)"},
+        {"a": {"$not": {"$where": "true"}}},
+        {"$expr": {"$function": {"body": "f", "args": [], "lang": "js"}}},
+        {"$or": [{"$expr": {"$eq": [{"$accumulator": {}}, 1]}}]},
+        {"a": {"$code": "f()"}},
+        {"_id": {"$oid": "nonsense"}},
+        {"at": {"$date": "yesterday"}},
+        {"n": 2**70},
+        {"text": "x" * 70_000},
+        nested(60),
+    ],
+)
+def test_filters_that_are_refused(expression: dict[str, Any]) -> None:
+    """What runs code, wherever it stands; what isn't Extended JSON; what is larger or deeper than a filter need be."""
+    with pytest.raises(BadRequest) as caught:
+        filter_query(expression)
+    assert caught.value.code == "invalid_filter_expression"
+
+
+def test_kept_values_come_back_as_they_were() -> None:
+    """Extended JSON keeps the type of whatever a cursor may hold."""
+    for one in [*IDS, DatetimeMS(2**60)]:
+        again = from_extended(json.loads(json.dumps(to_extended(one))))
+        assert (again, type(again)) == (one, type(one))
