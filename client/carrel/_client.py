@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from types import TracebackType
 from typing import Self, TypeVar
 
 import httpx
 
 from carrel._calls import Call
+from carrel._closing import AsyncClosing, Closing
 from carrel._connect import (
     DEFAULT_MAX_RETRIES,
     DEFAULT_TIMEOUT,
@@ -118,7 +118,7 @@ class _Client(Resource[M]):
         raise TypeError(msg)
 
 
-class Carrel(_Client[Sync]):
+class Carrel(_Client[Sync], Closing):
     """A client whose operations block; safe to share between threads.
 
     One credential is given: `api_key` (an API key, or a service account's token) calls v0; `access_token`, or `tokens`
@@ -157,16 +157,8 @@ class Carrel(_Client[Sync]):
         if self._owns_http:
             self._http.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class AsyncCarrel(_Client[Async]):
+class AsyncCarrel(_Client[Async], AsyncClosing):
     """A client whose operations are awaited, in one event loop; otherwise as Carrel."""
 
     def __init__(
@@ -197,11 +189,3 @@ class AsyncCarrel(_Client[Async]):
         """Close the connections, unless `http_client` brought them."""
         if self._owns_http:
             await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

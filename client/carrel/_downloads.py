@@ -5,13 +5,13 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from email.message import EmailMessage
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
 import anyio.to_thread
 import httpx
 
 from carrel._answers import connection_error
+from carrel._closing import AsyncClosing, Closing
 
 CHUNK_SIZE = 256 * 1024
 
@@ -73,7 +73,7 @@ class _PartialFile:
         self.partial.unlink(missing_ok=True)
 
 
-class Download(_Downloaded):
+class Download(_Downloaded, Closing):
     """A file on its way; read it once, with `save`, `read` or `iter_bytes`, or close it."""
 
     def iter_bytes(self) -> Iterator[bytes]:
@@ -104,16 +104,8 @@ class Download(_Downloaded):
         """Let the connection go, unread."""
         self._response.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class AsyncDownload(_Downloaded):
+class AsyncDownload(_Downloaded, AsyncClosing):
     """A file on its way; read it once, with `save`, `read` or `iter_bytes`, or close it."""
 
     async def iter_bytes(self) -> AsyncIterator[bytes]:
@@ -144,11 +136,3 @@ class AsyncDownload(_Downloaded):
     async def close(self) -> None:
         """Let the connection go, unread."""
         await self._response.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

@@ -1,13 +1,14 @@
 """What comes bit by bit: iterators over what a flow emits as it goes."""
 
 from collections.abc import AsyncGenerator, Generator
-from types import TracebackType
 from typing import Generic, Self, TypeVar
+
+from carrel._closing import AsyncClosing, Closing
 
 Item = TypeVar("Item")
 
 
-class Stream(Generic[Item]):
+class Stream(Closing, Generic[Item]):
     """Items as they come; nothing is sent before the first is asked for, and it can be walked once.
 
     Leaving it early lets the connection go: by the end of a `with`, by `close`, or when nothing refers to it any more.
@@ -26,16 +27,8 @@ class Stream(Generic[Item]):
         """Let the connection go, whatever is still to come."""
         self._walk.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class AsyncStream(Generic[Item]):
+class AsyncStream(AsyncClosing, Generic[Item]):
     """Items as they come; nothing is sent before the first is asked for, and it can be walked once.
 
     Leaving it early lets the connection go: by the end of an `async with`, by `close`, or a little after nothing refers
@@ -54,11 +47,3 @@ class AsyncStream(Generic[Item]):
     async def close(self) -> None:
         """Let the connection go, whatever is still to come."""
         await self._walk.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()

@@ -71,9 +71,8 @@ class Desk:
             self.runtime, self.caller, collection_ids=self.collection_ids, query=query, limit=PASSAGES_A_SEARCH
         )
         documents = list(dict.fromkeys(passage.document_id for passage in found))
-        found = [passage for passage in found if self._number(passage) is not None]
-        found.sort(key=lambda passage: (documents.index(passage.document_id), passage.chunk_no))
-        return [(self._number(passage) or 0, passage) for passage in found]
+        numbered = [(number, passage) for passage in found if (number := self._number(passage)) is not None]
+        return sorted(numbered, key=lambda each: (documents.index(each[1].document_id), each[1].chunk_no))
 
     def _number(self, passage: Passage) -> int | None:
         """Return a passage's number, a new one if it has none yet; None when there is no room for it."""

@@ -1,13 +1,15 @@
 """What people think of the replies they were given; on the audit log, the words where they can be erased."""
 
-from uuid import UUID
-
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.conversations import MessageFeedback
+from carrel.wire.conversations import (
+    MessageFeedback,
+    ProvideMessageFeedbackRequest,
+    ProvideMessageFeedbackResponse,
+)
 from service.audit.service import record
 from service.authorization import authorize_message
-from service.callers import Caller
+from service.callers import Caller, acting_for
 from service.conversations import queries
 from service.conversations.reading.queries import find_turn
 from service.conversations.reading.turns import unknown_message
@@ -15,13 +17,15 @@ from service.errors import Conflict
 
 
 async def give_feedback(
-    connection: AsyncConnection, caller: Caller, *, agent_id: UUID, message_id: UUID, feedback: MessageFeedback
-) -> UUID:
-    """Keep feedback on a reply to the caller; the audit entry's id. The last verdict stands with the reply.
+    connection: AsyncConnection, caller: Caller, *, request: ProvideMessageFeedbackRequest
+) -> ProvideMessageFeedbackResponse:
+    """Keep feedback on a reply to the caller, on the audit log. The last verdict stands with the reply.
 
     Raises Forbidden for an access token for other agents, NotFound for what is no reply of this agent to the caller,
     and Conflict `no_reply` while there is none, or when the message failed.
     """
+    caller = await acting_for(connection, caller, request.user_email)
+    agent_id, message_id, feedback = request.agent_id, request.message_id, request.message_feedback
     authorize_message(caller, agent_id)
     turn = await find_turn(connection, caller, turn_id=message_id, agent_ids=[agent_id])
     if turn is None:
@@ -31,7 +35,7 @@ async def give_feedback(
     verdict = feedback.feedback.value
     await queries.note_feedback(connection, caller.organization_id, turn_id=message_id, feedback=verdict)
     details = {"agentId": str(agent_id), "conversationId": str(turn.conversation_id), "feedback": verdict}
-    return await record(
+    audit_log_id = await record(
         connection,
         caller,
         action="agent.feedback",
@@ -40,6 +44,7 @@ async def give_feedback(
         details=details,
         text=_words(feedback),
     )
+    return ProvideMessageFeedbackResponse(audit_log_id=audit_log_id)
 
 
 def _words(feedback: MessageFeedback) -> str:

@@ -19,7 +19,6 @@ from carrel.wire.conversations import (
     SendAgentMessageRequest,
     SendAgentMessageResponse,
 )
-from service.callers import acting_for
 from service.conversations import streaming
 from service.conversations.feedback import give_feedback
 from service.conversations.messages import begin
@@ -75,15 +74,7 @@ async def provide_message_feedback(
     request: ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
 ) -> ProvideMessageFeedbackResponse:
     """Keep feedback on a reply to the caller, on the audit log."""
-    acting = await acting_for(connection, caller, request.user_email)
-    audit_log_id = await give_feedback(
-        connection,
-        acting,
-        agent_id=request.agent_id,
-        message_id=request.message_id,
-        feedback=request.message_feedback,
-    )
-    return ProvideMessageFeedbackResponse(audit_log_id=audit_log_id)
+    return await give_feedback(connection, caller, request=request)
 
 
 @router.get("/conversations", tags=["extension"])

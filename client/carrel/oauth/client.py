@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
 import httpx
 
 from carrel._calls import Connection
+from carrel._closing import AsyncClosing, Closing
 from carrel._connect import (
     DEFAULT_BASE_URL,
     DEFAULT_MAX_RETRIES,
@@ -132,7 +132,7 @@ class _OAuthClient(Resource[M]):
         super().__init__(Session(endpoints.connection, driver))
 
 
-class OAuthClient(_OAuthClient[Sync]):
+class OAuthClient(_OAuthClient[Sync], Closing):
     """An application that acts for people, as an admin registered it; its operations block.
 
     `auth_url` is read from CARREL_AUTH_URL, else CARREL_BASE_URL, when it isn't given. `scopes` is what people are
@@ -163,16 +163,8 @@ class OAuthClient(_OAuthClient[Sync]):
         if self._owns_http:
             self._http.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class AsyncOAuthClient(_OAuthClient[Async]):
+class AsyncOAuthClient(_OAuthClient[Async], AsyncClosing):
     """An application whose operations are awaited; otherwise as OAuthClient."""
 
     def __init__(
@@ -197,14 +189,6 @@ class AsyncOAuthClient(_OAuthClient[Async]):
         """Close the connections, unless `http_client` brought them."""
         if self._owns_http:
             await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 def _connect(auth_url: str | None, http_headers: httpx.Headers, *, timeout: Timeout, max_retries: int) -> Connection:
