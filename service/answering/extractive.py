@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from itertools import groupby
+from pathlib import PurePath
 from typing import Any
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
@@ -66,7 +67,7 @@ def _found(messages: Sequence[ModelMessage]) -> list[dict[str, Any]] | None:
 def _quotable(found: Sequence[dict[str, Any]]) -> list[Quotable]:
     """Return what can be quoted of passages, in the order they came: that of their documents."""
     quotable = [
-        Quotable(number=passage["n"], document=passage["document"], headings=segment.headings, text=segment.text)
+        Quotable(passage["n"], passage["document"], segment.headings, segment.text, segment.section)
         for passage in found
         for segment in segments_of(passage["text"])
     ]
@@ -74,17 +75,24 @@ def _quotable(found: Sequence[dict[str, Any]]) -> list[Quotable]:
 
 
 def _reply(quotes: Sequence[Quotable]) -> str:
-    """Write the quotes down, by document."""
+    """Write the quotes down by document and section: words can mean something else under another heading."""
     parts = [
-        f"From “{name}”:\n\n" + "\n\n".join(_quoted(quote) for quote in group)
-        for name, group in groupby(quotes, key=_name)
+        f"From {place}:\n\n" + "\n\n".join(_quoted(quote) for quote in group)
+        for place, group in groupby(quotes, key=_place)
     ]
     return "\n\n".join(parts)
 
 
-def _name(quote: Quotable) -> str:
-    """Return a document's name as one line; its brackets are no citation and no link."""
-    return " ".join(quote.document.translate(_BRACKETS).split())[:LONGEST_NAME]
+def _place(quote: Quotable) -> str:
+    """Say where a quote stands: its document, and the section unless that is called like the document."""
+    name, section = _line(quote.document), _line(quote.section)
+    titled = section and section.casefold() != PurePath(name).stem.casefold()
+    return f"“{name}”, under “{section}”" if titled else f"“{name}”"
+
+
+def _line(name: str) -> str:
+    """Return a name as one line; its brackets are no citation and no link."""
+    return " ".join(name.translate(_BRACKETS).split())[:LONGEST_NAME]
 
 
 def _quoted(quote: Quotable) -> str:

@@ -40,6 +40,7 @@ class Quotable:
     document: str
     headings: str
     text: str
+    section: str = ""
 
     @property
     def context(self) -> str:

@@ -21,24 +21,29 @@ _CLOSERS = " )]}\"'”’»*_"  # noqa: RUF001 - likewise
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Words of a passage, exactly as they stand there but for white space, and the headings above them."""
+    """Words of a passage, exactly as they stand there but for white space, and the headings above them.
+
+    `headings` are its first line and the nearest heading; `section` is that heading, empty when there is none.
+    """
 
     text: str
     headings: str
+    section: str = ""
 
 
 def segments_of(passage: str) -> list[Segment]:
     """Return what can be quoted of a passage, in reading order."""
     lines = [span.text.strip() for span in cut_lines(passage) if span.text.strip()]
     sentences = [list(cut_sentences(line)) for line in lines]
-    above = [lines[0][:LONGEST_HEADING]] if lines else []
+    above, section = [lines[0][:LONGEST_HEADING]] if lines else [], ""
     segments: list[Segment] = []
     for number, line in enumerate(lines):
         if number + 1 < len(lines) and _is_heading(line):
-            above = [*above[:1], line]
+            above, section = [*above[:1], line], line
             continue
         texts = _texts(sentences[number], sentences[number + 1 :])
-        segments += [Segment(text, "\n".join(dict.fromkeys(above))) for text in texts if _says_something(text)]
+        headings = "\n".join(dict.fromkeys(above))
+        segments += [Segment(text, headings, section) for text in texts if _says_something(text)]
     return segments
 
 

@@ -52,10 +52,33 @@ def test_it_quotes_the_sentence_that_answers_with_its_document(answered: Library
     reply = answered.ask("How many days of annual leave does everyone have?")
     first = "Everyone has 27 days of annual leave, plus public holidays."
     assert quotes(reply)[0] == first
-    assert reply.text.startswith(f"From “Leave”:\n\n> {first} [1]")
+    assert reply.text.startswith(f"From “Leave”, under “Annual leave”:\n\n> {first} [1]")
     assert reply.passages[reply.citations[0].passage_no].document_name == "Leave"
     assert (reply.model, reply.quotes_only, list(reply.warnings)) == (BUILT_IN, True, [])
     assert answered.told[-1] == (reply.text, reply.passages)
+
+
+ENTERING = """# Cold store
+
+## Before entering
+
+Before entering, tell the shift leader and take the radio with you.
+
+## After an alarm
+
+Nobody enters before the shift leader has checked the gas meter.
+"""
+
+
+def test_it_says_under_which_heading_its_words_stand(library: Library) -> None:
+    """Words can mean something else under another heading; one that says the document's name again is left out."""
+    library.put("Cold store.md", ENTERING)
+    reply = library.ask("Who enters before the shift leader has checked the gas meter after an alarm?")
+    assert "From “Cold store.md”, under “After an alarm”:\n\n> Nobody enters" in reply.text
+    before = library.ask("What must I do before entering the cold store?")
+    assert before.text.startswith("From “Cold store.md”, under “Before entering”:\n\n> Before entering, tell")
+    library.put("Parking.md", "# Parking\n\nThe parking permit costs 40 euros a month.\n")
+    assert "From “Parking.md”:\n\n>" in library.ask("What does the parking permit cost a month?").text
 
 
 @pytest.mark.parametrize(
