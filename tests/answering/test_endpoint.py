@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 
 from service.answering import Exchange, ModelFailure
-from service.answering.answer import CUT_SHORT
 from service.answering.citations import CITATION_DROPPED
+from service.answering.replying import CUT_SHORT
 from tests.answering.asking import Library, a_library
 from tests.harness.model_server import (
     KEY,

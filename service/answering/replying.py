@@ -40,11 +40,8 @@ CUT_SHORT = "The reply was cut short: the model reached its longest length."
 _SETTINGS: Any = {"max_retries": 0}  # `Retries` does that, within the deadline and as it can be tested
 
 
-async def answer(runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
-    """Answer a message as its sender; `progress` is told on the way how far the text is, of which nothing is unchecked.
-
-    Raises ModelFailure when there is no reply, within `CARREL_MODEL_SECONDS` whatever happens.
-    """
+async def reply_to(runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
+    """Do what service.answering.answer says."""
     seconds = runtime.settings.model_seconds
     deadline = asyncio.timeout(seconds)
     try:
