@@ -1,5 +1,15 @@
-"""permissions/list… (seed), and explain…, check… and admin/grants (extensions)."""
+"""permissions/list… (seed), and explain…, check…, admin/grants and admin/access (extensions)."""
 
+from carrel.wire.access import (
+    AdminAccessGetStateRequest,
+    AdminAccessGetStateResponse,
+    AdminAccessListGroupPeopleRequest,
+    AdminAccessListGroupPeopleResponse,
+    AdminAccessListHoldersRequest,
+    AdminAccessListHoldersResponse,
+    AdminAccessListResourcesRequest,
+    AdminAccessListResourcesResponse,
+)
 from carrel.wire.admin import (
     AdminGrantsListRequest,
     AdminGrantsListResponse,
@@ -23,6 +33,7 @@ from carrel.wire.permissions import (
 from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.permissions import grants
 from service.permissions.explanations.service import explain
+from service.permissions.listings import service as listings
 from service.permissions.lookups import checks, lists
 from service.routing import Router
 
@@ -96,3 +107,35 @@ async def list_grants(
 ) -> AdminGrantsListResponse:
     """List the grants on a resource."""
     return await grants.list_grants(connection, caller, request=request)
+
+
+@router.post("/admin/access/getState", tags=["extension"])
+async def get_access_state(
+    request: AdminAccessGetStateRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminAccessGetStateResponse:
+    """Say what state all access is in, and whether it changed since another one."""
+    return await listings.get_state(connection, caller, request=request)
+
+
+@router.post("/admin/access/listResources", tags=["extension"])
+async def list_access_resources(
+    request: AdminAccessListResourcesRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminAccessListResourcesResponse:
+    """List every resource with its access class."""
+    return await listings.list_resources(connection, caller, request=request)
+
+
+@router.post("/admin/access/listHolders", tags=["extension"])
+async def list_access_holders(
+    request: AdminAccessListHoldersRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminAccessListHoldersResponse:
+    """List who holds which role in which access class."""
+    return await listings.list_holders(connection, caller, request=request)
+
+
+@router.post("/admin/access/listGroupPeople", tags=["extension"])
+async def list_access_group_people(
+    request: AdminAccessListGroupPeopleRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminAccessListGroupPeopleResponse:
+    """List the people in every group, however deep."""
+    return await listings.list_group_people(connection, caller, request=request)

@@ -241,6 +241,12 @@ SINGLE: list[Case] = [
         {"memberCount": 0},
     ),
     (
+        "admin/access/getState",
+        lambda c: c.admin.access.get_state(since="a.1"),
+        {"since": "a.1"},
+        {"state": "b.2", "changed": True},
+    ),
+    (
         "admin/grants/set",
         lambda c: c.admin.grants.set(
             resource=RESOURCE, grants=[{"principal": ADA, "role": "EDITOR"}], organization_wide=True
@@ -551,6 +557,29 @@ LISTS: list[Case] = [
         },
     ),
     ("admin/grants/list", lambda c: c.admin.grants.list(RESOURCE), {"resource": RESOURCE}, GRANTS),
+    (
+        "admin/access/listResources",
+        lambda c: c.admin.access.list_resources(),
+        {},
+        {"resources": [{**RESOURCE, "objectId": OTHER_ID, "accessClass": "c1"}]},
+    ),
+    (
+        "admin/access/listHolders",
+        lambda c: c.admin.access.list_holders(),
+        {},
+        {
+            "holders": [
+                {"accessClass": "c1", "principalId": OTHER_ID, "principalType": "group", "role": "VIEWER"},
+                {"accessClass": "c2", "principalId": OTHER_ID, "principalType": "organization", "role": "VIEWER"},
+            ]
+        },
+    ),
+    (
+        "admin/access/listGroupPeople",
+        lambda c: c.admin.access.list_group_people(),
+        {},
+        {"people": [{"groupId": OTHER_ID, "principalId": DOCUMENT_ID}]},
+    ),
     ("admin/apiKeys/list", lambda c: c.admin.api_keys.list(), {}, {"apiKeys": [API_KEY_ROW]}),
     (
         "admin/auditLog/query",
@@ -612,7 +641,7 @@ def test_every_operation_has_a_case() -> None:
         copilots.Copilots,
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
         *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
-        *(admin.OAuthClients, admin.AgentDefinitions),
+        *(admin.OAuthClients, admin.AgentDefinitions, admin.AccessLists),
     ]
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len({path for path, *_ in SINGLE}) + 2

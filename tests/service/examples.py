@@ -361,6 +361,10 @@ EXAMPLES: dict[str, Example] = {
         lambda things: {"resources": [{"resource": things.resource, "grants": []}]}, elsewhere=NO_RESOURCE
     ),
     "admin/grants/list": Example(lambda things: {"resource": things.resource}, elsewhere=NO_RESOURCE),
+    "admin/access/getState": Example(lambda _: {}),
+    "admin/access/listResources": Example(lambda _: {"pageSize": 1000}),
+    "admin/access/listHolders": Example(lambda _: {"pageSize": 1000}),
+    "admin/access/listGroupPeople": Example(lambda _: {"pageSize": 1000}),
     "admin/apiKeys/create": Example(
         lambda things: {"name": "Deck", "ownerEmail": things.email}, elsewhere=(400, "unknown_user")
     ),

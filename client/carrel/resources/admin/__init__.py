@@ -4,6 +4,7 @@ from typing import TypeVar
 
 from carrel._operations import Resource
 from carrel.resources.admin.access import Grants, Groups, Users
+from carrel.resources.admin.access_lists import AccessLists
 from carrel.resources.admin.agents import AgentDefinitions
 from carrel.resources.admin.directory import Directory
 from carrel.resources.admin.oauth_clients import OAuthClients
@@ -42,6 +43,11 @@ class Admin(Resource[M]):
         return Grants(self._session)
 
     @property
+    def access(self) -> AccessLists[M]:
+        """Who may read what, of everything at once."""
+        return AccessLists(self._session)
+
+    @property
     def api_keys(self) -> ApiKeys[M]:
         """The organization's API keys."""
         return ApiKeys(self._session)
@@ -78,6 +84,7 @@ class Admin(Resource[M]):
 
 
 __all__ = [
+    "AccessLists",
     "Admin",
     "AgentDefinitions",
     "ApiKeys",

@@ -1,0 +1,102 @@
+"""admin/access/*: the access of a whole organization, in lists that nothing is multiplied in; extensions, for admins.
+
+Resources with the same access share an access class. A resource names its class, a class its holders, and a group
+among these the people in it: together they say who may read what, in as many rows as there are facts.
+"""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+from uuid import UUID
+
+from pydantic import Field
+
+from carrel.wire.common import (
+    NO_NUL,
+    PagedRequest,
+    PagedResponse,
+    RequestModel,
+    ResourceIdentifier,
+    ResponseModel,
+    Role,
+)
+
+AccessState = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]
+"""The state of all access at one moment; opaque."""
+
+
+class AdminAccessGetStateRequest(RequestModel):
+    """Ask for the state of all access, and whether it is still what it was when `since` was given."""
+
+    since: AccessState | None = None
+
+
+class AdminAccessGetStateResponse(ResponseModel):
+    """The state now. `changed`: whether anybody's access may have changed since then, even if it was changed back."""
+
+    state: str
+    changed: bool | None = None
+
+
+class AdminAccessListResourcesRequest(PagedRequest):
+    """List every resource of the organization."""
+
+
+class ClassedResource(ResourceIdentifier):
+    """A resource with the class of its access; a document's or collection's `object_id` is its own id."""
+
+    object_id: UUID
+    access_class: str
+
+
+class AdminAccessListResourcesResponse(PagedResponse):
+    """One page of resources, in the order of their objects' ids."""
+
+    rows_in: ClassVar[str] = "resources"
+    resources: list[ClassedResource]
+
+
+class HolderType(StrEnum):
+    """Who a class is held by; the organization stands for all its active users."""
+
+    USER = "user"
+    SERVICE_ACCOUNT = "serviceAccount"
+    GROUP = "group"
+    ORGANIZATION = "organization"
+
+
+class AdminAccessListHoldersRequest(PagedRequest):
+    """List who holds a role in which access class."""
+
+
+class AccessHolder(ResponseModel):
+    """A principal with its role in a class; one that holds several is listed with each."""
+
+    access_class: str
+    principal_id: UUID
+    principal_type: HolderType
+    role: Role
+
+
+class AdminAccessListHoldersResponse(PagedResponse):
+    """One page of holders, class by class; only classes that a resource has, and nobody who is inactive."""
+
+    rows_in: ClassVar[str] = "holders"
+    holders: list[AccessHolder]
+
+
+class AdminAccessListGroupPeopleRequest(PagedRequest):
+    """List who is in which group, directly or through groups in it."""
+
+
+class GroupPerson(ResponseModel):
+    """An active user or service account in a group."""
+
+    group_id: UUID
+    principal_id: UUID
+
+
+class AdminAccessListGroupPeopleResponse(PagedResponse):
+    """One page of people, group by group; each once in a group, however many ways lead there."""
+
+    rows_in: ClassVar[str] = "people"
+    people: list[GroupPerson]
