@@ -8,13 +8,11 @@ from typing import Annotated
 import typer
 
 import carrel
-from cli import access, directory
+from cli import access, collections, directory, loading
+from cli.outcome import EXIT_CODES
+from cli.search import search
 
-EPILOG = (
-    "The service's address and the key come from CARREL_BASE_URL and CARREL_API_KEY. Exit codes: 0 done, or nothing to "
-    "do; 1 the files have problems, or the answer is no; 2 wrong usage; 3 the service refused or can't be reached; 130 "
-    "interrupted."
-)
+EPILOG = f"The service's address and the key come from CARREL_BASE_URL and CARREL_API_KEY. {EXIT_CODES}"
 
 # Completion would write into shell profiles; tracebacks could show a key.
 app = typer.Typer(
@@ -26,6 +24,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command()(loading.upload)
+app.command()(loading.plan)
+app.command()(search)
+app.add_typer(collections.app)
 app.add_typer(directory.app)
 app.add_typer(access.app)
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 
 import typer
+from pydantic import ValidationError
 
 from carrel import (
     APIConnectionError,
@@ -15,10 +16,15 @@ from carrel import (
     InvalidArgumentError,
     PermissionDeniedError,
     PlanRefusedError,
+    RateLimitError,
+    ServerError,
 )
 from cli.screen import Screen
+from flows.errors import FlowError, LedgerError, RefusedError, ServiceDownError, SourceBusyError
 
 RETRIES = 3
+# What `pip install 'carrel[flows]'` brings: what loads and schedules needs it, everything else does without.
+FLOWS_PACKAGES = frozenset({"obstore", "platformdirs", "prefect", "pydantic_settings", "sqlalchemy", "yaml"})
 
 
 class ExitCode(IntEnum):
@@ -28,24 +34,58 @@ class ExitCode(IntEnum):
     PROBLEMS = 1
     USAGE = 2
     REFUSED = 3
+    AWAY = 4
+    BUSY = 5
+    LEDGER = 6
     INTERRUPTED = 130
 
 
+EXIT_CODES = (
+    "Exit codes: 0 done, or nothing to do; 1 done, with problems (something is in quarantine, the files have problems, "
+    "a deletion was held back), or the answer is no; 2 wrong usage, or a source that can't be read; 3 the service "
+    "refuses; 4 the service is away; 5 another run has the source; 6 the ledger can't be used; 130 interrupted."
+)
+
+_FLOW_CODES: tuple[tuple[type[FlowError], ExitCode], ...] = (
+    (RefusedError, ExitCode.REFUSED),
+    (ServiceDownError, ExitCode.AWAY),
+    (SourceBusyError, ExitCode.BUSY),
+    (LedgerError, ExitCode.LEDGER),
+    (FlowError, ExitCode.USAGE),
+)
+
+
 @contextmanager
-def client_of(screen: Screen) -> Generator[Carrel]:
-    """Give a client as the environment says; what goes wrong with it ends the command in words, with its code."""
+def explained(screen: Screen) -> Generator[None]:
+    """End the command in words, with its code, whatever goes wrong inside."""
     try:
-        with Carrel(max_retries=RETRIES) as client:
-            yield client
+        yield
     except KeyboardInterrupt as exc:
         message = "Interrupted. What was done stays; run it again for the rest."
         raise fail(screen, "interrupted", message, code=ExitCode.INTERRUPTED) from exc
     except OSError as exc:
         what = f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc)
         raise fail(screen, "file_unreadable", what, code=ExitCode.USAGE) from exc
+    except ModuleNotFoundError as exc:
+        if exc.name not in FLOWS_PACKAGES:
+            raise
+        message = f"This needs {exc.name}, which isn't installed: pip install 'carrel[cli,flows]'"
+        raise fail(screen, "usage", message, code=ExitCode.USAGE) from exc
+    except ValidationError as exc:
+        raise usage(screen, _invalid(exc)) from exc
+    except FlowError as exc:
+        code = next(code for kind, code in _FLOW_CODES if isinstance(exc, kind))
+        raise fail(screen, exc.code, str(exc), code=code) from exc
     except CarrelError as exc:
         kind, code = _kind(exc)
         raise fail(screen, kind, _words(exc), code=code) from exc
+
+
+@contextmanager
+def client_of(screen: Screen) -> Generator[Carrel]:
+    """Give a client as the environment says; what goes wrong with it ends the command in words, with its code."""
+    with explained(screen), Carrel(max_retries=RETRIES) as client:
+        yield client
 
 
 def fail(screen: Screen, outcome: str, message: str, *, code: ExitCode) -> typer.Exit:
@@ -67,7 +107,11 @@ def _kind(error: CarrelError) -> tuple[str, ExitCode]:
         return "usage", ExitCode.USAGE
     if isinstance(error, PlanRefusedError):
         return "problems", ExitCode.PROBLEMS
-    return ("unreachable" if isinstance(error, APIConnectionError) else "refused"), ExitCode.REFUSED
+    if isinstance(error, APIConnectionError):
+        return "unreachable", ExitCode.AWAY
+    if isinstance(error, ServerError | RateLimitError):
+        return "unavailable", ExitCode.AWAY
+    return "refused", ExitCode.REFUSED
 
 
 def _words(error: CarrelError) -> str:
@@ -80,3 +124,9 @@ def _words(error: CarrelError) -> str:
     if isinstance(error, PermissionDeniedError):
         return f"{error}. CARREL_API_KEY must be the key of somebody who may do this."
     return str(error)
+
+
+def _invalid(error: ValidationError) -> str:
+    """Say which setting or option is wrong, and never its value, which may be a secret."""
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or error.title}: {one['msg']}" for one in errors)

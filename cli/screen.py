@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -15,7 +15,17 @@ from rich.text import Text
 import carrel.directory
 from carrel.directory.tables import printable
 
+_UNFOLDED = 4096  # a file or a program gets each row in one line
+
 OnProgress = Callable[[carrel.directory.Progress], None]
+
+
+class Bar(Protocol):
+    """Takes how far work is: `total` None while nobody knows how much there is."""
+
+    def __call__(self, what: str, *, done: int, total: int | None) -> None:
+        """Show it."""
+        ...
 
 
 class _Out(Console):
@@ -35,7 +45,8 @@ class Screen:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self._out = _Out(emoji=False, highlight=False)
+        width = None if sys.stdout.isatty() else _UNFOLDED
+        self._out = _Out(emoji=False, highlight=False, width=width)
         self._err = Console(stderr=True, emoji=False, highlight=False)
 
     @property
@@ -71,16 +82,28 @@ class Screen:
         except EOFError:
             return False
 
-    @contextmanager
-    def progress(self) -> Generator[OnProgress]:
-        """Show a bar on a terminal while work goes on."""
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-        quiet = self.as_json or not self._err.is_terminal
-        with Progress(*columns, TimeElapsedColumn(), console=self._err, transient=True, disable=quiet) as bar:
-            shown = bar.add_task("reading the files", total=None)
+    @property
+    def is_watched(self) -> bool:
+        """Whether a bar would be seen."""
+        return not self.as_json and self._err.is_terminal
 
-            def tell(progress: carrel.directory.Progress) -> None:
-                done = f"{progress.stage} {progress.done:,}"
-                bar.update(shown, description=done, completed=progress.done, total=progress.total)
+    @contextmanager
+    def bar(self, what: str) -> Generator[Bar]:
+        """Show a bar on a terminal while work goes on: first `what`, then what the bar is told."""
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+        progress = Progress(
+            *columns, TimeElapsedColumn(), console=self._err, transient=True, disable=not self.is_watched
+        )
+        with progress:
+            shown = progress.add_task(what, total=None)
+
+            def tell(what: str, *, done: int, total: int | None) -> None:
+                progress.update(shown, description=what, completed=done, total=total)
 
             yield tell
+
+    @contextmanager
+    def progress(self) -> Generator[OnProgress]:
+        """Show a bar on a terminal while a directory is imported."""
+        with self.bar("reading the files") as bar:
+            yield lambda now: bar(f"{now.stage} {now.done:,}", done=now.done, total=now.total)

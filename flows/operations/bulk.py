@@ -32,7 +32,7 @@ async def upload(
             await asyncio.to_thread(ledger.begin)
             patience = patience_of(client, settings)
             names = names_of(client, patience=patience)
-            scanned = await scan(ledger, source, defaults=options.defaults(), names=names)
+            scanned = await scan(ledger, source, defaults=await names.defaults(options.defaults()), names=names)
             plan = await make_plan(
                 client,
                 ledger,

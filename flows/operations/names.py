@@ -7,7 +7,7 @@ from uuid import UUID
 from carrel import AsyncCarrel
 from carrel.errors import PermissionDeniedError
 from flows.errors import NameUnknownError
-from flows.operations.documents import Problem, SourceDocument
+from flows.operations.documents import Access, Defaults, Problem, SourceDocument
 from flows.operations.patience import Patience
 
 Lookup = Callable[[], Awaitable[Sequence[tuple[str, str]]]]
@@ -25,18 +25,25 @@ class Names:
         """Return the documents with ids for names, in their order; one whose name is unknown becomes a problem."""
         return [await self._resolved(document) for document in documents]
 
+    async def defaults(self, defaults: Defaults) -> Defaults:
+        """Return what a run's options say with ids for names. Raises NameUnknownError: they are wrong as a whole."""
+        collection = defaults.collection and await self.id_of("collection", defaults.collection)
+        access = defaults.access and await self._with_ids(defaults.access)
+        return replace(defaults, collection=collection, access=access)
+
     async def _resolved(self, document: SourceDocument) -> SourceDocument | Problem:
         if document.collection is None and (document.access is None or not document.access.groups):
             return document
         try:
             collection = document.collection and await self.id_of("collection", document.collection)
-            access = document.access
-            if access is not None and access.groups:
-                groups = [await self.id_of("group", group) for group in access.groups]
-                access = replace(access, groups=tuple(sorted(set(groups))))
+            access = document.access and await self._with_ids(document.access)
         except NameUnknownError as exc:
             return Problem(document.place, exc.code, str(exc), document.external_id)
         return replace(document, access=access, collection=collection)
+
+    async def _with_ids(self, access: Access) -> Access:
+        groups = {await self.id_of("group", group) for group in access.groups}
+        return replace(access, groups=tuple(sorted(groups)))
 
     async def id_of(self, kind: str, name: str) -> str:
         """Return the id of the group or collection (`kind`) of this name; an id is returned as it is.

@@ -148,13 +148,13 @@ def test_the_environment_is_wrong(run: Run, service: RunningService) -> None:
         assert not any(key in ended.err + ended.out for key in (wrong, nobody, service.api_key))
 
 
-def test_nobody_listening_ends_with_3(tmp_path: Path) -> None:
+def test_nobody_listening_ends_with_4(tmp_path: Path) -> None:
     """Offline, the command says whom it couldn't reach, after having tried again."""
     environment = environment_for(None, CARREL_BASE_URL="http://127.0.0.1:9", CARREL_API_KEY="svc_key_" + "a" * 40)
     command = [COMMAND, *ALL, "--dry-run", "--json"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     answer = json.loads(done.stdout)
-    assert (done.returncode, answer["exitCode"], answer["outcome"]) == (3, 3, "unreachable")
+    assert (done.returncode, answer["exitCode"], answer["outcome"]) == (4, 4, "unreachable")
     assert "http://127.0.0.1:9" in answer["message"]
     assert done.stderr == ""
 

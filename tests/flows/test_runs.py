@@ -35,6 +35,9 @@ pytestmark = [
 ]
 
 
+CARREL = str(Path(sys.executable).with_name("carrel"))
+
+
 async def _flow_state(flow: Any, *arguments: Any) -> State[Any]:
     return await flow(*arguments, return_state=True)
 
@@ -126,8 +129,7 @@ def _size(folder: Path) -> int:
 
 
 @contextmanager
-def _process(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "flows", *arguments]
+def _process(*command: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -150,12 +152,12 @@ async def _until(condition: Any, *, seconds: float = 90) -> Any:
 async def test_killed_run_is_finished_by_the_next_one(library: Path, service: RunningService, after: int) -> None:
     """Killed at some moment and run again: every document is there, once, at its first version."""
     environment = {"CARREL_FLOWS_CONCURRENCY": "1"}
-    with _process("upload", str(library), "--direct", "--json", **environment) as process:
+    with _process(CARREL, "upload", str(library), "--direct", "--json", **environment) as process:
         await _until(lambda: len(_documents(service)) >= after or process.poll() is not None)
         process.send_signal(signal.SIGKILL)
         process.wait()
     before = len(_documents(service))
-    with _process("upload", str(library), "--direct", "--json") as process:
+    with _process(CARREL, "upload", str(library), "--direct", "--json") as process:
         output, errors = await asyncio.to_thread(process.communicate)
     assert process.returncode == 0, errors
     counts = json.loads(output)
@@ -172,7 +174,7 @@ async def test_second_run_on_a_busy_source_says_so(library: Path, flow_settings:
     """While a run has the source, another one ends with exit code 5 and names the first one's process."""
     with upload_ledger(str(library), settings=flow_settings) as ledger:
         ledger.begin()
-        with _process("upload", str(library), "--direct", "--json") as process:
+        with _process(CARREL, "upload", str(library), "--direct", "--json") as process:
             output, _ = await asyncio.to_thread(process.communicate)
     assert process.returncode == 5
     answer = json.loads(output)
@@ -191,7 +193,9 @@ async def test_served_flow_is_started_and_followed_over_http(
     with Runs(prefect_api) as runs:
         with pytest.raises(RunsError, match="python -m flows serve"):
             await asyncio.to_thread(runs.start_upload, str(library))
-        with _process("serve", PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="1") as process:
+        with _process(
+            sys.executable, "-m", "flows", "serve", PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="1"
+        ) as process:
 
             def start() -> UUID | None:
                 try:

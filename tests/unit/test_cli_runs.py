@@ -1,13 +1,12 @@
 """What a run prints, for people and for programs."""
 
-import io
 import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from flows.console import print_json, show_end, show_plan
+from cli.runs import show_end, show_plan
+from cli.screen import Screen
 from flows.operations.documents import Problem
 from flows.operations.ledger import Ledger
 from flows.operations.plan import read_plan
@@ -19,33 +18,28 @@ NAME = "notes:ship:[bold]\\"
 
 def test_json_says_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing in a name is taken for markup or an emoji's code, and what is printed is one line of JSON."""
-    print_json({"failures": [NAME, "ä"]})
+    Screen(as_json=True).json({"failures": [NAME, "ä"]})
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line) == {"failures": [NAME, "ä"]}
 
 
-def test_quarantine_is_shown_as_it_is(tmp_path: Path) -> None:
-    """A table of failures shows names with brackets, colons and backslashes as they are."""
-    console = Console(file=io.StringIO(), width=200, emoji=False)
+def test_quarantine_is_shown_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Failures are shown with brackets, colons and backslashes as they are."""
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
         ledger.begin()
         ledger.record_problems([Problem(place=NAME, code="c", message="m")])
-        show_end(summarize(ledger), ledger, console=console)
-    assert isinstance(console.file, io.StringIO)
-    assert NAME in console.file.getvalue()
+        show_end(summarize(ledger), ledger, screen=Screen(as_json=False))
+    assert NAME in capsys.readouterr().out
 
 
-def test_plan_names_what_would_not_be_loaded(tmp_path: Path) -> None:
+def test_plan_names_what_would_not_be_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is wrong with the source is shown with its place and reason before anything is sent."""
-    console = Console(file=io.StringIO(), width=200, emoji=False)
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
         ledger.begin()
         ledger.record_problems([Problem(place="line 7", code="file_missing", message="there is no such file.")])
-        show_plan(read_plan(ledger), Scanned(problems=1), ledger, console=console)
-    assert isinstance(console.file, io.StringIO)
-    shown = console.file.getvalue()
-    assert "line 7" in shown
-    assert "there is no such file." in shown
+        show_plan(read_plan(ledger), Scanned(problems=1), ledger, screen=Screen(as_json=False))
+    shown = capsys.readouterr().out
+    assert "! line 7  file_missing: there is no such file." in shown
 
 
 def test_counts_add_up() -> None:

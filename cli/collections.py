@@ -1,0 +1,159 @@
+"""`carrel collections`: what collections there are, and the documents in them."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from carrel import Carrel, InvalidArgumentError
+from carrel.directory.tables import printable
+from carrel.wire.collections import CustomMetadataSchema, DistanceMetric, DocumentCollection, FieldType, SchemaField
+from cli.loading import SOURCE, AsJson, Direct, Hidden, Metadata, pairs
+from cli.outcome import ExitCode, client_of, explained, usage
+from cli.screen import Screen
+from flows.operations.options import CollectionOptions
+
+app = typer.Typer(name="collections", help="Collections, and the documents in them.", no_args_is_help=True)
+
+Named = Annotated[str, typer.Argument(metavar="COLLECTION", help="Its name or id.")]
+
+
+@app.callback()
+def collections() -> None:
+    """Collections, and the documents in them."""
+
+
+@app.command("list")
+def list_collections(
+    *, name: Annotated[str | None, typer.Option(help="Part of the name.")] = None, as_json: AsJson = False
+) -> None:
+    """List the collections that the key's owner may search."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = list(client.document_collections.list_document_collections(collection_name=name, page_size=1000))
+    if as_json:
+        rows = [one.model_dump(mode="json") for one in found]
+        screen.json({"outcome": "listed", "exitCode": ExitCode.DONE, "documentCollections": rows})
+        return
+    table = Table("name", "documents", "role", "embeddings", "id", box=None, pad_edge=False)
+    table.columns[1].justify = "right"
+    for one in found:
+        cells = (f"{one.document_count:,}", one.role, printable(one.embeddings_model), str(one.document_collection_id))
+        table.add_row(Text(printable(one.collection_name)), *cells)
+    screen.show(table)
+
+
+@app.command()
+def show(collection: Named, *, as_json: AsJson = False) -> None:
+    """Show a collection and the fields of its metadata."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = collection_of(collection, client)
+    if as_json:
+        screen.json({"outcome": "found", "exitCode": ExitCode.DONE, **found.model_dump(mode="json")})
+        return
+    screen.line(found.collection_name, style="bold")
+    for label, value in (
+        ("id", str(found.document_collection_id)),
+        ("documents", f"{found.document_count:,}"),
+        ("role", found.role),
+        ("embeddings", f"{found.embeddings_model}, compared by {found.distance_metric}"),
+        ("created", found.created_at.isoformat(timespec="seconds")),
+        ("fields", ", ".join(f"{field.name}: {field.type}" for field in found.custom_metadata_schema.fields) or "none"),
+    ):
+        screen.line(f"{label:<10} {value}")
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What no other collection is called.")],
+    *,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:TYPE", help="A metadata field; STRING, INT, DOUBLE, DATETIME, BOOLEAN. Repeatable."),
+    ] = None,
+    embeddings_model: Annotated[str | None, typer.Option(help="By default the service's.")] = None,
+    distance_metric: Annotated[
+        DistanceMetric, typer.Option(help="How embeddings are compared.")
+    ] = DistanceMetric.COSINE,
+    as_json: AsJson = False,
+) -> None:
+    """Create a collection, which the key's owner then owns."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        created = client.document_collections.create_document_collection(
+            name,
+            embeddings_model=embeddings_model,
+            distance_metric=distance_metric,
+            custom_metadata_schema=CustomMetadataSchema(fields=[_field(text) for text in field or ()]),
+        )
+    if as_json:
+        screen.json({"outcome": "created", "exitCode": ExitCode.DONE, **created.model_dump(mode="json")})
+    else:
+        screen.line(f"Created {name}: {created.document_collection_id}")
+
+
+@app.command()
+def add(
+    collection: Named,
+    source: Annotated[str, typer.Argument(help=SOURCE, metavar="SOURCE")],
+    *,
+    metadata: Metadata = None,
+    hidden: Hidden = False,
+    direct: Direct = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add documents that the catalog has to a collection, or bring them up to date there.
+
+    The source names them by their external ids and says what metadata they have there; no file is sent.
+    """
+    options = CollectionOptions(collection=collection, metadata=pairs(metadata), hidden=hidden)
+    screen = Screen(as_json=as_json)
+    with explained(screen):
+        from cli.runs import run_collection_add  # noqa: PLC0415 - the flows come with an extra of their own
+
+        raise typer.Exit(run_collection_add(source, options, screen=screen, direct=direct))
+
+
+@app.command()
+def delete(
+    collection: Named,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a collection with its index; its documents stay in the catalog."""
+    screen = Screen(as_json=as_json)
+    if not (yes or screen.can_ask):
+        raise usage(screen, "There is no terminal to ask on: say --yes to delete it.")
+    with client_of(screen) as client:
+        found = collection_of(collection, client)
+        question = f"Delete {found.collection_name} and the index of its {found.document_count:,} documents?"
+        if not (yes or screen.confirm(question)):
+            screen.say("Nothing was deleted.")
+            return
+        client.document_collections.delete_document_collection(found.document_collection_id)
+    if as_json:
+        members = {"documentCollectionId": str(found.document_collection_id)}
+        screen.json({"outcome": "deleted", "exitCode": ExitCode.DONE, **members})
+    else:
+        screen.line(f"Deleted {found.collection_name}.")
+
+
+def collection_of(name: str, client: Carrel) -> DocumentCollection:
+    """Return the collection of this name or id; raises InvalidArgumentError when there is none, or not one."""
+    listed = client.document_collections.list_document_collections(page_size=1000)
+    found = [one for one in listed if name in {one.collection_name, str(one.document_collection_id)}]
+    if len(found) != 1:
+        msg = f"There {'are several collections' if found else 'is no collection'} {name}; `carrel collections list`"
+        raise InvalidArgumentError(msg)
+    return found[0]
+
+
+def _field(text: str) -> SchemaField:
+    name, colon, kind = text.rpartition(":")
+    if not colon or not name or kind.upper() not in FieldType.__members__:
+        msg = f"{text!r} is not NAME:TYPE with a type of {', '.join(FieldType)}"
+        raise InvalidArgumentError(msg)
+    return SchemaField(name=name, type=FieldType[kind.upper()])

@@ -1,0 +1,104 @@
+"""`carrel upload` and `carrel plan`: the catalog, brought to what a source holds."""
+
+from typing import Annotated
+
+import typer
+
+from cli.outcome import explained
+from cli.screen import Screen
+from flows.operations.options import UploadOptions
+
+SOURCE = "A folder, a quoted glob pattern, a .csv or .jsonl manifest, or an object store's s3://, gs:// or az:// URL."
+
+Source = Annotated[str, typer.Argument(help=SOURCE, metavar="SOURCE")]
+Metadata = Annotated[list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="Repeatable.")]
+Hidden = Annotated[bool, typer.Option("--hidden", help="Also take names that begin with a dot.")]
+Direct = Annotated[bool, typer.Option("--direct", help="Without Prefect.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
+
+_Collection = Annotated[str | None, typer.Option(help="Name or id of a collection to add the documents to.")]
+_Users = Annotated[list[str] | None, typer.Option("--allow-user", metavar="EMAIL", help="Who may read; repeatable.")]
+_Groups = Annotated[list[str] | None, typer.Option("--allow-group", metavar="GROUP", help="Name or id; repeatable.")]
+_Public = Annotated[bool, typer.Option("--internal-public", help="Everybody in the organization may read.")]
+_UploadAs = Annotated[str | None, typer.Option(metavar="EMAIL", help="The user to upload as.")]
+_Retry = Annotated[bool, typer.Option("--retry-refused", help="Send again what was refused and is the same.")]
+
+
+def pairs(metadata: list[str] | None) -> dict[str, str]:
+    """Return KEY=VALUE options as a mapping; wrong ones are wrong usage."""
+    found: dict[str, str] = {}
+    for text in metadata or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            msg = f"{text!r} is not KEY=VALUE"
+            raise typer.BadParameter(msg, param_hint="--metadata")
+        found[key] = value
+    return found
+
+
+def upload(
+    source: Source,
+    *,
+    collection: _Collection = None,
+    allow_user: _Users = None,
+    allow_group: _Groups = None,
+    internal_public: _Public = False,
+    metadata: Metadata = None,
+    hidden: Hidden = False,
+    upload_as: _UploadAs = None,
+    retry_refused: _Retry = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="End without waiting for the index.")] = False,
+    direct: Direct = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the catalog to what a source holds: what is new or changed is sent, and nothing else.
+
+    Run it again after any interruption: it goes on where it was.
+    """
+    options = UploadOptions(
+        collection=collection,
+        allowed_users=allow_user,
+        allowed_groups=allow_group,
+        internal_public=True if internal_public else None,
+        metadata=pairs(metadata),
+        hidden=hidden,
+        upload_as_user_email=upload_as,
+        retry_refused=retry_refused,
+        wait_for_index=not no_wait,
+    )
+    screen = Screen(as_json=as_json)
+    with explained(screen):
+        from cli.runs import run_upload  # noqa: PLC0415 - the flows come with an extra of their own
+
+        raise typer.Exit(run_upload(source, options, screen=screen, direct=direct))
+
+
+def plan(
+    source: Source,
+    *,
+    collection: _Collection = None,
+    allow_user: _Users = None,
+    allow_group: _Groups = None,
+    internal_public: _Public = False,
+    metadata: Metadata = None,
+    hidden: Hidden = False,
+    upload_as: _UploadAs = None,
+    retry_refused: _Retry = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what `carrel upload` would do with the same options; nothing is sent or changed."""
+    options = UploadOptions(
+        collection=collection,
+        allowed_users=allow_user,
+        allowed_groups=allow_group,
+        internal_public=True if internal_public else None,
+        metadata=pairs(metadata),
+        hidden=hidden,
+        upload_as_user_email=upload_as,
+        retry_refused=retry_refused,
+    )
+    screen = Screen(as_json=as_json)
+    with explained(screen):
+        from cli.runs import run_plan  # noqa: PLC0415 - as above
+
+        raise typer.Exit(run_plan(source, options, screen=screen))

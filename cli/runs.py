@@ -1,0 +1,175 @@
+"""Runs over a source, started here and watched: their bar while they go on, and their end in words or as JSON."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cli.outcome import ExitCode
+from cli.screen import Bar, Screen
+from flows.operations.bulk import upload, upload_ledger
+from flows.operations.collecting import add_to_collection, collection_ledger
+from flows.operations.jobs import open_client, patience_of
+from flows.operations.ledger import Ledger
+from flows.operations.names import names_of
+from flows.operations.options import CollectionOptions, UploadOptions
+from flows.operations.plan import Plan
+from flows.operations.quarantine import failure_codes, failure_rows, write_quarantine
+from flows.operations.scan import Scanned
+from flows.operations.summary import Summary, summarize
+from flows.settings import FlowSettings, prefect_environment
+
+T = TypeVar("T")
+_SECONDS = 0.3
+_SHOWN = 20
+
+
+def run_upload(source: str, options: UploadOptions, *, screen: Screen, direct: bool) -> ExitCode:
+    """Upload a source, as a Prefect flow or `direct`; raises what flows.operations.bulk.upload does."""
+    settings = FlowSettings()
+
+    def work() -> Awaitable[object]:
+        if direct:
+            return upload(source, options=options, settings=settings)
+        _prepare_prefect(settings)
+        from flows.bulk_upload import bulk_upload  # noqa: PLC0415 - Prefect reads its settings when imported
+
+        return bulk_upload(source, options)
+
+    with upload_ledger(source, settings=settings) as ledger:
+        asyncio.run(_watched(work, ledger=ledger.path, screen=screen))
+        return _end(ledger, screen=screen)
+
+
+def run_plan(source: str, options: UploadOptions, *, screen: Screen) -> ExitCode:
+    """Show what `run_upload` would do."""
+    settings = FlowSettings()
+    outcome = asyncio.run(upload(source, options=options, settings=settings, dry_run=True))
+    code = ExitCode.PROBLEMS if outcome.summary.quarantined else ExitCode.DONE
+    with upload_ledger(source, settings=settings) as ledger:
+        ledger.join_latest()
+        if screen.as_json:
+            members = {"outcome": "planned", "exitCode": code, "plan": outcome.plan.text(), **outcome.summary.as_json()}
+            screen.json({**members, "failures": failure_rows(ledger)})
+        else:
+            show_plan(outcome.plan, outcome.scanned, ledger, screen=screen)
+    return code
+
+
+def run_collection_add(source: str, options: CollectionOptions, *, screen: Screen, direct: bool) -> ExitCode:
+    """Add documents of the catalog to a collection, named by name or id."""
+    settings = FlowSettings()
+    collection = asyncio.run(_collection_id(options.collection, settings=settings))
+    options = options.model_copy(update={"collection": collection})
+
+    def work() -> Awaitable[object]:
+        if direct:
+            return add_to_collection(source, options=options, settings=settings)
+        _prepare_prefect(settings)
+        from flows.collection_add import collection_add  # noqa: PLC0415 - as above
+
+        return collection_add(source, options)
+
+    with collection_ledger(source, collection, settings=settings) as ledger:
+        asyncio.run(_watched(work, ledger=ledger.path, screen=screen))
+        return _end(ledger, screen=screen)
+
+
+async def _collection_id(name: str, *, settings: FlowSettings) -> str:
+    async with open_client(settings) as client:
+        return await names_of(client, patience=patience_of(client, settings)).id_of("collection", name)
+
+
+def _prepare_prefect(settings: FlowSettings) -> None:
+    """What goes wrong is said by us, once; Prefect's own log stays with the run on its server."""
+    quiet = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL"}
+    for name, value in {**prefect_environment(settings), **quiet}.items():
+        os.environ.setdefault(name, value)
+    # Where Prefect's server is away, this one counts what it has not been told yet; its name is its whole name.
+    logging.getLogger("EventsWorker").setLevel(logging.CRITICAL)
+
+
+async def _watched(work: Callable[[], Awaitable[T]], *, ledger: Path, screen: Screen) -> T:
+    """Run `work` and show the progress of the run this process has begun on `ledger`."""
+    if not screen.is_watched:
+        return await work()
+    with screen.bar("reading the source") as bar:
+        task = asyncio.ensure_future(work())
+        watching = asyncio.create_task(_watch(ledger, bar=bar))
+        try:
+            return await task
+        finally:
+            task.cancel()
+            watching.cancel()
+
+
+async def _watch(ledger: Path, *, bar: Bar) -> None:
+    watched: Ledger | None = None
+    try:
+        while True:
+            await asyncio.sleep(_SECONDS)
+            watched = watched or Ledger.watch(ledger, process=os.getpid())
+            if watched is not None:
+                _tell(bar, await asyncio.to_thread(summarize, watched))
+    finally:
+        if watched is not None:
+            watched.close()
+
+
+def _tell(bar: Bar, summary: Summary) -> None:
+    if not summary.to_send:
+        bar(f"planning {summary.documents:,} documents", done=0, total=None)
+        return
+    done = summary.to_send - summary.waiting
+    what = "indexing" if done == summary.to_send else "sending"
+    failed = f", {summary.quarantined:,} in quarantine" if summary.quarantined else ""
+    bar(f"{what} {done:,} of {summary.to_send:,}{failed}", done=done, total=summary.to_send)
+
+
+def _end(ledger: Ledger, *, screen: Screen) -> ExitCode:
+    ledger.join_latest()
+    summary = summarize(ledger)
+    code = ExitCode.PROBLEMS if summary.quarantined else ExitCode.DONE
+    if screen.as_json:
+        outcome = "quarantine" if summary.quarantined else "completed"
+        files = {"quarantineFile": str(quarantine_file(ledger))} if summary.quarantined else {}
+        members: dict[str, Any] = {"outcome": outcome, "exitCode": code, **summary.as_json(), **files}
+        screen.json({**members, "failures": failure_rows(ledger)})
+    else:
+        show_end(summary, ledger, screen=screen)
+    return code
+
+
+def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, *, screen: Screen) -> None:
+    """Print what a run would do, with the first rows of what would go into quarantine."""
+    screen.line(plan.text())
+    for reason, number in scanned.skipped.items():
+        examples = ", ".join(scanned.examples[reason])
+        screen.line(f"left out as {reason}: {number:,} (such as {examples})", style="dim")
+    if scanned.problems or plan.forbidden or plan.refused:
+        _show_failures(ledger, screen=screen)
+
+
+def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
+    """Print what a run came to, with the first rows of its quarantine and where all of them are."""
+    screen.line(summary.text())
+    if summary.quarantined:
+        _show_failures(ledger, screen=screen)
+        screen.line(f"All of it, one JSON object a line: {quarantine_file(ledger)}")
+
+
+def _show_failures(ledger: Ledger, *, screen: Screen) -> None:
+    codes = ", ".join(f"{number:,} {code}" for code, number in failure_codes(ledger).most_common())
+    screen.line(f"Quarantine: {codes}", style="bold")
+    for row in failure_rows(ledger, limit=_SHOWN):
+        document = f" ({row['document']})" if row["document"] not in {"", row["place"]} else ""
+        screen.line(f"! {row['place']}{document}  {row['code']}: {row['reason']}", style="red")
+
+
+def quarantine_file(ledger: Ledger) -> Path:
+    """Write the run's quarantine beside its ledger and return where."""
+    path = ledger.path.with_suffix(".quarantine.jsonl")
+    write_quarantine(ledger, path)
+    return path

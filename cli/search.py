@@ -1,0 +1,112 @@
+"""`carrel search`: the catalog or a collection, as the key's owner may read it."""
+
+import re
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from carrel import Carrel, InvalidArgumentError
+from carrel.directory.tables import printable
+from carrel.wire.search import (
+    CatalogSearchResult,
+    CollectionSearchResult,
+    FilterOperator,
+    MetadataFilter,
+    SearchDocumentCatalogResponse,
+    SearchDocumentCollectionResponse,
+    SearchMode,
+)
+from cli.collections import collection_of
+from cli.loading import AsJson
+from cli.outcome import ExitCode, client_of
+from cli.screen import Screen
+
+_FILTER = re.compile(r"(?P<field>.+?)\s*(?P<operator><=|>=|!=|==|<|>|\bcontains\b)\s*(?P<value>.*)", re.DOTALL)
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    *,
+    collection: Annotated[str | None, typer.Option(help="Name or id of a collection; without it, the catalog.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Documents at most (of a collection: passages).")] = 10,
+    mode: Annotated[SearchMode, typer.Option(case_sensitive=False, help="By words, meaning, or both.")] = (
+        SearchMode.HYBRID
+    ),
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CONDITION", help="On metadata, quoted: 'year >= 2024'; <, >, <=, >=, ==, !=, contains."),
+    ] = None,
+    user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Search as this user finds.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search, and show what was found, best first. Nothing found is no error."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        filters = [_filter(text) for text in where or ()]
+        if collection is None:
+            found = client.search.search_document_catalog(
+                query, max_results=limit, mode=mode, metadata_filters=filters, user_email=user
+            )
+        else:
+            found = _within(client, collection, query, limit=limit, mode=mode, filters=filters, user=user)
+    if as_json:
+        screen.json({"outcome": "found", "exitCode": ExitCode.DONE, **found.model_dump(mode="json")})
+        return
+    if not found.results:
+        screen.say("Nothing that may be read was found.")
+    for result in found.results:
+        _show(result, screen=screen)
+
+
+def _within(
+    client: Carrel,
+    collection: str,
+    query: str,
+    *,
+    limit: int,
+    mode: SearchMode,
+    filters: list[MetadataFilter],
+    user: str | None,
+) -> SearchDocumentCatalogResponse | SearchDocumentCollectionResponse:
+    return client.search.search_document_collection(
+        query,
+        document_collection_id=collection_of(collection, client).document_collection_id,
+        max_chunks=limit,
+        mode=mode,
+        structured_query_filters=filters,
+        user_email=user,
+    )
+
+
+def _filter(text: str) -> MetadataFilter:
+    match = _FILTER.fullmatch(text.strip())
+    if match is None:
+        msg = f"{text!r} is no condition: a field, one of {' '.join(FilterOperator)}, and a value"
+        raise InvalidArgumentError(msg)
+    return MetadataFilter(
+        field=match["field"].strip(), operator=FilterOperator(match["operator"]), value=match["value"]
+    )
+
+
+def _show(result: CatalogSearchResult | CollectionSearchResult, *, screen: Screen) -> None:
+    if isinstance(result, CatalogSearchResult):
+        _head(result.score, result, screen=screen)
+        screen.show(_marked(result))
+        return
+    _head(result.chunks[0].score, result, screen=screen)
+    for chunk in result.chunks:
+        screen.line(f"      {' '.join(chunk.text.split())}")
+
+
+def _head(score: float, result: CatalogSearchResult | CollectionSearchResult, *, screen: Screen) -> None:
+    screen.line(f"{score:.2f}  {result.document_name}  ({result.document_external_id})", style="bold")
+
+
+def _marked(result: CatalogSearchResult) -> Text:
+    """Return the passage in one line with what matched in bold; its length stays, so that the marks are right."""
+    plain = "".join(" " if character.isspace() else character for character in result.snippet.text)
+    text = Text(f"      {printable(plain)}")
+    for match in result.snippet.matches:
+        text.stylize("bold yellow", match.start + 6, match.end + 6)
+    return text

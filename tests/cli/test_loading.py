@@ -1,0 +1,117 @@
+"""`carrel upload`, `plan` and `collections add` as operators and scheduled jobs run them, without Prefect."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.operations.bulk import upload_ledger
+from flows.settings import FlowSettings
+from tests.cli.conftest import Ended, Run
+from tests.harness.services import RunningService
+
+Load = Callable[..., tuple[Ended, dict[str, Any]]]
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """Three small documents."""
+    folder = tmp_path / "library"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"note-{number}.md").write_text(f"# Note {number}\n\nThe ferry number {number} leaves at noon.\n")
+    return folder
+
+
+@pytest.fixture
+def load(run: Run, tmp_path: Path) -> Load:
+    """Run a command with --json on a data folder of the test's own; return how it ended, and its object."""
+
+    def load(*arguments: str, **changes: str | None) -> tuple[Ended, dict[str, Any]]:
+        changes = {"CARREL_DATA_DIR": str(tmp_path / "data"), "CARREL_FLOWS_OUTAGE_SECONDS": "0"} | changes
+        ended = run(*arguments, "--json", **changes)
+        answer = json.loads(ended.out) if ended.out else {}
+        assert answer.get("exitCode", ended.code) == ended.code
+        return ended, answer
+
+    return load
+
+
+def _documents(service: RunningService) -> list[str]:
+    listed = service.call("catalog/listDocuments", {"pageSize": 1000}).json()["documents"]
+    return sorted(document["documentExternalId"] for document in listed)
+
+
+@pytest.mark.usefixtures("library")
+def test_a_plan_sends_nothing_and_an_upload_what_was_planned(load: Load, service: RunningService) -> None:
+    """`plan` counts and changes nothing; `upload` sends that, and the second time nothing; all end with 0."""
+    planned, plan = load("plan", "library", "--internal-public")
+    assert (planned.code, plan["outcome"], plan["to_send"], _documents(service)) == (0, "planned", 3, [])
+    done, counts = load("upload", "library", "--internal-public", "--direct")
+    assert (done.code, counts["outcome"], counts["created"]) == (0, "completed", 3)
+    assert _documents(service) == ["note-0.md", "note-1.md", "note-2.md"]
+    again, counts = load("upload", "library", "--internal-public", "--direct")
+    assert (again.code, counts["unchanged"], counts["sent_bytes"]) == (0, 3, 0)
+
+
+def test_a_bad_document_ends_with_1_and_its_reason(load: Load, library: Path, service: RunningService) -> None:
+    """The others arrive; the bad one is named, and a file beside the ledger lists it."""
+    (library / "broken.pdf").write_bytes(b"%PDF-1.7 this is no PDF")
+    done, counts = load("upload", "library", "--direct")
+    assert (done.code, counts["outcome"], counts["created"], counts["failed"]) == (1, "quarantine", 3, 1)
+    assert [failure["document"] for failure in counts["failures"]] == ["broken.pdf"]
+    (line,) = Path(counts["quarantineFile"]).read_text().splitlines()
+    assert json.loads(line)["code"].startswith("file_")
+    assert len(_documents(service)) == 3
+
+
+@pytest.mark.usefixtures("library")
+def test_each_way_to_fail_has_its_code(load: Load, service: RunningService, tmp_path: Path) -> None:
+    """A source that isn't there, a refused key, nobody there, a busy source, a ledger of no use, no setting."""
+    (tmp_path / "file").write_text("")
+    wrong = "svc_key_" + "wrong" * 8
+    for arguments, changes, code, outcome in (
+        (("nowhere",), {}, 2, "source_unreadable"),
+        (("library", "--collection", "None such"), {}, 2, "name_unknown"),
+        (("library",), {"CARREL_FLOWS_CONCURRENCY": "none"}, 2, "usage"),
+        (("library",), {"CARREL_API_KEY": wrong}, 3, "refused"),
+        (("library",), {"CARREL_BASE_URL": "http://127.0.0.1:9"}, 4, "service_down"),
+        (("library",), {"CARREL_DATA_DIR": str(tmp_path / "file")}, 6, "ledger_unusable"),
+    ):
+        ended, answer = load("upload", *arguments, "--direct", **changes)
+        assert (arguments, changes, ended.code, answer["outcome"]) == (arguments, changes, code, outcome)
+        assert answer["message"]
+        assert ended.err == ""
+        assert wrong not in ended.out
+    settings = FlowSettings(base_url=service.base_url, data_dir=tmp_path / "data")
+    with upload_ledger(str(tmp_path / "library"), settings=settings) as ledger:
+        ledger.begin()
+        ended, answer = load("upload", "library", "--direct")
+    assert (ended.code, answer["outcome"]) == (5, "source_busy")
+
+
+def test_documents_of_the_catalog_join_a_collection(load: Load, library: Path) -> None:
+    """`collections add` finds them by their external ids; one that the catalog lacks ends it with 1."""
+    load("upload", "library", "--direct")
+    (library / "later.md").write_text("Not uploaded")
+    created, _ = load("collections", "create", "Notes", "--field", "team:STRING")
+    added, counts = load("collections", "add", "Notes", "library", "--metadata", "team=pier", "--direct")
+    assert (created.code, added.code, counts["created"], counts["failed"]) == (0, 1, 3, 1)
+    assert [failure["code"] for failure in counts["failures"]] == ["not_in_catalog"]
+    _, shown = load("collections", "show", "Notes")
+    assert shown["documentCount"] == 3
+
+
+def test_without_json_a_person_reads_the_same(run: Run, library: Path, tmp_path: Path) -> None:
+    """Counts and failures stand on standard output in words, names as they are."""
+    (library / "empty [bold].md").write_bytes(b"")
+    ended = run("upload", "library", "--direct", CARREL_DATA_DIR=str(tmp_path / "data"))
+    assert (ended.code, ended.err) == (1, "")
+    assert "4 documents: 3 created" in ended.out
+    assert "! empty [bold].md  file_empty: " in ended.out
+    planned = run("plan", "library", CARREL_DATA_DIR=str(tmp_path / "data"))
+    assert "3 unchanged" in planned.out
+    wrong = run("upload", "library", "--metadata", "nothing")
+    assert (wrong.code, "KEY=VALUE" in wrong.err) == (2, True)
