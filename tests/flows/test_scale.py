@@ -1,0 +1,134 @@
+"""Very many tiny documents through the flow: its memory stays, each is there once, and Prefect's pages stay usable."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.harness.embeddings_server import embeddings_server
+from tests.harness.processes import ServiceProcess, free_port
+from tests.harness.services import API_KEY
+
+SMALL, LARGE = 10_000, 100_000
+BATCH = 750
+PATIENCE_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run of the flow took; `peak` is its process's largest resident set, in MiB."""
+
+    documents: int
+    peak: float
+    seconds: float
+    counts: dict[str, Any]
+    code: int
+
+
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3600)
+def test_memory_does_not_grow_with_the_number_of_documents(
+    tmp_path: Path, service_process: Callable[..., ServiceProcess]
+) -> None:
+    """Ten times as many documents take at most 1.2 times the memory; all arrive, in batches, with a few artifacts."""
+    with embeddings_server() as embeddings, prefect_server(tmp_path) as prefect:
+        service = service_process(**embeddings, CARREL_RATE_LIMIT_REQUESTS="0")
+        small, large = (measure(number, tmp_path, service, prefect=prefect) for number in (SMALL, LARGE))
+        assert (large.code, large.counts["created"], large.counts["quarantined"]) == (0, LARGE, 0)
+        assert large.peak <= 1.2 * small.peak
+        assert len(set(external_ids(service))) == SMALL + LARGE
+        assert task_runs(prefect) == math.ceil(SMALL / BATCH) + math.ceil(LARGE / BATCH)
+        assert len(post(prefect, "artifacts/filter")) <= 10
+        assert post(prefect, "flow_runs/filter")[0]["state_type"] == "COMPLETED"
+
+
+def measure(number: int, folder: Path, service: ServiceProcess, *, prefect: str) -> Measured:
+    """Upload so many documents by `carrel upload`, as a Prefect flow."""
+    source = folder / f"source-{number}"
+    write_documents(source, number=number)
+    environment = {
+        "CARREL_BASE_URL": service.base_url,
+        "CARREL_API_KEY": API_KEY,
+        "CARREL_DATA_DIR": str(folder / "flows"),
+        "CARREL_FLOWS_BATCH_SIZE": str(BATCH),
+        "PREFECT_API_URL": prefect,
+    }
+    command = [str(Path(sys.executable).with_name("carrel")), "upload", str(source), "--internal-public", "--json"]
+    began = time.monotonic()
+    with (folder / "answer.json").open("w+") as output:
+        process = subprocess.Popen(command, env=os.environ | environment, stdout=output)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        counts = json.load(output)
+    measured = Measured(number, usage.ru_maxrss / 1024, time.monotonic() - began, counts, process.returncode)
+    print(f"{number} documents: {measured.peak:.0f} MiB, {measured.seconds:.0f} s, {usage.ru_utime:.0f} s processor")  # noqa: T201 - the profile's figures
+    return measured
+
+
+def write_documents(folder: Path, *, number: int) -> None:
+    """Write tiny documents, a thousand in a folder."""
+    for index in range(number):
+        path = folder / f"{index // 1000:03}" / f"{number}-{index:06}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"Ferry {index} leaves pier {index % 97}.\n")
+
+
+@contextmanager
+def prefect_server(folder: Path) -> Iterator[str]:
+    """Run `python -m flows.server` with its state in the folder; yields its API's address."""
+    api = f"http://127.0.0.1:{free_port()}/api"
+    environment = {"CARREL_DATA_DIR": str(folder / "prefect"), "PREFECT_API_URL": api, "PREFECT_LOGGING_LEVEL": "ERROR"}
+    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_HOME"} | environment
+    with (folder / "prefect.log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-m", "flows.server"], env=environment, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not answers(f"{api}/health"):
+            assert process.poll() is None, (folder / "prefect.log").read_text()[-2000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        yield api
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def answers(url: str) -> bool:
+    """Tell whether something answers there."""
+    try:
+        return httpx.get(url, timeout=2).is_success
+    except httpx.TransportError:
+        return False
+
+
+def post(prefect: str, path: str, body: object = None) -> Any:
+    """Ask Prefect as its pages do."""
+    return httpx.post(f"{prefect}/{path}", json=body or {"limit": 200}, timeout=60).raise_for_status().json()
+
+
+def task_runs(prefect: str) -> int:
+    """Return how many task runs there are."""
+    return int(post(prefect, "task_runs/count", {"task_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}}))
+
+
+def external_ids(service: ServiceProcess) -> Iterator[str]:
+    """Walk the catalog."""
+    token: str | None = None
+    while True:
+        body = {"pageSize": 1000} | ({"pageToken": token} if token else {})
+        page = service.call("catalog/listDocuments", body).raise_for_status().json()
+        yield from (document["documentExternalId"] for document in page["documents"])
+        token = page.get("nextPageToken")
+        if token is None:
+            return
