@@ -8,6 +8,7 @@ the least value of its type on.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -29,7 +30,7 @@ from service.docstore.filters import filter_query
 from service.docstore.paths import value_at
 from service.docstore.sources import Page, Position, SourceDocument, SourceError
 from service.docstore.uris import connection_parts, words_of
-from service.docstore.values import SourceId, time_of
+from service.docstore.values import SourceId, times_of
 
 Raw: TypeAlias = RawBSONDocument
 Query: TypeAlias = Mapping[str, Any]
@@ -39,7 +40,10 @@ PAGE_BYTES = 16 * 1024 * 1024
 LISTED_AT_ONCE = 1000
 POOL_SIZE = 2
 
+# What lies outside is no time to Python, nor to whoever reads it.
 _EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+_DATED: Final = {"$gte": _EARLIEST, "$lte": _LATEST}
 # The least value of each type that an id can have, in MongoDB's order of types; null is equal to itself alone.
 _LEAST: Final[tuple[tuple[frozenset[str], Any], ...]] = (
     (frozenset({"null"}), None),
@@ -59,6 +63,14 @@ _CODEC: Final = CodecOptions[dict[str, Any]](
 )
 _LENIENT: Final = _CODEC.with_options(unicode_decode_error_handler="replace")
 _RAW: Final = CodecOptions[Raw](document_class=RawBSONDocument, uuid_representation=UuidRepresentation.STANDARD)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The first documents that a query has; `is_all` when there are no more of them."""
+
+    documents: list[SourceDocument]
+    is_all: bool
 
 
 @asynccontextmanager
@@ -122,16 +134,28 @@ class MongoSource:
         if self._updated is None:
             return
         if since.source_id is None:
-            undated = {"$nor": [{self._updated: {"$gte": _EARLIEST}}]}
+            undated = {"$nor": [{self._updated: _DATED}]}
             async for documents in self._by_id(None, self._projection, PAGE_DOCUMENTS, undated):
                 yield Page(documents, None)
+        if (until := await self.newest()) is None:
+            return
         order = [(self._updated, 1), ("_id", 1)]
-        position: Position | None = since
-        while position is not None:
-            documents = await self._find(self._since(position), self._projection, order, PAGE_DOCUMENTS)
-            position = self._position_after(documents)
-            if documents:
-                yield Page(documents, position)
+        position = since
+        while True:
+            asked = {"$and": [self._since(position), {self._updated: {"$lte": until}}]}
+            found = await self._find(asked, self._projection, order, PAGE_DOCUMENTS)
+            after = _position_after(position, found.documents)
+            if found.documents:
+                yield Page(found.documents, after)
+            if found.is_all:
+                return
+            if after is None:
+                raise SourceError(
+                    "source_unordered",
+                    "The document database gives no order to the times in the field that sourceSystemUpdated names."
+                    " Name one that holds a single date in every document, or none.",
+                )
+            position = after
 
     async def list_ids(self) -> AsyncIterator[Sequence[SourceId]]:
         """Walk the ids of all documents, each once."""
@@ -143,7 +167,8 @@ class MongoSource:
         found: list[SourceDocument] = []
         wanted = [source_id.value for source_id in source_ids]
         while wanted:
-            documents = await self._find({"_id": {"$in": wanted}}, self._projection, [("_id", 1)], len(wanted))
+            answer = await self._find({"_id": {"$in": wanted}}, self._projection, [("_id", 1)], len(wanted))
+            documents = answer.documents
             found += documents
             seen = {document.source_id.key for document in documents}
             wanted = [value for value in wanted if SourceId(value).key not in seen] if documents else []
@@ -159,9 +184,10 @@ class MongoSource:
         if self._updated is None:
             return None
         field = self._updated
-        latest = {field: {"$gte": _EARLIEST}}
-        documents = await self._find(latest, {field.split(".")[0]: 1}, [(field, -1)], 1)
-        return self._time_of(documents[0]) if documents else None
+        found = await self._find({field: _DATED}, {field.split(".")[0]: 1}, [(field, -1)], 1)
+        # A document with several times is ordered by the latest of them.
+        times = [time for one in found.documents if one.fields for time in times_of(value_at(one.fields, field))]
+        return max(times, default=None)
 
     async def _by_id(
         self, after: SourceId | None, projection: Query, limit: int, narrowed: Query | None = None
@@ -170,25 +196,21 @@ class MongoSource:
             query: dict[str, Any] = {"_id": {"$gt": after.value} if after and after.kind in kinds else _least(least)}
             while True:
                 asked = {"$and": [query, narrowed]} if narrowed else query
-                documents = await self._find(asked, projection, [("_id", 1)], limit)
+                found = await self._find(asked, projection, [("_id", 1)], limit)
                 # Some servers compare across types; what is of another type has its own turn.
-                own = [document for document in documents if document.source_id.kind in kinds]
+                own = [document for document in found.documents if document.source_id.kind in kinds]
                 if own:
                     yield own
-                if not documents or least is None:
+                if found.is_all or least is None:
                     break
-                query = {"_id": {"$gt": documents[-1].source_id.value}}
+                query = {"_id": {"$gt": found.documents[-1].source_id.value}}
 
-    async def _find(
-        self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int
-    ) -> list[SourceDocument]:
+    async def _find(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
         """Return the first documents that match query and filter, fewer than `limit` when they are large."""
         asked = {"$and": [self._filter, query]} if self._filter else query
         return await self._asking.ask(lambda: self._page(asked, projection, order, limit))
 
-    async def _page(
-        self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int
-    ) -> list[SourceDocument]:
+    async def _page(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
         documents: list[SourceDocument] = []
         size = 0
         cursor = self._collection.find(
@@ -202,16 +224,16 @@ class MongoSource:
         )
         async with cursor:
             async for raw in cursor:
-                documents.append(_decoded(raw))
+                documents.append(_decoded(raw, self._updated))
                 size += len(raw.raw)
                 if size >= PAGE_BYTES:
-                    break
-        return documents
+                    return _Found(documents, is_all=False)
+        return _Found(documents, is_all=len(documents) < limit)
 
     def _since(self, position: Position) -> Query:
         assert self._updated is not None  # noqa: S101 - the caller has looked
         if position.updated is None:
-            return {self._updated: {"$gte": _EARLIEST}}
+            return {self._updated: _DATED}
         if position.source_id is None:
             return {self._updated: {"$gte": position.updated}}
         later = [{"_id": _least(least)} for _, least in _from(position.source_id)[1:]]
@@ -222,16 +244,6 @@ class MongoSource:
                 {"$and": [{self._updated: position.updated}, same_time]},
             ]
         }
-
-    def _position_after(self, documents: Sequence[SourceDocument]) -> Position | None:
-        """Return the position after a page; None after the last."""
-        if not documents:
-            return None
-        return Position(updated=self._time_of(documents[-1]), source_id=documents[-1].source_id)
-
-    def _time_of(self, document: SourceDocument) -> datetime | None:
-        assert self._updated is not None  # noqa: S101 - the caller has looked
-        return None if document.fields is None else time_of(value_at(document.fields, self._updated))
 
     @property
     def _milliseconds(self) -> int:
@@ -249,13 +261,24 @@ def _least(least: Any) -> Any:
     return None if least is None else {"$gte": least}
 
 
-def _decoded(raw: Raw) -> SourceDocument:
+def _position_after(position: Position, documents: Sequence[SourceDocument]) -> Position | None:
+    """Return the position after a page; None when that leads no further: no document in it has one time of its own."""
+    dated = ((one.updated, one.source_id) for one in reversed(documents) if one.updated is not None)
+    updated, source_id = next(dated, (None, None))
+    if updated is None or (position.updated is not None and updated < position.updated):
+        return None
+    after = Position(updated, source_id)
+    return None if after == position else after
+
+
+def _decoded(raw: Raw, updated: str | None) -> SourceDocument:
     try:
-        fields: dict[str, Any] | None = _decode(raw, _CODEC)
-        source_id = SourceId(fields["_id"])
+        fields = known = _decode(raw, _CODEC)
     except (BSONError, ValueError):
-        fields, source_id = None, SourceId(_decode(raw, _LENIENT)["_id"])
-    return SourceDocument(source_id, fields, len(raw.raw))
+        fields, known = None, _decode(raw, _LENIENT)
+    value = None if updated is None else value_at(known, updated)
+    time = value if isinstance(value, datetime) else None
+    return SourceDocument(SourceId(known["_id"]), fields, len(raw.raw), time)
 
 
 def _decode(raw: Raw, codec: CodecOptions[dict[str, Any]]) -> dict[str, Any]:

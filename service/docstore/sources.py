@@ -23,11 +23,15 @@ class SourceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A document as the source has it: its id, and its fields, None when they can't be decoded. `size` in bytes."""
+    """A document as the source has it: its id, and its fields, None when they can't be decoded. `size` in bytes.
+
+    `updated` is when it was changed; None when it has no such time, or several.
+    """
 
     source_id: SourceId
     fields: Mapping[str, Any] | None
     size: int
+    updated: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,8 @@ class Source(Protocol):
     def changes(self, since: Position) -> AsyncIterator[Page]:
         """Walk the documents changed at `since.updated` or later, in the order of (time, id), from after the id on.
 
-        Without an id, the documents that have no time come first: whether they changed can't be asked.
+        Without an id, the documents that have no time come first: whether they changed can't be asked. What changes
+        after the walk began is left to the next one, so that it ends however fast documents change.
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from bson import DatetimeMS, DBRef, Decimal128, Int64, ObjectId, Regex, Timestamp
-from bson.binary import UuidRepresentation
+from bson.binary import Binary, UuidRepresentation
 from bson.codec_options import DatetimeConversion
 from bson.json_util import JSONMode, JSONOptions
 from bson.json_util import default as extended_default
@@ -26,6 +26,7 @@ _CANONICAL: Final = JSONOptions(
 )
 # So long an id may be as it is; a longer one is known by its digest.
 _LONGEST_ID = 500
+_DIGEST = "sha256-"
 
 
 def to_extended(value: Any) -> Any:
@@ -71,12 +72,22 @@ class SourceId:
 
     @property
     def text(self) -> str:
-        """The id as text: itself where it is short and plain, else the digest of its Extended JSON."""
-        plain = self.value if isinstance(self.value, str) else plain_value(self.value)
-        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-        if len(text) <= _LONGEST_ID and text.isprintable():
+        """The id as text: itself where it is short and plain, else its Extended JSON, or the digest of that."""
+        extended = extended_text(self.value)
+        text = extended if _is_ambiguous(self.value) else _plain_text(self.value)
+        if len(text) <= _LONGEST_ID and text.isprintable() and not text.startswith(_DIGEST):
             return text
-        return f"sha256-{hashlib.sha256(extended_text(self.value).encode()).hexdigest()}"
+        return f"{_DIGEST}{hashlib.sha256(extended.encode()).hexdigest()}"
+
+
+def _is_ambiguous(value: Any) -> bool:
+    """Whether people may read the same in another value of this type."""
+    return isinstance(value, Mapping | Timestamp) or (isinstance(value, Binary) and value.subtype != 0)
+
+
+def _plain_text(value: Any) -> str:
+    plain = plain_value(value)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
 
 
 # A bool is an int to Python, and Int64 is one, too.
@@ -142,6 +153,12 @@ _WRITERS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
     (Regex, lambda value: str(value.pattern)),
     (DBRef, lambda value: plain_value(value.as_doc())),
 )
+
+
+def times_of(value: Any) -> list[datetime]:
+    """Return the dates that a value is, or holds as a list."""
+    values = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return [one for one in values if isinstance(one, datetime)]
 
 
 def time_of(value: Any) -> datetime | None:

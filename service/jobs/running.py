@@ -31,11 +31,14 @@ class PutBack(BaseRetryStrategy):
 
 def may_retry(error: BaseException, job: Job) -> bool:
     """Whether the database was away rather than anything wrong, and not for the tenth time."""
+    return is_away(error) and job.attempts + 1 < MOST_ATTEMPTS
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether an error says that the database was away, and nothing about what was asked of it."""
     if isinstance(error, DBAPIError):
-        away = from_database(error).status == 503
-    else:
-        away = isinstance(error, (*TRANSIENT_DRIVER_ERRORS, PoolTimeoutError))
-    return away and job.attempts + 1 < MOST_ATTEMPTS
+        return from_database(error).status == 503
+    return isinstance(error, (*TRANSIENT_DRIVER_ERRORS, PoolTimeoutError))
 
 
 async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments: str) -> None:

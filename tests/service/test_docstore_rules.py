@@ -1,18 +1,22 @@
 """Who may do what with a sync, what it may connect to, and that its address stays secret."""
 
+import io
 import json
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
+import structlog
 from pydantic import SecretStr
 
 from service.commands import run as run_command
 from service.docstore.sealing import SealError, unseal
 from service.keys import Keys
+from service.logs import configure
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.services import RunningService
 from tests.service.directory import a_user, another_organization, code, done, walk
@@ -179,6 +183,23 @@ def test_a_name_is_judged_by_the_address_it_has(
 
 
 @pytest.fixture
+def service_logs() -> Iterator[io.StringIO]:
+    """Everything that a service logs when it is asked to log all; afterwards logging is as it was."""
+    names = ("", "pymongo", "alembic.runtime.plugins", "procrastinate", "psycopg.pool")
+    levels = {name: logging.getLogger(name).level for name in names}
+    handlers = logging.getLogger().handlers[:]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", io.StringIO())
+        configure("DEBUG")
+        logged = cast("io.StringIO", sys.stderr)
+    yield logged
+    logging.getLogger().handlers[:] = handlers
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
 def betrayer() -> Iterator[MongoServer]:
     """A server that is allowed, and names another one that isn't."""
     with server_over_mongomock("10.1.2.3:27017") as server:
@@ -196,12 +217,11 @@ def test_hosts_that_a_server_names_are_judged_too(
 
 
 def test_an_address_is_nowhere_to_be_read(
-    make_service: Callable[..., RunningService], mongo: MongoServer, capfd: pytest.CaptureFixture[str]
+    make_service: Callable[..., RunningService], mongo: MongoServer, service_logs: io.StringIO
 ) -> None:
     """Not in an answer, the audit log, the database or the logs, however the run fails; only its key decrypts it."""
-    service = make_service(docstore_connect_seconds=0.2, log_level="DEBUG")
+    service = make_service(docstore_connect_seconds=0.2)
     syncing = Syncing(service, mongo)
-    logging.getLogger().setLevel(logging.DEBUG)
     answers = [syncing.create(uri=DOCSTORE_URI).text, json.dumps(syncing.ended())]
     answers.append(syncing.create(uri=f"{DOCSTORE_URI}?tlsCAFile=/lighthouse").text)
     answers.append(json.dumps(syncs(syncing)))
@@ -211,7 +231,9 @@ def test_an_address_is_nowhere_to_be_read(
         [[sealed]] = connection.execute("SELECT sealed_uri FROM docstore_syncs").fetchall()
         organization = connection.execute("SELECT organization_id FROM docstore_syncs").fetchone()
         jobs = connection.execute("SELECT to_jsonb(j) FROM procrastinate_jobs j").fetchall()
-    told = "\n".join([*answers, str(rows), str(jobs), sealed.decode("latin-1"), *capfd.readouterr()])
+    logged = service_logs.getvalue()
+    assert "createDocstoreSync" in logged
+    told = "\n".join([*answers, str(rows), str(jobs), sealed.decode("latin-1"), logged])
     assert not [secret for secret in SECRETS if secret in told]
     keys, sync_id = service.runtime.keys, UUID(rows[0][0]["sync_id"])
     assert unseal(keys, organization[0], sync_id=sync_id, sealed=sealed).get_secret_value() == DOCSTORE_URI

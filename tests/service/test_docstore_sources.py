@@ -246,3 +246,45 @@ async def test_documents_that_are_no_bson_are_told_apart(mongo: MongoServer) -> 
         documents = await snapshot(source)
     assert ids(documents) == ["thing-0001", "thing-0002"]
     assert [document.fields is None for document in documents] == [True, False]
+
+
+async def test_a_walk_by_changes_ends_however_fast_documents_change(
+    server: MongoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What changes behind its beginning is left to the next walk; else a busy collection would keep it for ever."""
+    monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 2)
+    things = [a_thing(number) for number in range(6)]
+    server.collection.insert_many(things)
+    found: list[Any] = []
+    async with opened(server) as source:
+        async for page in source.changes(Position(updated=START)):
+            found += ids(list(page.documents))
+            assert len(found) <= 6, "it follows what changes"
+            later = START + timedelta(days=len(found))
+            for thing in things[: len(found)]:  # nx-27017 makes text of a date that is set
+                server.collection.replace_one({"_id": thing["_id"]}, {**thing, "updatedAt": later})
+        assert found == [f"thing-{number:04}" for number in range(6)]
+        assert len(await changed(source, Position(updated=START + timedelta(hours=1)))) == 6
+
+
+async def test_odd_times_keep_no_walk_from_ending(mongo: MongoServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of times, or a document that can't be decoded at a page's end: each is read, and so is what follows."""
+    monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 2)
+    things = [a_thing(number) for number in range(5)]
+    things[1]["updatedAt"] = [START, START + timedelta(days=1)]
+    mongo.collection.insert_many(things)
+    mongo.misbehave(broken_text="lamp of thing 2 ")
+    async with opened(mongo) as source:
+        found = ids(await changed(source, Position(updated=START)))
+    assert set(found) == {thing["_id"] for thing in things}
+
+
+async def test_times_without_an_order_are_told(mongo: MongoServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of times alone give no place to go on from: that is said, and nothing is read for ever."""
+    monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 2)
+    times = [START, START + timedelta(days=1)]
+    mongo.collection.insert_many([a_thing(number, updatedAt=times) for number in range(5)])
+    async with opened(mongo) as source:
+        with pytest.raises(SourceError) as caught:
+            await changed(source, Position(updated=START))
+    assert caught.value.code == "source_unordered"

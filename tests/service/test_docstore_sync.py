@@ -1,7 +1,7 @@
 """A collection is kept as a document database has it: each run brings what changed, and no run destroys anything."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -85,6 +85,18 @@ def test_documents_without_a_time_and_late_ones_are_found(syncing: Syncing) -> N
     assert {"Changed without a time", "Thing 60"} <= syncing.names()
 
 
+def test_a_time_in_the_future_hides_no_change(syncing: Syncing) -> None:
+    """One document dated years ahead; what changes today is found by the next run, as before."""
+    things = syncing.mongo.collection
+    things.insert_many([a_thing(number) for number in range(5)])
+    things.insert_one(a_thing(9, updatedAt=datetime.now(UTC) + timedelta(days=3000)))
+    syncing.first_run()
+    for text in ("It was moved.", "It was moved again."):
+        change = {"content.text": text, "updatedAt": datetime.now(UTC)}
+        things.update_one({"_id": "thing-0003"}, {"$set": change})
+        assert counts(syncing.run(), "updated") == (1,)
+
+
 def test_what_vanishes_or_leaves_the_filter_is_removed(syncing: Syncing) -> None:
     """Both at once, up to a fifth of all; the documents are gone from the catalog, too."""
     things = syncing.mongo.collection
@@ -120,6 +132,21 @@ def test_a_source_that_lost_too_much_deletes_nothing(syncing: Syncing, left: int
     assert len(syncing.documents()) == (left or 20)
 
 
+def test_what_is_new_makes_no_loss_smaller(syncing: Syncing) -> None:
+    """A source whose documents were replaced by others has lost all of them, however many the others are."""
+    things = syncing.mongo.collection
+    things.insert_many([a_thing(number) for number in range(5)])
+    syncing.first_run(deleteLimitPercent=60)
+    things.delete_many({})
+    things.insert_many([a_thing(number, updatedAt=datetime.now(UTC)) for number in range(10, 20)])
+    things.insert_one(a_thing(30, title=None))
+    sync = syncing.run()
+    assert counts(sync, "created", "failed", "deleted") == (10, 1, 0)
+    assert sync["warning"]["code"] == "deletion_limit"
+    assert "5 of 5 documents" in sync["warning"]["message"]
+    assert len(syncing.documents()) == 15
+
+
 def test_a_listing_that_is_cut_deletes_nothing(syncing: Syncing) -> None:
     """A source that lists 10 % of what it counts is not believed, whatever the limit."""
     syncing.mongo.collection.insert_many([a_thing(number) for number in range(20)])
@@ -142,9 +169,12 @@ def test_documents_stay_when_that_is_asked_for(syncing: Syncing) -> None:
 
 
 def test_what_cannot_be_mapped_is_listed_with_its_reason(syncing: Syncing) -> None:
-    """Every other document is brought; the listed ones are tried again each run, and leave the list when mended."""
+    """Every other document is brought; the listed ones are tried again each run, and leave the list when mended.
+
+    So is one that was changed long before what the run reads otherwise.
+    """
     things = syncing.mongo.collection
-    things.insert_many([a_thing(number) for number in range(10)])
+    things.insert_many([a_thing(number) for number in range(900, 910)])
     things.insert_many(
         [
             a_thing(100, content=None),
@@ -221,14 +251,18 @@ def test_what_was_removed_by_hand_comes_back(syncing: Syncing) -> None:
 
 def test_a_run_that_fails_says_why_and_goes_on_later(syncing: Syncing) -> None:
     """An error of the database ends the run without deleting anything; the next one goes on where it stopped."""
-    syncing.mongo.collection.insert_many([a_thing(number) for number in range(110)])
+    things = syncing.mongo.collection
+    things.insert_many([a_thing(number) for number in range(110)])
+    things.insert_one(a_thing(0, _id="thing", title=None))
     syncing.mongo.misbehave(find_code=50, find_after=4, find_times=1)
     sync = syncing.first_run()
     assert (sync["status"], sync["lastError"]["code"]) == ("FAILED", "source_too_slow")
-    assert counts(sync, "created") == (100,)
+    assert counts(sync, "created", "failed") == (99, 1)
+    things.update_one({"_id": "thing"}, {"$set": {"title": "Mended"}})
     sync = syncing.run()
-    assert (sync["status"], len(syncing.documents())) == ("COMPLETED", 110)
-    assert counts(sync, "created", "unchanged") == (10, 1), "but for the latest, what was brought is not read again"
+    assert (sync["status"], len(syncing.documents())) == ("COMPLETED", 111)
+    assert counts(sync, "created", "failed") == (12, 0)
+    assert counts(sync, "unchanged") == (1,), "but for the latest, what was brought is not read again"
     assert "lastError" not in sync
 
 

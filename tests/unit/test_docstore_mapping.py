@@ -71,14 +71,23 @@ def test_odd_types_are_extended_json(value: Any) -> None:
 
 
 IDS = [OID, "a", 7, Int64(7), 7.0, Decimal128("7"), True, MOMENT, UUID_VALUE, b"7", {"a": 1}, None, Timestamp(7, 1)]
+# Each is read by people as one of the others, or as its digest.
+TWINS = [
+    Timestamp(7, 2),
+    Binary(b"7", 5),
+    {"a": OID},
+    {"a": str(OID)},
+    "x" * 600,
+    SourceId("x" * 600).text,
+]
 
 
 def test_ids_of_different_types_are_different() -> None:
     """Nothing but an equal id of the same type has the same name, and it comes back from what is kept."""
-    keys = [SourceId(one).key for one in IDS]
+    keys = [SourceId(one).key for one in [*IDS, *TWINS]]
     assert len(set(keys)) == len(keys)
     assert {"objectId:65a0c0ffee65a0c0ffee65a0", "string:a", "int:7", "long:7", "decimal:7", "bool:true"} <= set(keys)
-    for one in IDS:
+    for one in [*IDS, *TWINS]:
         again = Position.from_json(json.loads(json.dumps(Position(MOMENT, SourceId(one)).to_json())))
         assert (again.updated, again.source_id and again.source_id.key) == (MOMENT, SourceId(one).key)
 

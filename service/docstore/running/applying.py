@@ -113,6 +113,8 @@ async def _upload_all(
 
     async def upload(document_id: UUID) -> UploadStatus | ServiceError:
         async with turns:
+            # One document may take minutes, and a run that has lost its place must not bring what it read before.
+            await run.tell()
             try:
                 return await _upload(run.runtime, caller, mapped[document_id])
             except ServiceError as error:

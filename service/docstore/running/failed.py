@@ -1,5 +1,6 @@
 """Trying again what could not be taken before: its reason may be gone, though the document is as it was."""
 
+import json
 from uuid import UUID
 
 from service.docstore.queries import list_failures
@@ -35,4 +36,4 @@ async def _next_failures(run: Run, after: UUID) -> dict[UUID, SourceId]:
         rows = await list_failures(
             connection, run.organization_id, sync_id=run.sync.sync_id, after=after, limit=AT_ONCE
         )
-    return {row.document_id: SourceId(from_extended(row.source_id)) for row in rows}
+    return {row.document_id: SourceId(from_extended(json.loads(row.source_id))) for row in rows}

@@ -190,6 +190,16 @@ async def replace_failures(
         await connection.execute(insert(docstore_failures).values(list(rows.values())))
 
 
+async def count_held(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> int:
+    """Return how many of a sync's documents were ever listed by the source."""
+    statement = select(func.count()).where(
+        docstore_documents.c.organization_id == organization_id,
+        docstore_documents.c.sync_id == sync_id,
+        docstore_documents.c.listing_no > 0,
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
 async def begin_listing(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> int:
     """Return the number of a new listing, which is greater than every earlier one's."""
     statement = (
@@ -226,14 +236,17 @@ async def mark_listed(
 
 async def count_listed(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, listing_no: int
-) -> tuple[int, int]:
-    """Return how many documents the sync has tried in all, and how many of them a listing doesn't have."""
+) -> tuple[int, int, int]:
+    """Return how many documents the sync has tried in all, how many a listing doesn't have, how many a run created."""
     missing = func.count().filter(docstore_documents.c.listing_no != listing_no)
-    statement = select(func.count(), missing).where(
+    created = select(docstore_syncs.c.created_count).where(
+        docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == sync_id
+    )
+    statement = select(func.count(), missing, created.scalar_subquery()).where(
         docstore_documents.c.organization_id == organization_id, docstore_documents.c.sync_id == sync_id
     )
-    total, vanished = (await connection.execute(statement)).one()
-    return total, vanished
+    total, vanished, new = (await connection.execute(statement)).one()
+    return total, vanished, new
 
 
 async def vanished_documents(

@@ -23,6 +23,7 @@ async def reconcile(run: Run) -> Note | None:
     """List the source and act on the difference; returns why nothing was removed, when something should have been."""
     expected = await run.source.count()
     async with run.transaction() as connection:
+        held = await queries.count_held(connection, run.organization_id, sync_id=run.sync.sync_id)
         listing_no = await queries.begin_listing(connection, run.organization_id, sync_id=run.sync.sync_id)
     listed = 0
     async for source_ids in run.source.list_ids():
@@ -31,25 +32,27 @@ async def reconcile(run: Run) -> Note | None:
         for start in range(0, len(missing), AT_ONCE):
             await _read_missing(run, listing_no, missing[start : start + AT_ONCE])
     async with run.transaction() as connection:
-        total, vanished = await queries.count_listed(
+        total, vanished, new = await queries.count_listed(
             connection, run.organization_id, sync_id=run.sync.sync_id, listing_no=listing_no
         )
     if vanished == 0 or not run.config.delete_missing:
         return None
-    reason = _reason_to_keep(run, listed=listed, expected=expected, total=total, vanished=vanished)
+    # What this run has brought makes the loss of what was there before no smaller.
+    before = min(held, total - new) or total
+    reason = _reason_to_keep(run, listed=listed, expected=expected, before=before, vanished=vanished)
     if reason is None:
         await _remove(run, listing_no)
     return reason
 
 
-def _reason_to_keep(run: Run, *, listed: int, expected: int, total: int, vanished: int) -> Note | None:
-    nothing = f"so nothing was removed; {vanished} of {total} documents are no longer listed."
+def _reason_to_keep(run: Run, *, listed: int, expected: int, before: int, vanished: int) -> Note | None:
+    nothing = f"so nothing was removed; {vanished} of {before} documents are no longer listed."
     if listed < expected:
         return Note("listing_incomplete", f"The source counts {expected} documents and listed {listed}, {nothing}")
     if listed == 0:
         return Note("listing_empty", f"The source lists no documents at all, {nothing}")
     limit = run.config.delete_limit_percent
-    if vanished * 100 > limit * total:
+    if vanished * 100 > limit * before:
         return Note(
             "deletion_limit",
             f"More than {limit} % of the documents vanished from the source or its filter, {nothing} If that is right,"

@@ -67,6 +67,13 @@ class Run:
                 raise OvertakenError
             yield connection
 
+    async def tell(self) -> None:
+        """Say that the run still goes on; OvertakenError when something has taken its place."""
+        async with self.transaction() as connection:
+            await queries.save_progress(
+                connection, self.organization_id, sync_id=self.sync.sync_id, counts=queries.Counts()
+            )
+
     async def caller(self, connection: AsyncConnection) -> Caller:
         """Return whom the run acts as, with the rights of now; RunError when that principal may no longer do it."""
         caller = await caller_again(

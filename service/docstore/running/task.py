@@ -2,9 +2,6 @@
 
 from uuid import UUID
 
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-
 from carrel.wire.docstore import DocstoreConfig
 from service.audit.service import Change, Origin, record_later
 from service.docstore.addresses import AllowedHosts
@@ -16,8 +13,9 @@ from service.docstore.running.run import Note, OvertakenError, Run, RunError
 from service.docstore.running.walking import walk
 from service.docstore.sealing import SealError, unseal
 from service.docstore.sources import SourceError
-from service.errors import ServiceError, from_database
+from service.errors import ServiceError
 from service.jobs.models import Task
+from service.jobs.running import is_away
 from service.logs import logger, request_id
 from service.runtime import Runtime
 
@@ -42,7 +40,7 @@ async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) ->
     except (SourceError, RunError, ServiceError) as error:
         await _finish(runtime, organization_id, sync, error=Note(error.code, error.message))
     except Exception as error:
-        if _is_away(error):
+        if is_away(error):
             raise
         logger.exception("docstore_sync_failed", sync_id=str(sync_id))
         await _finish(runtime, organization_id, sync, error=DEFECT)
@@ -51,12 +49,6 @@ async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) ->
 
 
 RUN_SYNC = Task("run_docstore_sync", run_sync, queue=DOCSTORE)
-
-
-def _is_away(error: Exception) -> bool:
-    if isinstance(error, DBAPIError):
-        return from_database(error).status == 503
-    return isinstance(error, PoolTimeoutError)
 
 
 async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Note | None:

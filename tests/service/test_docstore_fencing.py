@@ -1,0 +1,83 @@
+"""A run that has lost its place writes nothing more, in the middle of a page as well."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from pydantic import SecretStr
+
+from carrel.wire.docstore import DocstoreConfig
+from service.docstore.addresses import AllowedHosts
+from service.docstore.mongodb import open_mongodb
+from service.docstore.running import applying, queries
+from service.docstore.running.run import OvertakenError, Run
+from service.docstore.sources import Page
+from tests.harness.jobs import organization_of
+from tests.harness.mongo.processes import MongoServer
+from tests.harness.services import RunningService
+from tests.service.directory import done
+from tests.service.docstore import Syncing, a_thing
+
+LOOPBACK = ("127.0.0.1",)
+
+
+@pytest.fixture
+def syncing(make_service: Callable[..., RunningService], mongo: MongoServer) -> Syncing:
+    """A service whose syncs wait for another replica, and five things."""
+    mongo.collection.insert_many([a_thing(number) for number in range(5)])
+    return Syncing(make_service(docstore_workers=0, docstore_allowed_hosts=LOOPBACK), mongo)
+
+
+def update(syncing: Syncing) -> None:
+    """Give the sync another config."""
+    done(syncing.update(internalPublic=True))
+
+
+def launch(syncing: Syncing) -> None:
+    """Launch the sync, whose run has told nothing for long."""
+    long_ago = datetime.now(UTC) - timedelta(minutes=16)
+    with syncing.service.owner_connection() as connection:
+        connection.execute("UPDATE docstore_syncs SET progress_at = %s, updated_at = %s", [long_ago, long_ago])
+    assert done(syncing.call("launchDocstoreSync", syncing.named))["syncLaunched"]
+
+
+def delete(syncing: Syncing) -> None:
+    """Delete the sync."""
+    done(syncing.call("deleteDocstoreSync", syncing.named))
+
+
+@pytest.mark.parametrize("overtake", [update, launch, delete])
+def test_a_run_that_was_overtaken_brings_nothing_more(
+    syncing: Syncing, overtake: Callable[[Syncing], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changed, launched anew when it was taken for lost, or deleted: the document in hand is the last one."""
+    done(syncing.create())
+    runtime, organization_id = syncing.service.runtime, organization_of(syncing.service)
+    upload = applying._upload
+
+    async def upload_and_overtake(*arguments: object) -> object:
+        status = await upload(*arguments)  # type: ignore[arg-type]
+        await asyncio.to_thread(overtake, syncing)
+        return status
+
+    monkeypatch.setattr(applying, "AT_ONCE", 1)
+    monkeypatch.setattr(applying, "_upload", upload_and_overtake)
+    config = DocstoreConfig.model_validate(syncing.config())
+
+    async def run_a_page() -> None:
+        async with runtime.database.transaction(organization_id) as connection:
+            sync = await queries.begin_run(connection, organization_id, sync_id=UUID(syncing.sync_id))
+        assert sync is not None
+        uri, allowed = SecretStr(syncing.mongo.uri), AllowedHosts.of(LOOPBACK)
+        async with open_mongodb(uri, config, allowed=allowed, seconds=10, connect_seconds=2) as source:
+            run = Run(runtime, organization_id, sync, config, source, is_new=True)
+            pages: list[Page] = [page async for page in source.snapshot(None)]
+            await applying.apply_documents(run, pages[0].documents, cursor={"phase": "snapshot"})
+
+    with pytest.raises(OvertakenError):
+        syncing.service.run(run_a_page())
+    assert syncing.names() == {"Thing 0"}
+    if overtake is not delete:
+        assert "cursor" not in done(syncing.call("getDocstoreSync", syncing.named))
