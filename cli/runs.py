@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from cli.outcome import ExitCode
 from cli.screen import Bar, Screen
+from flows.operations.addresses import Address
 from flows.operations.bulk import upload, upload_ledger
 from flows.operations.collecting import add_to_collection, collection_ledger
 from flows.operations.jobs import open_client, patience_of
@@ -39,7 +40,7 @@ def run_upload(source: str, options: UploadOptions, *, screen: Screen, direct: b
         return bulk_upload(source, options)
 
     with upload_ledger(source, settings=settings) as ledger:
-        asyncio.run(_watched(work, ledger=ledger.path, screen=screen))
+        asyncio.run(_watched(work, ledger=ledger.address, screen=screen))
         return _end(ledger, screen=screen)
 
 
@@ -73,7 +74,7 @@ def run_collection_add(source: str, options: CollectionOptions, *, screen: Scree
         return collection_add(source, options)
 
     with collection_ledger(source, collection, settings=settings) as ledger:
-        asyncio.run(_watched(work, ledger=ledger.path, screen=screen))
+        asyncio.run(_watched(work, ledger=ledger.address, screen=screen))
         return _end(ledger, screen=screen)
 
 
@@ -91,7 +92,7 @@ def _prepare_prefect(settings: FlowSettings) -> None:
     logging.getLogger("EventsWorker").setLevel(logging.CRITICAL)
 
 
-async def _watched(work: Callable[[], Awaitable[T]], *, ledger: Path, screen: Screen) -> T:
+async def _watched(work: Callable[[], Awaitable[T]], *, ledger: Address, screen: Screen) -> T:
     """Run `work` and show the progress of the run this process has begun on `ledger`."""
     if not screen.is_watched:
         return await work()
@@ -105,7 +106,7 @@ async def _watched(work: Callable[[], Awaitable[T]], *, ledger: Path, screen: Sc
             watching.cancel()
 
 
-async def _watch(ledger: Path, *, bar: Bar) -> None:
+async def _watch(ledger: Address, *, bar: Bar) -> None:
     watched: Ledger | None = None
     try:
         while True:
@@ -170,6 +171,5 @@ def _show_failures(ledger: Ledger, *, screen: Screen) -> None:
 
 def quarantine_file(ledger: Ledger) -> Path:
     """Write the run's quarantine beside its ledger and return where."""
-    path = ledger.path.with_suffix(".quarantine.jsonl")
-    write_quarantine(ledger, path)
-    return path
+    write_quarantine(ledger, ledger.quarantine_file)
+    return ledger.quarantine_file

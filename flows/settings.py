@@ -7,6 +7,8 @@ import platformdirs
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from flows.operations.addresses import Address
+
 
 def _data_dir() -> Path:
     """Return the data folder that the service has by default too."""
@@ -24,20 +26,44 @@ class FlowSettings(BaseSettings):
     flows_dir: Path | None = Field(
         default=None, description="Ledgers and quarantine files; `flows` in the data folder by default."
     )
+    flows_database_url: SecretStr | None = Field(
+        default=None,
+        description="PostgreSQL database of the ledgers, for runs on several machines; a file for each source without.",
+    )
     flows_concurrency: int = Field(
         default=16, ge=1, le=256, description="Documents on their way to the service at a time."
     )
     flows_batch_size: int = Field(
         default=750, ge=1, le=100_000, description="Documents of a task run, which costs tens of milliseconds."
     )
+    flows_batches_at_once: int = Field(
+        default=8, ge=1, description="Task runs that send at a time, over all runs on one Prefect server."
+    )
+    flows_deployments: Path | None = Field(
+        default=None, description="What `python -m flows serve` runs by schedule; flows/deployments.yaml by default."
+    )
     flows_outage_seconds: float = Field(
         default=900.0, ge=0, description="How long a run waits for a service that is away before it fails, in seconds."
     )
 
     @property
+    def deployments(self) -> Path:
+        """The file of deployments."""
+        return self.flows_deployments or Path(__file__).with_name("deployments.yaml")
+
+    @property
     def ledgers(self) -> Path:
         """The folder of the ledgers."""
         return (self.flows_dir or self.data_dir / "flows") / "ledgers"
+
+    def ledger(self, name: str) -> Address:
+        """Return where the ledger of this name is."""
+        return Address(self.ledgers, name, self.flows_database_url)
+
+    @property
+    def snapshots(self) -> Path:
+        """The folder of the permission snapshots, in one folder for each organization."""
+        return (self.flows_dir or self.data_dir / "flows") / "snapshots"
 
 
 def prefect_environment(settings: FlowSettings) -> dict[str, str]:

@@ -87,9 +87,10 @@ async def _one(entry: Entry, *, ledger: Ledger, send: Send, patience: Patience) 
     except FlowError:
         raise
     except Exception as exc:  # noqa: BLE001 - whatever is wrong with one document, the others go on
-        quarantine(ledger, entry, exc)
+        await asyncio.to_thread(quarantine, ledger, entry, exc)
         return
-    ledger.sent(
+    await asyncio.to_thread(
+        ledger.sent,
         entry.document.external_id,
         state=sent.state,
         document_id=sent.document_id,

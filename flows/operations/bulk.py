@@ -15,7 +15,12 @@ from flows.settings import FlowSettings
 
 def upload_ledger(source: str, *, settings: FlowSettings) -> Ledger:
     """Open the ledger of uploads from this source to the settings' service."""
-    return Ledger.at(settings.ledgers, target=settings.base_url, source=source_identity(source))
+    return Ledger.at(
+        settings.ledgers,
+        target=settings.base_url,
+        source=source_identity(source),
+        database_url=settings.flows_database_url,
+    )
 
 
 async def upload(
@@ -44,4 +49,4 @@ async def upload(
                 "upload", scanned, plan, options.wait_for_index, options.upload_as_user_email, dry_run=dry_run
             )
             await carry_out(planned, client, ledger, settings=settings, patience=patience, hooks=hooks)
-            return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.path)
+            return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)

@@ -21,8 +21,13 @@ from flows.settings import FlowSettings
 
 def collection_ledger(source: str, collection: str, *, settings: FlowSettings) -> Ledger:
     """Open the ledger of adding this source's documents to a collection (its id)."""
-    identity = f"collection {collection} {source_identity(source)}"
-    return Ledger.at(settings.ledgers, target=settings.base_url, source=identity)
+    return Ledger.at(
+        settings.ledgers,
+        kind=f"collection {collection}",
+        target=settings.base_url,
+        source=source_identity(source),
+        database_url=settings.flows_database_url,
+    )
 
 
 async def add_to_collection(
@@ -45,7 +50,7 @@ async def add_to_collection(
             plan = await asyncio.to_thread(read_plan, ledger)
             planned = Planned("collection", scanned, plan, options.wait_for_index)
             await carry_out(planned, client, ledger, settings=settings, patience=patience, hooks=hooks)
-            return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.path)
+            return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
 
 
 def _membership(collection: str) -> Prepare:

@@ -5,7 +5,8 @@ import json
 
 from flows.operations.documents import SourceDocument
 
-BUCKETS = 2**32
+_KEY_BYTES = 16
+_KEYS = 2 ** (8 * _KEY_BYTES)
 _VERSION = "1"  # goes up when what is covered changes: every document is then sent once more
 
 
@@ -29,11 +30,12 @@ def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
     return f"{_VERSION}-{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
-def bucket_of(external_id: str) -> int:
-    """Return the document's bucket, 0 to 2**32 - 1: a stable hash, so that a resumed run finds it there again."""
-    return int.from_bytes(hashlib.blake2b(external_id.encode(), digest_size=4).digest(), "big")
+def key_of(text: str) -> bytes:
+    """Return the key (16 bytes) of an external id, place or path in the ledger: the same for the same text, ever."""
+    return hashlib.blake2b(text.encode(), digest_size=_KEY_BYTES).digest()
 
 
-def bucket_range(partition: int, *, partitions: int) -> tuple[int, int]:
-    """Return the buckets of one partition of `partitions`, as (first, one past the last)."""
-    return BUCKETS * partition // partitions, BUCKETS * (partition + 1) // partitions
+def key_range(partition: int, *, partitions: int) -> tuple[bytes, bytes]:
+    """Return the keys of one partition of `partitions`, as (first, last); together they are all keys, each once."""
+    first, end = (_KEYS * part // partitions for part in (partition, partition + 1))
+    return first.to_bytes(_KEY_BYTES, "big"), (end - 1).to_bytes(_KEY_BYTES, "big")

@@ -8,12 +8,14 @@ when it was read: a file written again within a clock's tick of its reading can 
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from typing import Self
 
-from flows.operations.store import Store
+from flows.operations.ledger import Ledger
+from flows.operations.rows import Digest
 
 _RACY_NS = 2_000_000_000
 
@@ -39,6 +41,17 @@ class FileHash:
         )
         return same and max(self.mtime_ns, self.ctime_ns) < self.hashed_at_ns - _RACY_NS
 
+    def as_digest(self) -> Digest:
+        """Return what the ledger keeps."""
+        marker = f"{self.mtime_ns}:{self.ctime_ns}:{self.inode}"
+        return Digest(self.size, marker, self.sha256, self.hashed_at_ns)
+
+    @classmethod
+    def from_digest(cls, kept: Digest) -> Self:
+        """Return what `as_digest` gave."""
+        mtime_ns, ctime_ns, inode = map(int, kept.marker.split(":"))
+        return cls(kept.size, mtime_ns, ctime_ns, inode, kept.sha256, kept.taken_at_ns)
+
 
 def hash_open_file(file: FileIO) -> FileHash:
     """Read an open file from its start to its end and return its digest; the status is from before the reading."""
@@ -48,38 +61,22 @@ def hash_open_file(file: FileIO) -> FileHash:
     return FileHash(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, digest, now)
 
 
-def hash_files(store: Store, paths: Iterable[Path]) -> dict[Path, FileHash | OSError]:
+def hash_files(ledger: Ledger, paths: Iterable[Path]) -> dict[Path, FileHash | OSError]:
     """Return each file's digest, or why it can't be read. Only files that changed since they were kept are read."""
     wanted = list(paths)
-    known = _kept(store, [str(path) for path in wanted])
+    known = ledger.digests([str(path) for path in wanted])
     hashes: dict[Path, FileHash | OSError] = {}
-    fresh: dict[Path, FileHash] = {}
+    fresh: dict[str, Digest] = {}
     for path in wanted:
         try:
-            kept = known.get(str(path))
+            digest = known.get(str(path))
+            kept = None if digest is None else FileHash.from_digest(digest)
             if kept is None or not kept.holds_for(path.stat()):
                 with FileIO(path) as file:
-                    kept = fresh[path] = hash_open_file(file)
+                    kept = hash_open_file(file)
+                fresh[str(path)] = kept.as_digest()
             hashes[path] = kept
         except OSError as exc:
             hashes[path] = exc
-    _keep(store, fresh)
+    ledger.keep_digests(fresh)
     return hashes
-
-
-def _kept(store: Store, paths: list[str]) -> Mapping[str, FileHash]:
-    marks = ",".join("?" * len(paths))
-    statement = f"SELECT path, size, mtime_ns, ctime_ns, inode, sha256, hashed_at_ns FROM files WHERE path IN ({marks})"  # noqa: S608 - marks only
-    rows = store.rows(statement, paths)
-    return {str(row[0]): FileHash(*row[1:]) for row in rows}  # pyright: ignore[reportArgumentType] - the columns' types
-
-
-def _keep(store: Store, fresh: Mapping[Path, FileHash]) -> None:
-    if not fresh:
-        return
-    values = [
-        (str(path), kept.size, kept.mtime_ns, kept.ctime_ns, kept.inode, kept.sha256, kept.hashed_at_ns)
-        for path, kept in fresh.items()
-    ]
-    with store.transaction() as connection:
-        connection.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", values)

@@ -1,16 +1,17 @@
 """A run cut into batches: what a batch needs to know, and how it is done, wherever it runs."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import httpx
 
 from carrel import AsyncCarrel
 from carrel.wire.catalog import PlannedUpload
+from flows.operations.addresses import Address
 from flows.operations.apply import apply_batch
 from flows.operations.ledger import Ledger
 from flows.operations.patience import Patience
@@ -31,7 +32,7 @@ class Job:
 
     kind: Literal["upload", "collection"]
     ledger: str
-    run_key: str
+    claim: str
     partitions: int
     upload_as: str | None = None
 
@@ -44,7 +45,7 @@ class Outcome:
     plan: Plan
     scanned: Scanned
     seconds: float
-    ledger: Path
+    ledger: Address
 
 
 RunBatches = Callable[[Job], Awaitable[None]]
@@ -112,7 +113,7 @@ async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurr
     """
     async with open_client(settings) as client:
         send = uploader(client, upload_as=job.upload_as) if job.kind == "upload" else adder(client)
-        with Ledger.join(Path(job.ledger), job.run_key) as ledger:
+        with await asyncio.to_thread(Ledger.join, settings.ledger(job.ledger), job.claim) as ledger:
             return await apply_batch(
                 ledger,
                 partition=partition,
@@ -135,7 +136,7 @@ async def carry_out(
             await (hooks.run_batches(job) if hooks.run_batches else run_in_turn(job, settings=settings))
         if planned.wait_for_index:
             await settle(client, ledger, patience=patience, user_email=planned.upload_as)
-        ledger.finish()
+        await asyncio.to_thread(ledger.finish)
     if hooks.on_end is not None:
         await hooks.on_end()
 
@@ -143,8 +144,8 @@ async def carry_out(
 def _job(planned: Planned, ledger: Ledger, *, settings: FlowSettings) -> Job:
     return Job(
         kind=planned.kind,
-        ledger=str(ledger.path),
-        run_key=ledger.run_key,
+        ledger=ledger.address.name,
+        claim=ledger.claim,
         partitions=partitions_of(planned.plan.sends, batch_size=settings.flows_batch_size),
         upload_as=planned.upload_as,
     )

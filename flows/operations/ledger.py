@@ -1,96 +1,119 @@
-"""The ledger: what a run has found, planned and done, one row a document, in a SQLite file per service and source.
+"""The ledger: what a run has found, planned and done, one row a document, for each service and source.
 
 Each change is committed before the next document is begun, so a run that is killed at any moment is taken up where it
 was. What is in the catalog stays the service's to say: a plan is asked for again on every run, so that a lost or stale
-ledger costs time and never a document.
+ledger costs time and never a document. Beyond its runs it keeps what the source has sent (which alone may be deleted
+when the source no longer has it) and what is in quarantine.
 """
 
 import hashlib
-import json
 import os
+import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 from uuid import uuid4
 
-from flows.operations.documents import Access, Problem, SourceDocument
-from flows.operations.fingerprint import bucket_of, bucket_range
-from flows.operations.store import SourceLock, Store
+from pydantic import SecretStr
+from sqlalchemy import Connection
+
+from flows.errors import LedgerError, SourceBusyError
+from flows.operations import queries
+from flows.operations.addresses import Address
+from flows.operations.documents import Problem
+from flows.operations.fingerprint import key_of, key_range
+from flows.operations.locks import lock_halves, lock_of
+from flows.operations.rows import (
+    FIRST,
+    LAST,
+    Digest,
+    Entry,
+    Failure,
+    Missing,
+    entry_of,
+    failure_of,
+    failure_values,
+    problem_values,
+    values_of,
+)
+from flows.operations.states import Action, Count, State
+from flows.operations.store import Store
+
+__all__ = ["Action", "Address", "Count", "Digest", "Entry", "Failure", "Ledger", "Missing", "State"]
+
+_PAGE = 1000
+_FORBIDDEN = ("external_id_taken", "The external id names a document that this caller may not update.")
+_NOT_IN_CATALOG = ("not_in_catalog", "No document of this external id can be read by this caller. Upload it first.")
 
 
-class State(StrEnum):
-    """How far a document is. FORBIDDEN and FAILED are its quarantine; UPLOADED waits for its index."""
+class Ledger:
+    """One source's ledger. `claim` names the run it works on, and the right to, from `begin` or `join`.
 
-    FOUND = "found"
-    PLANNED = "planned"
-    UNCHANGED = "unchanged"
-    FORBIDDEN = "forbidden"
-    UPLOADED = "uploaded"
-    INDEXED = "indexed"
-    FAILED = "failed"
+    Every write raises SourceBusyError once somebody else has taken the run up, and LedgerError once the lock on the
+    source is lost: then nothing is written that another run could not know of.
+    """
 
-
-class Action(StrEnum):
-    """What the plan wants done with a document."""
-
-    CREATE = "create"
-    UPDATE = "update"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A document as the ledger keeps it: ready to be sent, with its file's digest and its fingerprint."""
-
-    document: SourceDocument
-    size: int
-    sha256: bytes
-    fingerprint: str
-    document_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Something in quarantine, and why."""
-
-    place: str
-    external_id: str | None
-    code: str
-    message: str
-
-
-class Count(NamedTuple):
-    """How many documents are in a state with an action, and how many bytes of them were sent."""
-
-    state: State
-    action: Action | None
-    documents: int
-    sent_bytes: int
-
-
-class Ledger(Store):
-    """One source's ledger. `run_key` names the run it works on, from `begin` or `join`."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._lock = SourceLock(path)
-        self.run_key = ""
-        self.scan = 0
+    def __init__(self, address: Address, *, kind: str = "", target: str = "", source: str = "") -> None:
+        self.address = address
+        self._described = {"kind": kind, "target": target, "source": source}
+        self._store = Store(address)
+        self._lock = lock_of(self._store)
+        self._halves = lock_halves(address.name) if address.shared else None
+        self._position = 0
+        self._doubtful = False
+        self.run_key, self.claim = "", ""
+        self.source_id, self.run_id, self.scan = 0, 0, 0
 
     @classmethod
-    def at(cls, folder: Path, *, target: str, source: str) -> Self:
-        """Open the ledger of a source (flows.operations.sources.source_identity) on the service at `target`."""
-        name = hashlib.sha256(f"{target}\n{source}".encode()).hexdigest()[:24]
-        return cls(folder / f"{name}.sqlite")
+    def at(
+        cls, folder: Path, *, target: str, source: str, kind: str = "upload", database_url: SecretStr | None = None
+    ) -> Self:
+        """Open the ledger of a source (flows.operations.sources.source_identity) on the service at `target`.
+
+        It is a file in `folder`, or in the database that is given.
+        """
+        identity = source if kind == "upload" else f"{kind} {source}"
+        name = hashlib.sha256(f"{target}\n{identity}".encode()).hexdigest()[:24]
+        return cls(Address(folder, name, database_url), kind=kind, target=target, source=source)
 
     @classmethod
-    def join(cls, path: Path, run_key: str) -> Self:
-        """Open the ledger of a run that somebody else has begun and holds the lock of."""
-        ledger = cls(path)
-        ledger.run_key = run_key
+    def join(cls, address: Address, claim: str) -> Self:
+        """Open the ledger of a run that somebody else has begun and holds the lock of.
+
+        Raises SourceBusyError when it was taken up by another since.
+        """
+        ledger = cls(address)
+        try:
+            ledger.claim = claim
+            with ledger._write() as connection:
+                ledger._follow(ledger._own_run(connection))
+        except BaseException:
+            ledger.close()
+            raise
         return ledger
+
+    @classmethod
+    def watch(cls, address: Address, *, process: int) -> Self | None:
+        """Open the ledger of the run that a process of this machine has begun, to read; None as long as it has not."""
+        if not address.shared and not address.path.exists():
+            return None
+        ledger = cls(address)
+        with ledger._store.read() as connection:
+            found = queries.run_of_process(connection, address.name, host=socket.gethostname(), process=process)
+        if found is None:
+            ledger.close()
+            return None
+        ledger._follow(found)
+        return ledger
+
+    def join_latest(self) -> None:
+        """Read the run that was begun last."""
+        with self._store.read() as connection:
+            found = queries.latest_run(connection, self.address.name)
+        if found is not None:
+            self._follow(found)
 
     def __enter__(self) -> Self:
         return self
@@ -99,279 +122,295 @@ class Ledger(Store):
         self.close()
 
     def close(self) -> None:
-        """Close the file and give the lock back."""
-        super().close()
+        """Give the lock back and close the connections."""
         self._lock.release()
+        self._store.close()
 
-    def begin(self) -> None:
-        """Take the source, and take up the run that was not finished, else begin a new one.
+    @property
+    def quarantine_file(self) -> Path:
+        """Where this machine keeps the run's quarantine for people to read."""
+        return self.address.folder / f"{self.address.name}.quarantine.jsonl"
 
-        Raises SourceBusyError while another run has it. Rows of earlier runs are dropped.
+    # A run's life
+
+    def begin(self, *, options: str | None = None, anew: bool = False) -> None:
+        """Take the source, and take up the run that was not finished, else (or `anew`) begin a new one.
+
+        `options` are kept for `quarantine.retry`. Raises SourceBusyError while another run has the source. Rows of
+        earlier runs are dropped.
         """
-        self._lock.acquire(described=self._holder())
-        with self.transaction() as connection:
-            found = connection.execute("SELECT run_key, scan FROM runs WHERE finished_at IS NULL").fetchone()
-            self.run_key, self.scan = (str(found[0]), int(found[1]) + 1) if found else (uuid4().hex, 1)
-            connection.execute("DELETE FROM problems")
-            connection.execute("DELETE FROM documents WHERE run_key <> ?", (self.run_key,))
-            connection.execute("DELETE FROM runs WHERE run_key <> ?", (self.run_key,))
-            connection.execute(
-                "INSERT INTO runs (run_key, started_at, process, scan) VALUES (?, ?, ?, ?) ON CONFLICT (run_key)"
-                " DO UPDATE SET process = excluded.process, started_at = excluded.started_at, scan = excluded.scan",
-                (self.run_key, time.time(), os.getpid(), self.scan),
-            )
+        holder = self._lock.acquire(described=self._holder())
+        with self._store.write() as connection:
+            known = {"name": self.address.name, **self._described}
+            before = queries.read_source(connection, self.address.name)
+            known["options"] = options or (before.options if before else "{}")
+            self.source_id = queries.keep_source(connection, known)
+            unfinished = None if anew else queries.unfinished_run(connection, self.source_id)
+            run_key = unfinished.run_key if unfinished else uuid4().hex
+            queries.drop_runs(connection, self.source_id, but=run_key)
+            claimed = self._claimed(run_key, lock_pid=holder, scan=queries.next_scan(connection, self.source_id))
+            self._follow(queries.claim_run(connection, claimed))
+            self._doubtful = unfinished is not None or queries.has_intents(connection, self.source_id)
 
-    @classmethod
-    def watch(cls, path: Path, *, process: int) -> Self | None:
-        """Open the ledger of the run that a process has begun, to read; None as long as it has not."""
-        if not path.exists():
-            return None
-        ledger = cls(path)
-        rows = ledger.rows("SELECT run_key FROM runs WHERE process = ? AND finished_at IS NULL", (process,))
-        if not rows:
-            ledger.close()
-            return None
-        ledger.run_key = str(rows[0][0])
-        return ledger
-
-    def join_latest(self) -> None:
-        """Read the run that was begun last."""
-        rows = self.rows("SELECT run_key FROM runs ORDER BY started_at DESC LIMIT 1")
-        self.run_key = str(rows[0][0]) if rows else ""
+    def _claimed(self, run_key: str, *, lock_pid: int | None, scan: int) -> dict[str, Any]:
+        return {
+            "source_id": self.source_id,
+            "run_key": run_key,
+            "claim": uuid4().hex,
+            "scan": scan,
+            "started_at": time.time(),
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "lock_pid": lock_pid,
+            "held_back": "",
+        }
 
     def finish(self) -> None:
-        """Mark the run finished: the next one begins anew."""
-        with self.transaction() as connection:
-            connection.execute("UPDATE runs SET finished_at = ? WHERE run_key = ?", (time.time(), self.run_key))
+        """Mark the run finished: the next one begins anew. What it has not come upon is in quarantine no more."""
+        with self._write() as connection:
+            queries.update_run(connection, self.run_id, {"finished_at": time.time()})
+            queries.release_unseen(connection, self.source_id, scan=self.scan)
+
+    def _follow(self, run: queries.AnyRow) -> None:
+        self.run_key, self.claim = run.run_key, run.claim
+        self.source_id, self.run_id, self.scan = run.source_id, run.run_id, run.scan
+
+    @contextmanager
+    def _write(self) -> Generator[Connection]:
+        """Write as who has the run; nobody takes it up before this is committed."""
+        with self._store.write() as connection:
+            self._own_run(connection)
+            yield connection
+
+    def _own_run(self, connection: Connection) -> queries.AnyRow:
+        run = queries.run_of_claim(connection, self.claim, lock=self._halves)
+        if run is None:
+            msg = "Another run has taken this source over. Wait for it to end, then run again."
+            raise SourceBusyError(msg)
+        if not run.held:
+            msg = (
+                "The connection that held the lock on this source broke, so that another run may have it. Nothing more"
+                " is written. Run again: the run goes on from here."
+            )
+            raise LedgerError(msg)
+        return run
 
     def _holder(self) -> str:
-        rows = self.rows("SELECT process, started_at FROM runs ORDER BY started_at DESC LIMIT 1")
-        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(float(str(rows[0][1])))) if rows else "just now"
-        who = f"process {rows[0][0]}, since {since}" if rows else "another process"
+        with self._store.read() as connection:
+            run = queries.latest_run(connection, self.address.name)
+        who = "another process"
+        if run is not None:
+            since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.started_at))
+            machine = f" on {run.host}" if self.address.shared else ""
+            who = f"process {run.process}{machine}, since {since}"
         return f"This source is being worked on by another run ({who}). Wait for it to end, or stop it, then run again."
+
+    # What a scan finds
+
+    def digests(self, names: Sequence[str]) -> dict[str, Digest]:
+        """Return the digests kept under these names (paths of files, addresses of objects), at most a thousand."""
+        by_key = {key_of(name): name for name in names}
+        with self._store.read() as connection:
+            rows = queries.read_digests(connection, self.source_id, list(by_key))
+        return {
+            by_key[bytes(row.key)]: Digest(row.size, row.marker, bytes(row.sha256), row.taken_at_ns) for row in rows
+        }
+
+    def keep_digests(self, digests: Mapping[str, Digest]) -> None:
+        """Keep digests under names."""
+        values = [
+            {
+                "source_id": self.source_id,
+                "key": key_of(name),
+                "size": digest.size,
+                "marker": digest.marker,
+                "sha256": digest.sha256,
+                "taken_at_ns": digest.taken_at_ns,
+            }
+            for name, digest in digests.items()
+        ]
+        if values:
+            with self._write() as connection:
+                queries.keep_digests(connection, values)
 
     def record(self, entries: Sequence[Entry]) -> list[Entry]:
         """Keep what a scan found; return the entries whose external id this scan has had already, which are not kept.
 
         A document that this run has sent already stays so while its fingerprint is the same.
         """
-        seen = self._seen([entry.document.external_id for entry in entries])
-        fresh: dict[str, Entry] = {}
+        keys = [key_of(entry.document.external_id) for entry in entries]
+        fresh: dict[bytes, Entry] = {}
         repeated: list[Entry] = []
-        for entry in entries:
-            external_id = entry.document.external_id
-            if external_id in seen or external_id in fresh:
-                repeated.append(entry)
-            else:
-                fresh[external_id] = entry
-        with self.transaction() as connection:
-            connection.executemany(_RECORD, [self._values(entry) for entry in fresh.values()])
+        with self._write() as connection:
+            seen = queries.seen_keys(connection, self.run_id, scan=self.scan, keys=keys)
+            for key, entry in zip(keys, entries, strict=True):
+                if key in seen or key in fresh:
+                    repeated.append(entry)
+                else:
+                    fresh[key] = entry
+            if fresh:
+                values = [values_of(entry, key, run_id=self.run_id, scan=self.scan) for key, entry in fresh.items()]
+                queries.record_documents(connection, values)
         return repeated
-
-    def _seen(self, external_ids: Sequence[str]) -> set[str]:
-        rows = self.rows(
-            "SELECT external_id FROM documents WHERE run_key = ? AND scan = ?"
-            " AND external_id IN (SELECT value FROM json_each(?))",
-            (self.run_key, self.scan, json.dumps(external_ids)),
-        )
-        return {str(row[0]) for row in rows}
-
-    def _values(self, entry: Entry) -> tuple[object, ...]:
-        document = entry.document
-        return (
-            self.run_key,
-            document.external_id,
-            bucket_of(document.external_id),
-            self.scan,
-            _packed(document),
-            entry.size,
-            entry.sha256,
-            entry.fingerprint,
-            entry.document_id,
-        )
 
     def record_problems(self, problems: Iterable[Problem]) -> None:
         """Keep what of the source can't be a document."""
-        values = [(self.run_key, item.place, item.external_id, item.code, item.message) for item in problems]
-        with self.transaction() as connection:
-            connection.executemany("INSERT INTO problems VALUES (?, ?, ?, ?, ?)", values)
+        by_key: dict[bytes, dict[str, Any]] = {}
+        for problem in problems:
+            self._position += 1
+            values = problem_values(problem, source_id=self.source_id, scan=self.scan, position=self._position)
+            by_key[values["key"]] = values
+        if by_key:
+            with self._write() as connection:
+                queries.quarantine_items(connection, list(by_key.values()))
 
     def forget_unseen(self) -> None:
         """Drop what an earlier scan of this run found and this one no longer did."""
-        with self.transaction() as connection:
-            connection.execute("DELETE FROM documents WHERE run_key = ? AND scan <> ?", (self.run_key, self.scan))
+        with self._write() as connection:
+            queries.forget_unseen(connection, self.source_id, run_id=self.run_id, scan=self.scan)
 
-    def fingerprints(self, *, after: str, limit: int) -> list[tuple[str, str]]:
-        """Return up to `limit` (external id, fingerprint) behind `after`, in the order of the ids."""
-        rows = self.rows(
-            "SELECT external_id, fingerprint FROM documents WHERE run_key = ? AND external_id > ?"
-            " ORDER BY external_id LIMIT ?",
-            (self.run_key, after, limit),
-        )
-        return [(str(external_id), str(fingerprint)) for external_id, fingerprint in rows]
+    # The plan
+
+    def fingerprints(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, str, str]]:
+        """Return up to `limit` (key, external id, fingerprint) behind the key `after`, in the order of the keys."""
+        with self._store.read() as connection:
+            rows = queries.fingerprints(connection, self.run_id, after=after, limit=limit)
+        return [(bytes(row.key), row.external_id, row.fingerprint) for row in rows]
 
     def apply_plan(self, plan: Mapping[str, Action | State]) -> None:
-        """Set each document to PLANNED with its action, to UNCHANGED or to FORBIDDEN.
+        """Set up to a thousand documents to PLANNED with an action, to UNCHANGED or to FORBIDDEN.
 
         What this run has sent itself stays sent when the service says UNCHANGED.
         """
-        sends = [(verdict, self.run_key, key) for key, verdict in plan.items() if isinstance(verdict, Action)]
-        rests = [
-            (verdict, *_EXCUSES[verdict], self.run_key, key) for key, verdict in plan.items() if verdict in _EXCUSES
-        ]
-        with self.transaction() as connection:
-            connection.executemany(
-                "UPDATE documents SET state = 'planned', action = ? WHERE run_key = ? AND external_id = ?", sends
-            )
-            connection.executemany(
-                "UPDATE documents SET action = NULL, state = ?, error_code = ?, error_message = ?"
-                " WHERE run_key = ? AND external_id = ? AND state NOT IN ('uploaded', 'indexed')",
-                rests,
-            )
+        by_verdict: dict[Action | State, list[bytes]] = {}
+        for external_id, verdict in plan.items():
+            by_verdict.setdefault(verdict, []).append(key_of(external_id))
+        with self._write() as connection:
+            for verdict, keys in by_verdict.items():
+                if isinstance(verdict, Action):
+                    queries.plan_sends(connection, self.run_id, action=verdict, keys=keys)
+                    continue
+                if verdict is State.UNCHANGED and self._doubtful:
+                    queries.adopt(connection, self.source_id, run_id=self.run_id, keys=keys)
+                queries.plan_rest(connection, self.run_id, state=verdict, keys=keys)
+                if verdict is State.FORBIDDEN:
+                    self._quarantine(connection, keys, state=verdict, why=_FORBIDDEN)
 
-    def skip_refused(self) -> None:
-        """Set aside, without sending them, the documents that were refused for good and are still the same."""
-        with self.transaction() as connection:
-            connection.execute(
-                "UPDATE documents SET state = 'failed', action = NULL, error_code = refused.error_code,"
-                " error_message = refused.error_message FROM refusals AS refused WHERE run_key = ?"
-                " AND state = 'planned' AND refused.external_id = documents.external_id"
-                " AND refused.fingerprint = documents.fingerprint",
-                (self.run_key,),
-            )
+    def _quarantine(self, connection: Connection, keys: Sequence[bytes], *, state: State, why: tuple[str, str]) -> None:
+        rows = queries.entries_of(connection, self.run_id, state=state, keys=keys)
+        values = [
+            failure_values(entry_of(row), code=why[0], message=why[1], source_id=self.source_id, scan=self.scan)
+            for row in rows
+        ]
+        if values:
+            queries.quarantine_items(connection, values)
+
+    def set_aside(self, *, refused: bool = True) -> None:
+        """Set aside what is as it was when it was ignored or (`refused`) when the service refused it for good."""
+        with self._write() as connection:
+            for states, ignored in (((State.PLANNED, State.FORBIDDEN), True), ((State.PLANNED,), False)):
+                if ignored or refused:
+                    queries.set_aside(
+                        connection, self.source_id, run_id=self.run_id, scan=self.scan, states=states, ignored=ignored
+                    )
 
     def identify(self, document_ids: Mapping[str, str]) -> None:
         """Keep the document ids that belong to external ids; those the source does not name are passed over."""
-        values = [(document_id, self.run_key, key) for key, document_id in document_ids.items()]
-        with self.transaction() as connection:
-            connection.executemany("UPDATE documents SET document_id = ? WHERE run_key = ? AND external_id = ?", values)
+        values = [{"of_key": key_of(name), "its_id": document_id} for name, document_id in document_ids.items()]
+        if values:
+            with self._write() as connection:
+                queries.identify(connection, self.run_id, values)
 
     def plan_identified(self) -> None:
         """Plan every document that has an id; the others are in no catalog that this caller can read."""
-        with self.transaction() as connection:
-            connection.execute(
-                "UPDATE documents SET state = 'planned', action = 'create'"
-                " WHERE run_key = ? AND state = 'found' AND document_id IS NOT NULL",
-                (self.run_key,),
-            )
-            connection.execute(
-                "UPDATE documents SET state = 'failed', error_code = 'not_in_catalog', error_message ="
-                " 'No document of this external id can be read by this caller. Upload it first.'"
-                " WHERE run_key = ? AND state = 'found'",
-                (self.run_key,),
-            )
+        with self._write() as connection:
+            queries.plan_identified(connection, self.run_id)
+        after = FIRST
+        while entries := self.page(State.FOUND, after=after):
+            after = key_of(entries[-1].document.external_id)
+            keys = [key_of(entry.document.external_id) for entry in entries]
+            with self._write() as connection:
+                queries.plan_rest(connection, self.run_id, state=State.FAILED, keys=keys)
+                self._quarantine(connection, keys, state=State.FAILED, why=_NOT_IN_CATALOG)
 
-    def pending(self, *, partition: int, partitions: int, state: State = State.PLANNED) -> list[Entry]:
-        """Return the partition's documents that are in `state`, by bucket."""
-        first, end = bucket_range(partition, partitions=partitions)
-        rows = self.rows(
-            "SELECT payload, size, sha256, fingerprint, document_id FROM documents"
-            " WHERE run_key = ? AND state = ? AND bucket >= ? AND bucket < ? ORDER BY bucket",
-            (self.run_key, state, first, end),
-        )
-        return [_entry(*row) for row in rows]
+    # What is done
+
+    def page(
+        self, state: State, *, after: bytes = FIRST, last: bytes = LAST, deleting: bool = False, limit: int = _PAGE
+    ) -> list[Entry]:
+        """Return up to `limit` documents in a state, by key: those that are to be deleted, or the others."""
+        with self._store.read() as connection:
+            rows = queries.page(
+                connection, self.run_id, state=state, deleting=deleting, after=after, last=last, limit=limit
+            )
+        return [entry_of(row) for row in rows]
+
+    def pending(self, *, partition: int, partitions: int, deleting: bool = False) -> list[Entry]:
+        """Return the partition's documents that are planned to be sent, or to be deleted."""
+        first, last = key_range(partition, partitions=partitions)
+        after = (int.from_bytes(first, "big") - 1).to_bytes(len(first), "big") if first != FIRST else FIRST
+        entries: list[Entry] = []
+        while found := self.page(State.PLANNED, after=after, last=last, deleting=deleting):
+            entries += found
+            after = key_of(found[-1].document.external_id)
+        return entries
 
     def sent(self, external_id: str, *, state: State, document_id: str, sent_bytes: int, fingerprint: str) -> None:
         """Keep that the service has acknowledged the document (`fingerprint`: of what was really sent)."""
-        with self.transaction() as connection:
-            connection.execute(
-                "UPDATE documents SET state = ?, document_id = ?, sent_bytes = ?, fingerprint = ?, error_code = NULL,"
-                " error_message = NULL WHERE run_key = ? AND external_id = ?",
-                (state, document_id, sent_bytes, fingerprint, self.run_key, external_id),
+        key = key_of(external_id)
+        known = {"document_id": document_id, "fingerprint": fingerprint}
+        with self._write() as connection:
+            done = {**known, "state": state, "sent_bytes": sent_bytes}
+            queries.update_document(connection, self.run_id, key, done)
+            queries.keep_sent(
+                connection, {"source_id": self.source_id, "key": key, "external_id": external_id, **known}
             )
-            connection.execute("DELETE FROM refusals WHERE external_id = ?", (external_id,))
+            queries.release(connection, self.source_id, part=1, key=key)
 
     def settled(self, external_id: str) -> None:
         """Keep that an uploaded document can be searched now."""
-        with self.transaction() as connection:
-            connection.execute(
-                "UPDATE documents SET state = 'indexed' WHERE run_key = ? AND external_id = ?",
-                (self.run_key, external_id),
-            )
+        with self._write() as connection:
+            queries.update_document(connection, self.run_id, key_of(external_id), {"state": State.INDEXED})
 
     def failed(self, entry: Entry, *, state: State, code: str, message: str, for_good: bool) -> None:
         """Put a document into quarantine; `for_good`: later runs don't send it again while it is the same."""
-        key = entry.document.external_id
-        with self.transaction() as connection:
-            connection.execute(
-                "UPDATE documents SET state = ?, error_code = ?, error_message = ?"
-                " WHERE run_key = ? AND external_id = ?",
-                (state, code, message, self.run_key, key),
-            )
-            if for_good:
-                connection.execute(
-                    "INSERT OR REPLACE INTO refusals VALUES (?, ?, ?, ?)", (key, entry.fingerprint, code, message)
-                )
+        values = failure_values(entry, code=code, message=message, source_id=self.source_id, scan=self.scan)
+        with self._write() as connection:
+            queries.update_document(connection, self.run_id, values["key"], {"state": state})
+            queries.quarantine_items(connection, [{**values, "for_good": for_good}])
 
     def counts(self) -> list[Count]:
         """Return the run's documents by state and action."""
-        rows = self.rows(
-            "SELECT state, action, count(*), sum(sent_bytes) FROM documents WHERE run_key = ? GROUP BY state, action",
-            (self.run_key,),
-        )
+        with self._store.read() as connection:
+            rows = queries.counts(connection, self.run_id)
         return [
-            Count(State(str(state)), Action(str(action)) if action else None, int(str(number)), int(str(sent)))
-            for state, action, number, sent in rows
+            Count(State(row.state), Action(row.action) if row.action else None, row.number, int(row.sent))
+            for row in rows
         ]
 
-    def problem_count(self) -> int:
-        """Return how many of the source's items can't be a document."""
-        return int(str(self.rows("SELECT count(*) FROM problems WHERE run_key = ?", (self.run_key,))[0][0]))
+    # What did not get into the catalog
 
-    def failures(self, *, limit: int = -1) -> list[Failure]:
-        """Return the quarantine: the source's problems in its order, then documents by external id; -1: all of it."""
-        rows = self.rows(
-            "SELECT place, external_id, code, message FROM"
-            " (SELECT 0 AS part, rowid AS number, place, external_id, code, message FROM problems WHERE run_key = ?1"
-            " UNION ALL SELECT 1, 0, json_extract(payload, '$.place'), external_id, coalesce(error_code, state),"
-            " coalesce(error_message, '') FROM documents WHERE run_key = ?1 AND state IN ('failed', 'forbidden'))"
-            " ORDER BY part, number, external_id LIMIT ?2",
-            (self.run_key, limit),
-        )
-        return [Failure(*row) for row in rows]  # pyright: ignore[reportArgumentType] - the columns' types
+    def problem_count(self, *, ignored: bool = False) -> int:
+        """Return how many of the source's items can't be a document, without those that are ignored, or only those."""
+        with self._store.read() as connection:
+            rows = queries.count_problems(connection, self.source_id, scan=self.scan)
+        return sum(row.number for row in rows if bool(row.ignored) is ignored)
 
+    def failures(self, *, limit: int | None = None) -> Generator[Failure]:
+        """Yield the run's quarantine: the source's problems in its order, then documents by external id."""
+        after: tuple[int, int, str] | None = None
+        left = limit
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(left, _PAGE)
+            with self._store.read() as connection:
+                rows = queries.failures(connection, self.source_id, scan=self.scan, after=after, limit=size)
+            yield from map(failure_of, rows)
+            if len(rows) < size:
+                return
+            after = (rows[-1].part, rows[-1].position, rows[-1].external_id or "")
+            left = None if left is None else left - len(rows)
 
-_EXCUSES: Mapping[object, tuple[str | None, str | None]] = {
-    State.UNCHANGED: (None, None),
-    State.FORBIDDEN: ("external_id_taken", "The external id names a document that this caller may not update."),
-}
-
-_RECORD = """
-INSERT INTO documents (run_key, external_id, bucket, scan, payload, size, sha256, fingerprint, document_id, state)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'found')
-ON CONFLICT (run_key, external_id) DO UPDATE SET scan = excluded.scan, payload = excluded.payload,
-    size = excluded.size, sha256 = excluded.sha256, fingerprint = excluded.fingerprint,
-    document_id = coalesce(excluded.document_id, documents.document_id),
-    state = CASE WHEN documents.fingerprint = excluded.fingerprint AND documents.state IN ('uploaded', 'indexed')
-                 THEN documents.state ELSE 'found' END
-"""
-
-
-def _packed(document: SourceDocument) -> str:
-    access = document.access
-    members = {
-        "path": str(document.path),
-        "external_id": document.external_id,
-        "name": document.name,
-        "file_name": document.file_name,
-        "access": access and [access.users, access.groups, access.internal_public],
-        "metadata": dict(document.metadata),
-        "collection": document.collection,
-        "external_url": document.external_url,
-        "place": document.place,
-    }
-    return json.dumps(members, ensure_ascii=True, separators=(",", ":"))
-
-
-def _entry(payload: object, size: object, sha256: object, fingerprint: object, document_id: object) -> Entry:
-    members: dict[str, Any] = json.loads(str(payload))
-    access = members["access"]
-    members["path"] = Path(members["path"])
-    members["access"] = access and Access(tuple(access[0]), tuple(access[1]), access[2])
-    return Entry(
-        document=SourceDocument(**members),
-        size=int(str(size)),
-        sha256=bytes(sha256),  # pyright: ignore[reportArgumentType] - the column is a BLOB
-        fingerprint=str(fingerprint),
-        document_id=None if document_id is None else str(document_id),
-    )
+    def failure_codes(self) -> dict[str, int]:
+        """Return how often each code occurs in the run's quarantine."""
+        with self._store.read() as connection:
+            return {row.code: row.number for row in queries.count_codes(connection, self.source_id, scan=self.scan)}

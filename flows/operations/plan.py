@@ -8,6 +8,7 @@ from carrel import AsyncCarrel
 from carrel.wire.catalog import PlanAction, PlannedUpload
 from flows.operations.ledger import Action, Ledger, State
 from flows.operations.patience import Patience
+from flows.operations.rows import FIRST
 
 _BATCH = 1000  # the most planUpload takes
 
@@ -62,18 +63,17 @@ async def make_plan(
     retry_refused: bool = False,
 ) -> Plan:
     """Ask planUpload about every document of the ledger, a thousand at a time, and keep the answers there."""
-    after = ""
+    after = FIRST
     while page := await asyncio.to_thread(ledger.fingerprints, after=after, limit=_BATCH):
         after = page[-1][0]
-        documents = [PlannedUpload(document_external_id=key, fingerprint=value) for key, value in page]
+        documents = [PlannedUpload(document_external_id=name, fingerprint=value) for _, name, value in page]
 
         async def ask(documents: list[PlannedUpload] = documents) -> Mapping[str, Action | State]:
             response = await client.catalog.plan_upload(documents=documents, upload_as_user_email=upload_as)
             return {item.document_external_id: _VERDICTS[item.action] for item in response.documents}
 
         await asyncio.to_thread(ledger.apply_plan, await patience.call(ask))
-    if not retry_refused:
-        await asyncio.to_thread(ledger.skip_refused)
+    await asyncio.to_thread(ledger.set_aside, refused=not retry_refused)
     return await asyncio.to_thread(read_plan, ledger)
 
 

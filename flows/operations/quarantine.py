@@ -16,18 +16,20 @@ def failure_rows(ledger: Ledger, *, limit: int = _SHOWN) -> list[dict[str, str]]
 
 def failure_codes(ledger: Ledger) -> Counter[str]:
     """Return how often each code occurs."""
-    return Counter(failure.code for failure in ledger.failures())
+    return Counter(ledger.failure_codes())
 
 
 def write_quarantine(ledger: Ledger, path: Path) -> int:
     """Write every failure as one JSON object a line, replacing the file as a whole; return their number."""
-    failures = ledger.failures()
+    number = 0
     path.parent.mkdir(parents=True, exist_ok=True)
     written = path.with_name(f".{path.name}.part")
     with written.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(_row(failure), ensure_ascii=False) + "\n" for failure in failures)
+        for failure in ledger.failures():
+            file.write(json.dumps(_row(failure), ensure_ascii=False) + "\n")
+            number += 1
     written.replace(path)
-    return len(failures)
+    return number
 
 
 def _row(failure: Failure) -> dict[str, str]:

@@ -7,8 +7,10 @@ from carrel import AsyncCarrel
 from carrel.errors import CarrelError
 from carrel.wire.catalog import GetDocumentResponse, IndexingStatus
 from flows.operations.apply import IndexingFailedError, quarantine, run_workers
+from flows.operations.fingerprint import key_of
 from flows.operations.ledger import Entry, Ledger, State
 from flows.operations.patience import Patience
+from flows.operations.rows import FIRST
 
 _WORKERS = 4
 _FIRST_PAUSE = 0.5
@@ -30,19 +32,32 @@ async def settle(
     """
     pause, moved = _FIRST_PAUSE, time.monotonic()
     while True:
-        waiting = await asyncio.to_thread(ledger.pending, partition=0, partitions=1, state=State.UPLOADED)
+        waiting, done = await _ask_all(client, ledger, patience=patience, user_email=user_email)
         if not waiting or time.monotonic() - moved > stalled_seconds:
-            return len(waiting)
-        if await _ask_once(client, ledger, waiting, patience=patience, user_email=user_email):
+            return waiting
+        if done:
             pause, moved = _FIRST_PAUSE, time.monotonic()
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE)
 
 
+async def _ask_all(
+    client: AsyncCarrel, ledger: Ledger, *, patience: Patience, user_email: str | None
+) -> tuple[int, int]:
+    """Ask after each document once; return how many still wait and how many no longer do."""
+    waiting = done = 0
+    after = FIRST
+    while page := await asyncio.to_thread(ledger.page, State.UPLOADED, after=after):
+        after = key_of(page[-1].document.external_id)
+        settled = await _ask_once(client, ledger, page, patience=patience, user_email=user_email)
+        waiting, done = waiting + len(page) - settled, done + settled
+    return waiting, done
+
+
 async def _ask_once(
     client: AsyncCarrel, ledger: Ledger, waiting: list[Entry], *, patience: Patience, user_email: str | None
 ) -> int:
-    """Ask after each document once; return how many no longer wait."""
+    """Ask after each document of a page; return how many no longer wait."""
     queue = iter(waiting)
     done = 0
 
@@ -62,13 +77,13 @@ async def _one(
     try:
         document = await patience.call(lambda: client.catalog.get_document(document_id, user_email=user_email))
     except CarrelError as exc:  # deleted meanwhile, or nothing that can be asked after: the others go on
-        quarantine(ledger, entry, exc)
+        await asyncio.to_thread(quarantine, ledger, entry, exc)
         return True
     statuses = {place.status for place in document.indexed_in}
     if IndexingStatus.FAILED in statuses:
-        quarantine(ledger, entry, IndexingFailedError(_why(document)))
+        await asyncio.to_thread(quarantine, ledger, entry, IndexingFailedError(_why(document)))
     elif IndexingStatus.RUNNING not in statuses:
-        ledger.settled(entry.document.external_id)
+        await asyncio.to_thread(ledger.settled, entry.document.external_id)
     else:
         return False
     return True

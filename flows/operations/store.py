@@ -1,109 +1,161 @@
-"""The SQLite file under a ledger, and the lock that lets one run at a time have it."""
+"""Where ledgers are kept: a SQLite file for each source, or one PostgreSQL database that several machines share.
+
+Everything raises LedgerError, with what to do, when that place can't be used.
+"""
 
 import sqlite3
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from flows.errors import LedgerError, SourceBusyError
+from pydantic import SecretStr
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, ProgrammingError
+from sqlalchemy.pool import StaticPool
+
+from flows.errors import LedgerError
+from flows.operations.addresses import Address
+from flows.operations.upgrading import prepare_database, prepare_file
 
 _BUSY_SECONDS = 60.0
-
-Row = tuple[object, ...]
+_PERMISSION_DENIED = "42501"
+# A machine that vanishes is noticed within about a minute, by either side.
+_SESSION = {
+    "idle_session_timeout": 0,
+    "lock_timeout": 60_000,
+    "tcp_keepalives_idle": 30,
+    "tcp_keepalives_interval": 10,
+    "tcp_keepalives_count": 3,
+}
+_CONNECTION: dict[str, Any] = {
+    "connect_timeout": 10,
+    "application_name": "carrel-flows",
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+    "options": " ".join(f"-c {name}={value}" for name, value in _SESSION.items()),
+}
 
 
 class Store:
-    """A SQLite file with the ledger's schema. Safe to use from several threads and processes at once.
+    """The tables of a ledger. Safe to use from several threads, processes and (in PostgreSQL) machines at once."""
 
-    Everything raises LedgerError when the file can't be used.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._guard = threading.RLock()
-        with _explained(path):
-            self._connection = _connect(path, timeout=_BUSY_SECONDS)
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        # A SQLite file has one connection, which its threads take turns at.
+        self._guard = None if address.shared else threading.RLock()
+        with explained(address):
+            self.engine = _engine(address)
         try:
-            with _explained(path):
-                self._prepare()
+            with explained(address):
+                prepare_database(self.engine) if address.shared else prepare_file(self.engine, name=address.name)
         except BaseException:
-            self._connection.close()
+            self.engine.dispose()
             raise
 
-    def _prepare(self) -> None:
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        # A killed process loses nothing so; a power cut may lose the last rows, which the next plan finds again.
-        self._connection.execute("PRAGMA synchronous = NORMAL")
-        self._connection.executescript(resources.files("flows.operations").joinpath("schema.sql").read_text("utf-8"))
-
     def close(self) -> None:
-        """Close the file. What was written is in it already."""
-        with self._guard:
-            self._connection.close()
+        """Close the connections. What was written is kept already."""
+        if self._guard is None:
+            self.engine.dispose()
+        else:
+            with self._guard:
+                self.engine.dispose()
 
     @contextmanager
-    def transaction(self) -> Generator[sqlite3.Connection]:
-        """All of it or nothing; other writers wait."""
-        with self._guard, _explained(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:  # a full disk has rolled back already
-                    self._connection.execute("ROLLBACK")
-                raise
+    def read(self) -> Generator[Connection]:
+        """Read, all of one moment in SQLite."""
+        with self._turn(), explained(self.address), self.engine.connect() as connection:
+            yield connection
 
-    def rows(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """Run one reading statement and return all its rows."""
-        with self._guard, _explained(self.path):
-            return self._connection.execute(statement, parameters).fetchall()
+    @contextmanager
+    def write(self) -> Generator[Connection]:
+        """All of it or nothing; in SQLite other writers wait."""
+        with self._turn(), explained(self.address):
+            engine = self.engine if self._guard is None else self.engine.execution_options(carrel_writes=True)
+            with engine.begin() as connection:
+                yield connection
 
-
-class SourceLock:
-    """An exclusive lock beside a ledger, held through SQLite and so given back by the system when its holder dies."""
-
-    def __init__(self, ledger: Path) -> None:
-        self._path = ledger.with_suffix(".lock")
-        self._connection: sqlite3.Connection | None = None
-
-    def acquire(self, *, described: str) -> None:
-        """Take the lock at once or raise SourceBusyError with `described` (who has it)."""
-        with _explained(self._path):
-            connection = _connect(self._path, timeout=0)
-            try:
-                connection.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as exc:
-                connection.close()
-                if exc.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-                    raise SourceBusyError(described) from exc
-                raise
-        self._connection = connection
-
-    def release(self) -> None:
-        """Give the lock back; harmless when it is not held."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    @contextmanager
+    def _turn(self) -> Generator[None]:
+        if self._guard is None:
+            yield
+        else:
+            with self._guard:
+                yield
 
 
-def _connect(path: Path, *, timeout: float) -> sqlite3.Connection:
+def _engine(address: Address) -> Engine:
+    if address.database_url is None:
+        return _file_engine(address.path)
+    return create_engine(
+        _driver_url(address.database_url), connect_args=_CONNECTION, pool_pre_ping=True, hide_parameters=True
+    )
+
+
+def _driver_url(secret: SecretStr) -> URL:
+    """Read the setting as an address for psycopg, repeating nothing of it, since a password may stand in it."""
+    scheme, separator, rest = secret.get_secret_value().partition("://")
+    try:
+        if separator and scheme in {"postgresql", "postgres", "postgresql+psycopg"}:
+            return make_url(f"postgresql+psycopg://{rest}")
+    except (ArgumentError, ValueError, NoSuchModuleError):
+        pass
+    msg = (
+        "CARREL_FLOWS_DATABASE_URL can't be read. It is postgresql://user:password@host:port/database, with"
+        " @ : / ? # and % percent-encoded in user and password."
+    )
+    raise LedgerError(msg)
+
+
+def _file_engine(path: Path) -> Engine:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return sqlite3.connect(path, timeout=timeout, check_same_thread=False, isolation_level=None)
+    url = URL.create("sqlite", database=str(path))
+    arguments = {"timeout": _BUSY_SECONDS, "check_same_thread": False, "isolation_level": None}
+    engine = create_engine(url, connect_args=arguments, poolclass=StaticPool, hide_parameters=True)
+    event.listen(engine, "connect", _set_up_file)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _set_up_file(connection: sqlite3.Connection, _: object) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    # A killed process loses nothing so; a power cut may lose the last rows, which the next plan finds again.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA cache_size = -16000")
+
+
+def _begin(connection: Connection) -> None:
+    """Take the right to write at once: taken later, it could fail where others have written since."""
+    writes = connection.get_execution_options().get("carrel_writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 @contextmanager
-def _explained(path: Path) -> Generator[None]:
-    """Say of a failure of the file what to do about it; a wrong statement is a bug and passes through."""
+def explained(place: Address | Path) -> Generator[None]:
+    """Say of a failure of the place what to do about it; a wrong statement is a bug and passes through."""
     try:
         yield
-    except (sqlite3.ProgrammingError, sqlite3.IntegrityError):
+    except (IntegrityError, DataError):
         raise
-    except (sqlite3.DatabaseError, OSError) as exc:
-        msg = (
-            f"The ledger {path} can't be used ({exc}). Make room or let this user write there, and run again; "
-            "a damaged one can be deleted, which costs the next run time and no document."
+    except DBAPIError as exc:
+        if isinstance(exc, ProgrammingError) and getattr(exc.orig, "sqlstate", "") != _PERMISSION_DENIED:
+            raise
+        raise LedgerError(_advice(place, exc.orig)) from exc
+    except (sqlite3.OperationalError, sqlite3.DatabaseError, OSError) as exc:
+        raise LedgerError(_advice(place, exc)) from exc
+
+
+def _advice(place: Address | Path, why: BaseException | None) -> str:
+    if isinstance(place, Address) and place.shared:
+        return (
+            f"The ledger {place} can't be used ({str(why).strip()}). See that the database runs, and that its user"
+            " may create tables there, and run again: the run goes on from here."
         )
-        raise LedgerError(msg) from exc
+    return (
+        f"The ledger {place} can't be used ({why}). Make room or let this user write there, and run again; "
+        "a damaged one can be deleted, which costs the next run time and no document."
+    )

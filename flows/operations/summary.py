@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flows.operations.ledger import Action, Ledger, State
+from flows.operations.states import Action, State
+
+if TYPE_CHECKING:
+    from flows.operations.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Summary:
         return f"{documents}: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"
 
 
-def summarize(ledger: Ledger) -> Summary:
+def summarize(ledger: "Ledger") -> Summary:
     """Count the run of this ledger, at any moment of it."""
     counts = ledger.counts()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.operations.documents import Access, SourceDocument
-from flows.operations.fingerprint import BUCKETS, bucket_of, bucket_range, fingerprint_of
+from flows.operations.fingerprint import fingerprint_of, key_of, key_range
 
 DIGEST = bytes(32)
 DOCUMENT = SourceDocument(
@@ -56,16 +56,17 @@ def test_fingerprint_changes_with_the_bytes() -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 7, 1000])
-def test_partitions_cover_every_bucket_once(partitions: int) -> None:
+def test_partitions_cover_every_key_once(partitions: int) -> None:
     """The ranges of all partitions follow one another without gap or overlap."""
-    ranges = [bucket_range(number, partitions=partitions) for number in range(partitions)]
-    assert ranges[0][0] == 0
-    assert ranges[-1][1] == BUCKETS
-    assert all(before[1] == after[0] for before, after in itertools.pairwise(ranges))
+    ranges = [key_range(number, partitions=partitions) for number in range(partitions)]
+    assert ranges[0][0] == bytes(16)
+    assert ranges[-1][1] == b"\xff" * 16
+    numbers = [(int.from_bytes(first, "big"), int.from_bytes(last, "big")) for first, last in ranges]
+    assert all(before[1] + 1 == after[0] for before, after in itertools.pairwise(numbers))
 
 
-def test_buckets_are_stable_and_even() -> None:
-    """A document is in the same bucket in every process, and ids that look alike spread."""
-    assert bucket_of("a/one.txt") == 3929390557
-    in_first = sum(bucket_of(f"doc-{number}") < BUCKETS // 4 for number in range(4000))
+def test_keys_are_stable_and_even() -> None:
+    """A document has the same key in every process, and those of ids that look alike spread."""
+    assert key_of("a/one.txt").hex() == "5fc7b47eb507c8b4bd45e40b8c6ed978"
+    in_first = sum(key_of(f"doc-{number}") < bytes([64]) for number in range(4000))
     assert 850 < in_first < 1150

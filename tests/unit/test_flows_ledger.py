@@ -149,7 +149,7 @@ def test_refused_document_is_not_sent_again_until_it_changes(tmp_path: Path) -> 
             opened.begin()
             opened.record([_entry("a", fingerprint)])
             opened.apply_plan({"a": Action.CREATE})
-            opened.skip_refused()
+            opened.set_aside()
             assert _pending(opened) == expected
             if expected:
                 opened.failed(
@@ -246,11 +246,13 @@ def test_unreadable_file_is_given_back_as_its_error(ledger: Ledger, tmp_path: Pa
 def test_full_disk_is_said_and_leaves_the_ledger_usable(ledger: Ledger) -> None:
     """A disk that is full stops the run with what to do; what was kept stays, and goes on once there is room."""
     ledger.record([_entry("kept")])
-    pages = int(str(ledger.rows("PRAGMA page_count")[0][0]))
-    ledger.rows(f"PRAGMA max_page_count = {pages + 4}")
+    with ledger._store.read() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 4}")
     with pytest.raises(LedgerError, match="Make room"):
-        ledger.record_problems([Problem(place="x" * 3000, code="c", message="m") for _ in range(200)])
-    ledger.rows("PRAGMA max_page_count = 100000")
+        ledger.record_problems([Problem(place=f"{n}" + "x" * 3000, code="c", message="m") for n in range(200)])
+    with ledger._store.read() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 100000")
     ledger.apply_plan({"kept": Action.CREATE})
     assert _pending(ledger) == ["kept"]
 
@@ -259,7 +261,7 @@ def test_damaged_ledger_is_said_and_can_be_deleted(tmp_path: Path) -> None:
     """A file that is no ledger is refused by its path, for the ledger and for its lock."""
     for suffix in (".sqlite", ".lock"):
         with Ledger.at(tmp_path, target="t", source=suffix) as ledger:
-            path = ledger.path.with_suffix(suffix)
+            path = ledger.address.path.with_suffix(suffix)
         path.write_bytes(b"this is no database" * 1000)
         with pytest.raises(LedgerError, match=path.name), Ledger.at(tmp_path, target="t", source=suffix) as ledger:
             ledger.begin()

@@ -1,0 +1,154 @@
+"""What the ledger keeps, as values, and how they come to be rows of its tables."""
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Row
+
+from flows.operations.documents import Access, Problem, SourceDocument
+from flows.operations.fingerprint import key_of
+from flows.operations.states import State
+
+FIRST = bytes(16)
+"""Before every key (but that of one text in 2**128)."""
+LAST = b"\xff" * 16
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A document as the ledger keeps it: ready to be sent, with its file's digest and its fingerprint."""
+
+    document: SourceDocument
+    size: int
+    sha256: bytes
+    fingerprint: str
+    document_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The SHA-256 of something that was read, good while its size and `marker` are the same.
+
+    `taken_at_ns` is when it was read, in nanoseconds since the epoch.
+    """
+
+    size: int
+    marker: str
+    sha256: bytes
+    taken_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something in quarantine, and why."""
+
+    place: str
+    external_id: str | None
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A document that the source has sent and no longer has; `intended`: a fingerprint it may have been sent with."""
+
+    external_id: str
+    document_id: str | None
+    fingerprint: str | None
+    intended: str | None
+
+
+def values_of(entry: Entry, key: bytes, *, run_id: int, scan: int) -> dict[str, Any]:
+    """Return an entry as a row of the documents."""
+    return {
+        "run_id": run_id,
+        "key": key,
+        "external_id": entry.document.external_id,
+        "scan": scan,
+        "payload": _packed(entry.document),
+        "size": entry.size,
+        "sha256": entry.sha256,
+        "fingerprint": entry.fingerprint,
+        "document_id": entry.document_id,
+        "state": State.FOUND,
+        "action": None,
+    }
+
+
+def entry_of(row: Row[Any]) -> Entry:
+    """Return a row of the documents as an entry."""
+    members: dict[str, Any] = json.loads(row.payload)
+    access = members["access"]
+    members["path"] = Path(members["path"])
+    members["access"] = access and Access(tuple(access[0]), tuple(access[1]), access[2])
+    document = SourceDocument(external_id=row.external_id, **members)
+    return Entry(document, row.size, bytes(row.sha256), row.fingerprint, row.document_id)
+
+
+def _packed(document: SourceDocument) -> str:
+    access = document.access
+    members = {
+        "path": str(document.path),
+        "name": document.name,
+        "file_name": document.file_name,
+        "access": access and [access.users, access.groups, access.internal_public],
+        "metadata": dict(document.metadata),
+        "collection": document.collection,
+        "external_url": document.external_url,
+        "place": document.place,
+    }
+    return json.dumps(members, ensure_ascii=True, separators=(",", ":"))
+
+
+def problem_values(problem: Problem, *, source_id: int, scan: int, position: int) -> dict[str, Any]:
+    """Return a problem as a row of the quarantine; it is another one once its code or its words are others."""
+    said = f"{problem.code}\n{problem.message}"
+    return {
+        "source_id": source_id,
+        "part": 0,
+        "key": key_of(storable(problem.place)),
+        "scan": scan,
+        "position": position,
+        "place": storable(problem.place),
+        "external_id": problem.external_id and storable(problem.external_id),
+        "code": problem.code,
+        "message": storable(problem.message),
+        "fingerprint": hashlib.sha256(storable(said).encode()).hexdigest(),
+        "for_good": False,
+        "ignored": False,
+        "since": time.time(),
+    }
+
+
+def failure_values(entry: Entry, *, code: str, message: str, source_id: int, scan: int) -> dict[str, Any]:
+    """Return a document that could not be sent as a row of the quarantine."""
+    document = entry.document
+    return {
+        "source_id": source_id,
+        "part": 1,
+        "key": key_of(document.external_id),
+        "scan": scan,
+        "position": 0,
+        "place": storable(document.place),
+        "external_id": document.external_id,
+        "code": code,
+        "message": storable(message),
+        "fingerprint": entry.fingerprint,
+        "for_good": False,
+        "ignored": False,
+        "since": time.time(),
+    }
+
+
+def failure_of(row: Row[Any]) -> Failure:
+    """Return a row of the quarantine as a failure."""
+    return Failure(row.place, row.external_id, row.code, row.message)
+
+
+def storable(text: str) -> str:
+    """Return a text that every database takes: lone surrogates written out, and no NUL."""
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")

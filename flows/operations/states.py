@@ -1,0 +1,35 @@
+"""How far a document is, and what is wanted done with it."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class State(StrEnum):
+    """How far a document is. FORBIDDEN and FAILED are in quarantine; UPLOADED waits for its index."""
+
+    FOUND = "found"
+    PLANNED = "planned"
+    UNCHANGED = "unchanged"
+    FORBIDDEN = "forbidden"
+    UPLOADED = "uploaded"
+    INDEXED = "indexed"
+    FAILED = "failed"
+    IGNORED = "ignored"
+    DELETED = "deleted"
+
+
+class Action(StrEnum):
+    """What the plan wants done with a document."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class Count(NamedTuple):
+    """How many documents are in a state with an action, and how many bytes of them were sent."""
+
+    state: State
+    action: Action | None
+    documents: int
+    sent_bytes: int
