@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from flows.serving import serve_flows  # noqa: PLC0415 - Prefect reads its settings when imported
 
         _say("Serving the flows; stop with Ctrl-C.")
-        asyncio.run(serve_flows(settings.data_dir / "flows" / "tmp", limit=parsed.limit))
+        asyncio.run(serve_flows(settings, limit=parsed.limit))
     except KeyboardInterrupt:
         return 130
     except (FlowError, ValidationError) as exc:

@@ -2,9 +2,12 @@
 
 FlowError
 ├── SourceError          the folder, glob or manifest can't be read at all
-│   └── NameUnknownError a group or collection that the run's options name does not exist
+│   ├── NameUnknownError a group or collection that the run's options name does not exist
+│   └── SyncFailedError  the run of a sync ended early, and the message says why
 ├── SourceBusyError      another run is working on the same source
 ├── LedgerError          the ledger can't be opened, read or written
+├── SnapshotError        a permission snapshot can't be read
+├── DeploymentsError     the file of deployments is wrong; nothing was registered from it
 ├── RefusedError         the service refuses the caller: nothing that is retried would go better
 └── ServiceDownError     the service stayed away for longer than the run was told to wait
 """
@@ -28,6 +31,12 @@ class NameUnknownError(SourceError):
     code = "name_unknown"
 
 
+class SyncFailedError(SourceError):
+    """A sync's document database can't be read, or its config doesn't fit it; the next run goes on from there."""
+
+    code = "sync_failed"
+
+
 class SourceBusyError(FlowError):
     """Another run holds this source's ledger; two at once would do the same work twice."""
 
@@ -40,6 +49,12 @@ class LedgerError(FlowError):
     code = "ledger_unusable"
 
 
+class DeploymentsError(FlowError):
+    """The file of deployments can't be read, or an entry is wrong; the message names each line and entry."""
+
+    code = "deployments_invalid"
+
+
 class RefusedError(FlowError):
     """401, or 403 for the caller as a whole: the credential needs changing, not the documents."""
 
@@ -50,3 +65,9 @@ class ServiceDownError(FlowError):
     """The service could not be reached for the whole of the allowed time. The ledger keeps what was done."""
 
     code = "service_down"
+
+
+class SnapshotError(FlowError):
+    """A permission snapshot is missing, damaged, or of a newer format."""
+
+    code = "snapshot_unreadable"

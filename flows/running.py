@@ -11,6 +11,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.errors import FlowError, ServiceDownError
+from flows.limits import ensure_limits, one_of_the_batches
 from flows.operations.apply import run_workers
 from flows.operations.jobs import Hooks, Job, Outcome, RunBatches, run_batch
 from flows.operations.ledger import Ledger
@@ -49,7 +50,8 @@ def _worth_retrying(_task: object, _run: object, state: State[Any]) -> bool:
 )
 async def send_batch(job: Job, partition: int, concurrency: int) -> int:
     """Send one batch; what an earlier try has sent is not sent again. Returns the number of documents."""
-    return await run_batch(job, partition, settings=FlowSettings(), concurrency=concurrency)
+    async with one_of_the_batches():
+        return await run_batch(job, partition, settings=FlowSettings(), concurrency=concurrency)
 
 
 def hooks_of(progress: Progress, *, source: str, settings: FlowSettings) -> Hooks:
@@ -69,6 +71,7 @@ def _batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatch
         at_once = min(_AT_ONCE, job.partitions)
         concurrency = max(1, settings.flows_concurrency // at_once)
         queue = iter(range(job.partitions))
+        await ensure_limits(settings)
 
         async def work() -> None:
             for partition in queue:

@@ -1,48 +1,89 @@
-"""Serving the flows: deployments that others can start, run as processes of this machine."""
+"""Serving the flows: deployments that others can start, and those of the file, run as processes of this machine."""
 
 import asyncio
+import logging
 import tempfile
 import time
 import warnings
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from prefect import aserve
-from prefect.automations import Automation
+import httpx
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import StateType
-from prefect.events.actions import ChangeFlowRunState
-from prefect.events.schemas.automations import EventTrigger, Posture
-from prefect.events.schemas.events import ResourceSpecification
+from prefect.deployments.runner import RunnerDeployment
+from prefect.exceptions import PrefectException
+from prefect.runner import Runner
 from prefect.types.entrypoint import EntrypointType
 
 from flows.bulk_upload import bulk_upload
 from flows.collection_add import collection_add
+from flows.deployments import AnyFlow, read_deployments
 from flows.errors import FlowError
+from flows.limits import set_limits
+from flows.lost_runs import watch_for_lost_runs
 from flows.runs import DEPLOYMENT
+from flows.scheduling import register
+from flows.settings import FlowSettings
 
-_LOST = "carrel: end runs that have gone silent"
+FLOWS: Mapping[str, AnyFlow] = {flow.name: flow for flow in (bulk_upload, collection_add)}
+"""Every flow that is served, by its name."""
+
+_log = logging.getLogger(__name__)
 _STARTING = timedelta(seconds=120)
-_SILENCE = timedelta(seconds=120)  # four heartbeats
+_LOOKING = 2.0
 
 
-async def serve_flows(folder: Path, *, limit: int = 4) -> None:
-    """Offer both flows as deployments named `carrel` and run what is started, at most `limit` at a time, until stopped.
+async def serve_flows(settings: FlowSettings, *, limit: int = 4) -> None:
+    """Offer each flow as a deployment named `carrel`, and the file's entries, until stopped.
 
-    Runs on different sources go side by side; a second one on the same source stops at once and says why. Temporary
-    files go into `folder`.
+    What is started or due runs here, at most `limit` at a time. Runs on different sources go side by side; a second one
+    on the same source stops at once and says why. Raises FlowError when Prefect stays away or the file is wrong; a file
+    that becomes wrong later is said in the log, and what was registered stays.
     """
-    _write_into(folder)
+    _write_into(settings.data_dir / "flows" / "tmp")
     # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is all that is wanted.
     warnings.filterwarnings("ignore", message="coroutine 'Runner.astop' was never awaited", category=RuntimeWarning)
+    entries = read_deployments(settings.deployments, flows=FLOWS)
     await _prefect_answers()
-    await _watch_for_lost_runs()
-    deployments = [
-        await flow.ato_deployment(DEPLOYMENT, entrypoint_type=EntrypointType.MODULE_PATH)
-        for flow in (bulk_upload, collection_add)
-    ]
+    await watch_for_lost_runs()
+    await set_limits(settings)
     # Pausing them at the end would wait for a server that may be stopping too; what is started meanwhile is run later.
-    await aserve(*deployments, limit=limit, print_starting_message=False, pause_on_shutdown=False)
+    runner = Runner(pause_on_shutdown=False, limit=limit)
+    for flow in FLOWS.values():
+        await runner.aadd_deployment(await _started_by_hand(flow))
+    await register(entries, runner=runner, flows=FLOWS)
+    following = asyncio.create_task(_follow_file(settings.deployments, runner=runner))
+    try:
+        await runner.start()
+    finally:
+        following.cancel()
+
+
+async def _started_by_hand(flow: AnyFlow) -> RunnerDeployment:
+    return await flow.ato_deployment(DEPLOYMENT, entrypoint_type=EntrypointType.MODULE_PATH)
+
+
+async def _follow_file(path: Path, *, runner: Runner) -> None:
+    """Register anew whenever the file has changed; a file that is wrong is said once, and nothing is changed."""
+    seen = _mark(path)
+    while True:
+        await asyncio.sleep(_LOOKING)
+        if (now := _mark(path)) == seen:
+            continue
+        seen = now
+        try:
+            await register(read_deployments(path, flows=FLOWS), runner=runner, flows=FLOWS)
+        except (FlowError, httpx.HTTPError, PrefectException) as exc:
+            _log.error("What was registered before stays, since the new file could not be:\n%s", exc)
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def _write_into(folder: Path) -> None:
@@ -60,27 +101,3 @@ async def _prefect_answers() -> None:
                 msg = f"Prefect does not answer at {client.api_url}. Start it: `python -m flows.server`."
                 raise FlowError(msg) from error
             await asyncio.sleep(0.5)
-
-
-async def _watch_for_lost_runs() -> None:
-    """A run whose machine died sends no heartbeat any more; it is then marked crashed, and not shown as running."""
-    async with get_client() as client:
-        if await client.read_automations_by_name(_LOST):
-            return
-    crash = ChangeFlowRunState(
-        name=None, state=StateType.CRASHED, message="The run has sent no heartbeat for two minutes.", force=False
-    )
-    ends = {f"prefect.flow-run.{state}" for state in ("Completed", "Failed", "Cancelled", "Crashed")}
-    await Automation(
-        name=_LOST,
-        trigger=EventTrigger(
-            after={"prefect.flow-run.heartbeat"},
-            expect={"prefect.flow-run.heartbeat", "prefect.flow-run.CompletedWithQuarantine", *ends},
-            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
-            for_each={"prefect.resource.id"},
-            posture=Posture.Proactive,
-            threshold=1,
-            within=_SILENCE,
-        ),
-        actions=[crash],
-    ).acreate()

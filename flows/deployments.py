@@ -1,0 +1,179 @@
+"""The file that says what runs by itself: each entry is a flow over a source, at its times.
+
+`flows/deployments.yaml`, or the file that CARREL_FLOWS_DEPLOYMENTS names, shows what an entry may have. It holds no
+credential: flows take those from the environment.
+"""
+
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
+
+from prefect import Flow
+from prefect.client.schemas.schedules import CronSchedule
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    create_model,
+    field_validator,
+)
+
+from flows.errors import DeploymentsError
+from flows.marked_yaml import InvalidYamlError, Marked, Place, load
+from flows.runs import DEPLOYMENT
+
+AnyFlow = Flow[Any, Any]
+T = TypeVar("T")
+
+_Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$")]
+
+
+def _filled(value: T | None) -> T | dict[str, object]:
+    """A key with nothing but comments below it says the same as an empty one."""
+    return {} if value is None else value
+
+
+class Entry(BaseModel):
+    """One deployment.
+
+    `source` and `collection` go to the flow's parameter of that name, or to the option where it has none; without
+    `cron` the entry runs when somebody starts it. `paused` is for the first time: later it stays as people set it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: _Name
+    flow: str
+    source: Annotated[str, StringConstraints(min_length=1)] | None = None
+    collection: Annotated[str, StringConstraints(min_length=1)] | None = None
+    cron: str | None = None
+    timezone: str = "UTC"
+    paused: bool = False
+    options: Annotated[dict[str, Any], BeforeValidator(_filled)] = Field(default_factory=dict[str, Any])
+
+    @field_validator("name")
+    @classmethod
+    def _not_ours(cls, name: str) -> str:
+        if name == DEPLOYMENT:
+            msg = f"{DEPLOYMENT} is what single runs are started by; take another name"
+            raise ValueError(msg)
+        return name
+
+    @field_validator("cron")
+    @classmethod
+    def _is_cron(cls, cron: str | None) -> str | None:
+        if cron is not None:
+            _checked(cron=cron)
+        return cron
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_timezone(cls, timezone: str) -> str:
+        _checked(timezone=timezone)
+        return timezone
+
+    @property
+    def schedule(self) -> CronSchedule | None:
+        """When the entry runs, if it does by itself."""
+        return None if self.cron is None else CronSchedule(cron=self.cron, timezone=self.timezone)
+
+    def parameters(self, flow: AnyFlow) -> dict[str, Any]:
+        """Return what the flow is called with. Raises pydantic's ValidationError."""
+        taken = flow.parameters.properties
+        given = {name: value for name in ("source", "collection") if (value := getattr(self, name)) is not None}
+        direct = {name: value for name, value in given.items() if name in taken}
+        options = {**self.options, **{name: value for name, value in given.items() if name not in taken}}
+        parameters = direct | ({"options": options} if "options" in taken and options else {})
+        if "options" not in taken:
+            parameters |= options
+        _parameters_of(flow).model_validate(parameters)
+        return parameters
+
+
+def _parameters_of(flow: AnyFlow) -> type[BaseModel]:
+    """Return a model of the flow's parameters, whose errors say where they are."""
+    hints = get_type_hints(flow.fn)
+    fields: dict[str, Any] = {
+        name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
+        for name, parameter in signature(flow.fn).parameters.items()
+    }
+    return create_model("Parameters", __config__=ConfigDict(extra="forbid", protected_namespaces=()), **fields)
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    deployments: list[Any] | None = None
+
+
+def read_deployments(path: Path, *, flows: Mapping[str, AnyFlow]) -> Sequence[Entry]:
+    """Return the file's entries, checked against the flows they name.
+
+    Raises DeploymentsError with everything that is wrong, by line and entry.
+    """
+    try:
+        marked = load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as exc:
+        msg = f"{path} can't be read: {exc}"
+        raise DeploymentsError(msg) from exc
+    except InvalidYamlError as exc:
+        line = f":{exc.line}" if exc.line else ""
+        msg = (
+            f"{path}{line}: this is no YAML: {exc}. Texts that begin with a special character, such as *, need quotes."
+        )
+        raise DeploymentsError(msg) from exc
+    wrong = [(place, f"{place[-1]} stands there twice") for place in marked.repeated]
+    entries: list[Entry] = []
+    for number, members in enumerate(_members(path, marked)):
+        at: Place = ("deployments", number)
+        try:
+            entry = Entry.model_validate(members)
+            _check(entry, flows=flows, others=entries)
+            entries.append(entry)
+        except ValidationError as exc:
+            wrong += [((*at, *one["loc"]), one["msg"]) for one in exc.errors()]
+        except ValueError as exc:
+            wrong.append((at, str(exc)))
+    if wrong:
+        raise DeploymentsError("\n".join(_explained(path, marked, place, message) for place, message in wrong))
+    return entries
+
+
+def _members(path: Path, marked: Marked) -> list[Any]:
+    try:
+        return _File.model_validate({} if marked.value is None else marked.value).deployments or []
+    except ValidationError as exc:
+        msg = f"{path}: it has one list, under `deployments:`, and nothing else ({exc.errors()[0]['msg']})"
+        raise DeploymentsError(msg) from exc
+
+
+def _check(entry: Entry, *, flows: Mapping[str, AnyFlow], others: Sequence[Entry]) -> None:
+    if any(entry.name == other.name for other in others):
+        msg = "another entry has this name"
+        raise ValueError(msg)
+    if entry.flow not in flows:
+        msg = f"there is no flow {entry.flow}; there are {', '.join(sorted(flows))}"
+        raise ValueError(msg)
+    entry.parameters(flows[entry.flow])
+
+
+def _explained(path: Path, marked: Marked, place: Place, message: str) -> str:
+    """Return `file:line: entry: member: what is wrong`."""
+    parts = [f"{path}:{marked.line_of(place)}"]
+    if len(place) > 1:
+        number, member = int(place[1]), ".".join(map(str, place[2:]))
+        entry = cast("dict[str, list[object]]", marked.value)["deployments"][number]
+        name = cast("dict[str, object]", entry).get("name") if isinstance(entry, dict) else None
+        parts += [str(name or f"entry {number + 1}"), *([member] if member else [])]
+    return ": ".join([*parts, message.removeprefix("Value error, ")])
+
+
+def _checked(*, cron: str = "0 0 * * *", timezone: str = "UTC") -> None:
+    try:
+        CronSchedule(cron=cron, timezone=timezone)
+    except ValidationError as exc:
+        raise ValueError(exc.errors()[0]["msg"].removeprefix("Value error, ")) from exc

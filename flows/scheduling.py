@@ -1,0 +1,78 @@
+"""The file's entries on the Prefect server: added, changed and removed as the file says."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.sorting import DeploymentSort
+from prefect.exceptions import ObjectNotFound
+from prefect.runner import Runner
+from prefect.types.entrypoint import EntrypointType
+
+from flows.deployments import AnyFlow, Entry
+
+TAG = "carrel-deployments-file"
+"""Marks what a file of deployments has registered, and so what goes when its entry does."""
+
+_SLUG = "file"
+_PAGE = 200
+
+_log = logging.getLogger(__name__)
+_one_at_a_time = asyncio.Lock()
+
+
+async def register(entries: Sequence[Entry], *, runner: Runner, flows: Mapping[str, AnyFlow]) -> None:
+    """Bring the server to what the entries say, and have the runner run them.
+
+    What people have paused or resumed stays so. Machines that share a Prefect server serve the same file: each removes
+    what its own doesn't have.
+    """
+    async with _one_at_a_time, get_client() as client:
+        kept = {await _register(entry, client, runner=runner, flow=flows[entry.flow]) for entry in entries}
+        for old in await _registered(client):
+            if old.id not in kept:
+                _log.info("%s is no longer in the file of deployments and is removed", old.name)
+                await client.delete_deployment(old.id)
+
+
+async def _register(entry: Entry, client: PrefectClient, *, runner: Runner, flow: AnyFlow) -> UUID:
+    try:
+        old = await client.read_deployment_by_name(f"{flow.name}/{entry.name}")
+    except ObjectNotFound:
+        old = None
+    deployment = await flow.ato_deployment(
+        entry.name,
+        parameters=entry.parameters(flow),
+        schedules=_schedules(entry, old),
+        paused=entry.paused if old is None else old.paused,
+        tags=[TAG],
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    deployment_id = await runner.aadd_deployment(deployment)
+    if old is not None and entry.cron is None:
+        for schedule in old.schedules:
+            await client.delete_deployment_schedule(deployment_id, schedule.id)
+    return deployment_id
+
+
+def _schedules(entry: Entry, old: DeploymentResponse | None) -> list[DeploymentScheduleCreate]:
+    """The slug keeps a changed schedule the same one, so that it stays paused where it is."""
+    if entry.schedule is None:
+        return []
+    active = next((one.active for one in (old.schedules if old else ()) if one.slug == _SLUG), True)
+    return [DeploymentScheduleCreate(schedule=entry.schedule, slug=_SLUG, active=active)]
+
+
+async def _registered(client: PrefectClient) -> list[DeploymentResponse]:
+    found: list[DeploymentResponse] = []
+    tagged = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
+    while page := await client.read_deployments(
+        deployment_filter=tagged, sort=DeploymentSort.NAME_ASC, limit=_PAGE, offset=len(found)
+    ):
+        found += page
+    return found

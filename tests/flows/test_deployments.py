@@ -1,0 +1,281 @@
+"""The file of deployments: read with its mistakes named, and followed on a Prefect server."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.sorting import DeploymentSort
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+from prefect.runner import Runner
+
+from flows import lost_runs
+from flows.bulk_upload import bulk_upload
+from flows.deployments import read_deployments
+from flows.errors import DeploymentsError
+from flows.limits import BATCHES, ensure_limits, one_of_the_batches, set_limits
+from flows.runs import Runs, RunsError
+from flows.scheduling import register
+from flows.serving import FLOWS
+from flows.settings import FlowSettings
+from tests.flows.test_runs import _process, _until
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:.*unclosed <socket:pytest.PytestUnraisableExceptionWarning"),
+]
+
+NIGHTLY = """
+deployments:
+  - name: nightly
+    flow: bulk-upload
+    source: /srv/handbook
+    collection: Handbook
+    cron: "0 2 * * *"
+    timezone: Europe/Berlin
+    options: {internal_public: true}
+  - name: members
+    flow: collection-add
+    source: /srv/manifest.csv
+    collection: Handbook
+"""
+WRONG = """
+deployments:
+  - name: Bad Name
+    flow: bulk-upload
+    source: s
+    cron: "99 * * * *"
+    timezone: Mars/Base
+  - flow: nothing
+    name: other
+  - name: option
+    flow: bulk-upload
+    source: x
+    options:
+      internal_publik: true
+  - name: option
+    flow: bulk-upload
+    source: x
+  - just text
+  - name: carrel
+    name: twice
+    flow: bulk-upload
+    tokens: x
+"""
+MISTAKES = {
+    3: "Bad Name: name: ",
+    6: 'Bad Name: cron: Invalid cron string: "99 * * * *"',
+    7: "Bad Name: timezone: ",
+    8: "other: there is no flow nothing; there are bulk-upload",
+    14: "option: options.internal_publik: ",
+    18: "entry 5: ",
+    20: "twice: name: name stands there twice",
+    22: "twice: tokens: ",
+}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """The file, with two entries."""
+    path = tmp_path / "deployments.yaml"
+    path.write_text(NIGHTLY)
+    return path
+
+
+@pytest.fixture
+async def client(prefect_api: str) -> Any:
+    """A client of the session's Prefect server."""
+    assert prefect_api
+    async with get_client() as client:
+        yield client
+
+
+@pytest.fixture
+def runner() -> Runner:
+    """A runner that is never started."""
+    return Runner(pause_on_shutdown=False)
+
+
+def test_the_file_that_comes_with_it_is_empty_and_its_examples_are_right(
+    flow_settings: FlowSettings, tmp_path: Path
+) -> None:
+    """Nothing runs by itself until somebody says so; what the comments show can be taken as it is."""
+    assert read_deployments(flow_settings.deployments, flows=FLOWS) == []
+    text = flow_settings.deployments.read_text()
+    head, _, examples = text.partition("\ndeployments:\n")
+    assert "#   name " in head
+    path = tmp_path / "examples.yaml"
+    path.write_text("deployments:\n" + examples.replace("#  ", "  ").replace("#\n", "\n"))
+    assert len(read_deployments(path, flows=FLOWS)) == 2
+
+
+def test_mistakes_are_all_named_by_line_and_entry(tmp_path: Path) -> None:
+    """One message has every mistake, each with the line it stands in."""
+    path = tmp_path / "wrong.yaml"
+    path.write_text(WRONG)
+    with pytest.raises(DeploymentsError) as raised:
+        read_deployments(path, flows=FLOWS)
+    said = {int(line.split(":")[1]): line.partition(": ")[2] for line in str(raised.value).splitlines()}
+    for line, words in MISTAKES.items():
+        assert said[line].startswith(words), said
+    assert len(said) == len(MISTAKES)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("deployments:\n  - name: a\n    cron: */5 * * * *\n", ":3: this is no YAML"),
+        ("- name: a\n", "one list, under `deployments:`"),
+        ("deployments: []\nother: 1\n", "one list, under `deployments:`"),
+        ("deployments: []\ndeployments: []\n", ":2: deployments stands there twice"),
+        (b"\xff\xfe", "can't be read"),
+    ],
+)
+def test_what_is_no_such_file_is_said(tmp_path: Path, text: str | bytes, words: str) -> None:
+    """A file that is no YAML, or is YAML of another kind, is refused as a whole; so is one that isn't there."""
+    path = tmp_path / "wrong.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(DeploymentsError, match=words):
+        read_deployments(path, flows=FLOWS)
+    with pytest.raises(DeploymentsError, match="can't be read"):
+        read_deployments(tmp_path / "none.yaml", flows=FLOWS)
+
+
+async def _registered(path: Path, text: str, runner: Runner) -> None:
+    await asyncio.to_thread(path.write_text, text)
+    await register(read_deployments(path, flows=FLOWS), runner=runner, flows=FLOWS)
+
+
+async def _read(client: PrefectClient, name: str) -> DeploymentResponse:
+    return await client.read_deployment_by_name(name)
+
+
+async def _names(client: PrefectClient) -> set[str]:
+    return {one.name for one in await client.read_deployments(sort=DeploymentSort.NAME_ASC, limit=200)}
+
+
+async def test_the_server_follows_the_file(client: PrefectClient, written: Path, runner: Runner) -> None:
+    """Entries are added with their parameters and times, changed, and removed; others' deployments stay."""
+    other = await runner.aadd_deployment(await bulk_upload.ato_deployment("somebody-elses"))
+    await register(read_deployments(written, flows=FLOWS), runner=runner, flows=FLOWS)
+    nightly = await _read(client, "bulk-upload/nightly")
+    assert nightly.parameters == {
+        "source": "/srv/handbook",
+        "options": {"internal_public": True, "collection": "Handbook"},
+    }
+    assert [(one.schedule.cron, one.schedule.timezone) for one in nightly.schedules] == [("0 2 * * *", "Europe/Berlin")]
+    assert (await _read(client, "collection-add/members")).schedules == []
+
+    await _registered(written, NIGHTLY.replace("0 2 * * *", "30 3 * * *").partition("  - name: members")[0], runner)
+    changed = await _read(client, "bulk-upload/nightly")
+    assert (changed.id, [one.schedule.cron for one in changed.schedules]) == (nightly.id, ["30 3 * * *"])
+    names = await _names(client)
+    assert ("members" in names, "somebody-elses" in names) == (False, True)
+
+    await _registered(written, NIGHTLY.replace('    cron: "0 2 * * *"\n', ""), runner)
+    assert (await _read(client, "bulk-upload/nightly")).schedules == []
+    await _registered(written, "deployments:\n", runner)
+    assert not await _names(client) & {"nightly", "members"}
+    await client.delete_deployment(other)
+
+
+async def test_what_people_paused_stays_paused(client: PrefectClient, written: Path, runner: Runner) -> None:
+    """A paused deployment and a paused schedule stay so when they are registered again, changed or not."""
+    await register(read_deployments(written, flows=FLOWS), runner=runner, flows=FLOWS)
+    nightly = await _read(client, "bulk-upload/nightly")
+    await client.pause_deployment(nightly.id)
+    await client.update_deployment_schedule(nightly.id, nightly.schedules[0].id, active=False)
+    await _registered(written, NIGHTLY.replace("0 2 * * *", "30 3 * * *"), runner)
+    again = await _read(client, "bulk-upload/nightly")
+    assert (again.paused, [(one.schedule.cron, one.active) for one in again.schedules]) == (
+        True,
+        [("30 3 * * *", False)],
+    )
+    await client.resume_deployment(nightly.id)
+    await _registered(written, NIGHTLY.replace("    cron:", "    paused: true\n    cron:"), runner)
+    assert not (await _read(client, "bulk-upload/nightly")).paused
+    await register([], runner=runner, flows=FLOWS)
+
+
+async def test_batches_wait_for_their_limit(client: PrefectClient, flow_settings: FlowSettings) -> None:
+    """The limit is made by a run and set by `serve`; a batch takes a slot of it, and doesn't begin without it."""
+    await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 3}))
+    await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 5}))
+    await set_limits(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
+    async with one_of_the_batches():
+        assert (await client.read_global_concurrency_limit_by_name(BATCHES)).active_slots == 1
+        second = asyncio.create_task(_one_batch())
+        assert not (await asyncio.wait({second}, timeout=0.5))[0]
+    await second
+    await client.delete_global_concurrency_limit_by_name(BATCHES)
+    with pytest.raises(ConcurrencySlotAcquisitionError, match=BATCHES):
+        await _one_batch()
+
+
+async def _one_batch() -> None:
+    async with one_of_the_batches():
+        pass
+
+
+async def test_lost_runs_are_watched_for_by_one_automation(client: PrefectClient) -> None:
+    """It is made once; one of an earlier version is replaced, not joined by another."""
+    await lost_runs.watch_for_lost_runs(silence=lost_runs.SILENCE * 2)
+    await lost_runs.watch_for_lost_runs()
+    (one,) = await client.read_automations_by_name(lost_runs.NAME)
+    assert one.trigger.within == lost_runs.SILENCE
+    assert {"prefect.flow-run.CompletedWithQuarantine", "prefect.flow-run.Completed"} <= one.trigger.expect
+    await lost_runs.watch_for_lost_runs()
+    assert [known.id for known in await client.read_automations_by_name(lost_runs.NAME)] == [one.id]
+
+
+async def test_serve_follows_the_file_while_it_runs(
+    prefect_api: str, client: PrefectClient, library: Path, written: Path, flow_settings: FlowSettings
+) -> None:
+    """An entry that comes later is registered and run; a file that is wrong then changes nothing, and is said.
+
+    A file that is wrong from the beginning ends `serve` with 2 and its mistakes.
+    """
+    assert flow_settings.base_url
+    name = f"later-{uuid4().hex[:8]}"
+    entry = f"\n  - name: {name}\n    flow: bulk-upload\n    source: {library}\n"
+    environment = {
+        "PREFECT_API_URL": prefect_api,
+        "CARREL_FLOWS_DEPLOYMENTS": str(written),
+        "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+    }
+    serve = (sys.executable, "-m", "flows", "serve")
+    with _process(*serve, **environment) as process, Runs(prefect_api) as runs:
+        await _until(lambda: _known(runs, "nightly"))
+        await asyncio.to_thread(written.write_text, NIGHTLY + entry)
+        await _until(lambda: _known(runs, name))
+        flow_run_id = _start(runs, name)
+        assert await _until(lambda: runs.run_status(flow_run_id).finished)
+        assert runs.run_status(flow_run_id).counts.created == 12
+        await asyncio.to_thread(written.write_text, WRONG)
+        await asyncio.sleep(3)
+        assert _known(runs, name)
+        process.terminate()
+        _, errors = await asyncio.to_thread(process.communicate)
+    assert "other: there is no flow nothing" in errors
+    with _process(*serve, **environment) as process:
+        _, errors = await asyncio.to_thread(process.communicate)
+    assert process.returncode == 2
+    assert "other: there is no flow nothing" in errors
+    for mine in await client.read_deployments(sort=DeploymentSort.NAME_ASC, limit=200):
+        await client.delete_deployment(mine.id)
+
+
+def _start(runs: Runs, name: str) -> UUID:
+    deployment = runs._call("GET", f"/deployments/name/bulk-upload/{name}")
+    return UUID(runs._call("POST", f"/deployments/{deployment['id']}/create_flow_run", {})["id"])
+
+
+def _known(runs: Runs, name: str) -> bool:
+    try:
+        return bool(runs._call("GET", f"/deployments/name/bulk-upload/{name}"))
+    except RunsError:
+        return False
