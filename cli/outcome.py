@@ -24,7 +24,7 @@ from flows.errors import FlowError, LedgerError, RefusedError, ServiceDownError,
 
 RETRIES = 3
 # What `pip install 'carrel[flows]'` brings: what loads and schedules needs it, everything else does without.
-FLOWS_PACKAGES = frozenset({"obstore", "platformdirs", "prefect", "pydantic_settings", "sqlalchemy", "yaml"})
+FLOWS_PACKAGES = frozenset({"obstore", "platformdirs", "prefect", "pyarrow", "pydantic_settings", "sqlalchemy", "yaml"})
 
 
 class ExitCode(IntEnum):

@@ -1,0 +1,83 @@
+"""`carrel snapshot`: who may read what at one moment, kept as files, and what changed since."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from carrel.directory.tables import printable
+from cli.loading import AsJson
+from cli.outcome import ExitCode, explained
+from cli.screen import Screen
+from flows.operations.snapshots.difference import Change, Difference
+from flows.settings import FlowSettings
+
+app = typer.Typer(
+    name="snapshot", help="Who may read what at one moment, kept, and what changed since.", no_args_is_help=True
+)
+
+Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A snapshot's folder.")]
+
+
+@app.callback()
+def snapshot() -> None:
+    """Who may read what at one moment, kept, and what changed since."""
+
+
+@app.command()
+def take(*, as_json: AsJson = False) -> None:
+    """Write who may read what into a new folder of Parquet files, and say what changed since the last one.
+
+    Needs an admin's key. Exit code 1: it was taken, and is not of one moment, or the last one can't be read.
+    """
+    screen = Screen(as_json=as_json)
+    with explained(screen):
+        from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415 - slow to import, and optional
+
+        with screen.bar("asking who may read what") as bar:
+            taken = asyncio.run(
+                take_snapshot(
+                    FlowSettings(),
+                    on_rows=lambda rows: bar(f"asking who may read what: {rows:,}", done=rows, total=None),
+                )
+            )
+        code = ExitCode.PROBLEMS if taken.problems else ExitCode.DONE
+        if as_json:
+            screen.json({"outcome": "problems" if taken.problems else "taken", "exitCode": code, **taken.as_json()})
+        else:
+            for line in taken.text().splitlines():
+                screen.line(line)
+            show_changes(taken.difference, screen=screen)
+    raise typer.Exit(code)
+
+
+@app.command()
+def compare(before: Folder, after: Folder, *, as_json: AsJson = False) -> None:
+    """Say what widened and what narrowed between two snapshots. Exit code 1: something did."""
+    screen = Screen(as_json=as_json)
+    with explained(screen):
+        from flows.operations.snapshots.comparing import compare as compared  # noqa: PLC0415 - as above
+
+        difference = compared(before, after)
+    code = ExitCode.DONE if difference.is_empty else ExitCode.PROBLEMS
+    if as_json:
+        screen.json({"outcome": "compared", "exitCode": code, **difference.model_dump(mode="json")})
+    else:
+        screen.line(difference.text())
+        show_changes(difference, screen=screen)
+    raise typer.Exit(code)
+
+
+def show_changes(difference: Difference | None, *, screen: Screen) -> None:
+    """Print the largest changes, a line each."""
+    for change in difference.changes if difference else ():
+        screen.line(change_line(change), style="yellow" if change.change == "widened" else "green")
+
+
+def change_line(change: Change) -> str:
+    """Return a change as people read it."""
+    verb = "may now read" if change.change == "widened" else "may no longer read"
+    who = ", ".join(change.who) + (f" and {change.people - len(change.who):,} more" * (change.people > len(change.who)))
+    examples = ", ".join(change.examples)
+    return printable(f"{who} {verb} {change.resources:,} (such as {examples})")

@@ -1,0 +1,58 @@
+"""What two snapshots differ by, as values that are shown, published and written beside the newer one."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Change(BaseModel):
+    """A change that a number of resources have in common; `who` and `examples` are the first of them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    change: Literal["widened", "narrowed"]
+    resources: int
+    people: int
+    who: list[str]
+    examples: list[str]
+
+
+class Difference(BaseModel):
+    """What changed since `since`, of READ alone: an editor may read what a viewer may.
+
+    `widened` and `narrowed` are resources that both snapshots have, and that somebody may read now or no more; one can
+    be both. `gained` and `lost` count a person and a resource each. `changes` are the largest, `more` those left out.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    since: str
+    consistent: bool
+    same: int
+    widened: int
+    narrowed: int
+    added: int
+    removed: int
+    gained: int
+    lost: int
+    joined: int
+    left: int
+    changes: list[Change]
+    more: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody may read more or less than before."""
+        return not (self.widened or self.narrowed or self.added or self.removed)
+
+    def text(self) -> str:
+        """Return the figures in one line, for people."""
+        parts = (
+            f"{self.widened:,} widened ({self.gained:,} times somebody may read something now)",
+            f"{self.narrowed:,} narrowed ({self.lost:,} times somebody may no more)",
+            f"{self.added:,} new",
+            f"{self.removed:,} gone",
+            f"{self.same:,} as they were",
+        )
+        people = f"; {self.joined:,} people joined, {self.left:,} left" if self.joined or self.left else ""
+        return f"Since {self.since}: {', '.join(parts)}{people}."

@@ -1,0 +1,120 @@
+"""Where snapshots lie, and what one consists of: a folder that is complete from the moment it has its name.
+
+| file | a row for each | columns |
+|---|---|---|
+| resources.parquet | resource | object_id, resource_type, resource_id, access_class |
+| holders.parquet | holder of a role in a class | access_class, principal_id, principal_type, role |
+| group_people.parquet | active person in a group, however deep | group_id, principal_id |
+| principals.parquet | user, service account and group | principal_id, principal_type, name, email, active |
+| snapshot.json | the snapshot | `Manifest` |
+| difference.json | the snapshot before | `flows.operations.snapshots.difference.Difference` |
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import Literal
+from uuid import UUID, uuid4
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from flows.errors import SnapshotError
+
+RESOURCES, HOLDERS, GROUP_PEOPLE, PRINCIPALS = "resources", "holders", "group_people", "principals"
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    RESOURCES: ("object_id", "resource_type", "resource_id", "access_class"),
+    HOLDERS: ("access_class", "principal_id", "principal_type", "role"),
+    GROUP_PEOPLE: ("group_id", "principal_id"),
+    PRINCIPALS: ("principal_id", "principal_type", "name", "email", "active"),
+}
+MANIFEST, DIFFERENCE = "snapshot.json", "difference.json"
+_UNFINISHED = ".unfinished-"
+_FORGOTTEN = 24 * 3600.0
+
+
+class Manifest(BaseModel):
+    """What a snapshot is of. `consistent`: nothing changed while it was taken, so that all of it is of one moment."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format: Literal[1] = 1
+    taken_at: datetime
+    organization_id: UUID
+    consistent: bool
+    attempts: int
+    rows: dict[str, int]
+
+
+def table(folder: Path, name: str) -> Path:
+    """Return the file of one of a snapshot's tables."""
+    return folder / f"{name}.parquet"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read what a snapshot is of; SnapshotError when this is no snapshot, or of a format that is not known."""
+    try:
+        return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
+    except (OSError, ValidationError) as exc:
+        msg = f"{folder} is no snapshot that can be read: its {MANIFEST} is missing, damaged or of a newer format."
+        raise SnapshotError(msg) from exc
+
+
+def list_snapshots(home: Path) -> list[Path]:
+    """Return the folders of all complete snapshots, the oldest first; unreadable ones too, by their names."""
+    if not home.is_dir():
+        return []
+    return sorted((one for one in home.iterdir() if one.is_dir() and not one.name.startswith(".")), key=_order)
+
+
+def _order(folder: Path) -> tuple[str, int]:
+    stamp, _, number = folder.name.partition("_")
+    return stamp, int(number) if number.isdigit() else 0
+
+
+@contextmanager
+def unfinished(home: Path) -> Generator[Path]:
+    """Give a folder to write a snapshot into; what is still in it afterwards is removed. So are forgotten ones."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for old in home.glob(f"{_UNFINISHED}*"):
+        with suppress(FileNotFoundError):
+            if time.time() - old.stat().st_mtime > _FORGOTTEN:
+                shutil.rmtree(old, ignore_errors=True)
+    folder = home / f"{_UNFINISHED}{uuid4().hex}"
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def publish(folder: Path, *, taken_at: datetime) -> Path:
+    """Give a written snapshot its name, which is its time; no other's name, whoever takes one at the same moment."""
+    for file in folder.iterdir():
+        _to_disk(file)
+    _to_disk(folder)
+    stamp = taken_at.strftime("%Y-%m-%dT%H-%M-%SZ")
+    for number in count(1):
+        target = folder.parent / (stamp if number == 1 else f"{stamp}_{number}")
+        try:
+            # A folder is renamed onto nothing or onto an empty one, and snapshots aren't empty.
+            folder.rename(target)
+        except OSError:
+            if not target.exists():
+                raise
+        else:
+            _to_disk(target.parent)
+            return target
+    raise AssertionError
+
+
+def _to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,61 @@
+"""Tables of strings as Parquet files, written and read a few thousand rows at a time."""
+# pyarrow comes without types; what it gives is typed here, at the edge.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flows.errors import SnapshotError
+
+Row = tuple[str | None, ...]
+_ROWS = 20_000
+
+
+class TableWriter:
+    """Writes rows to a new file; it is complete when the block ends, and on the disk."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self._path = path
+        self._schema = pa.schema([(name, pa.string()) for name in columns])
+        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
+        self._rows: list[Row] = []
+        self.count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is None:
+            self._flush()
+        self._writer.close()
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Write rows, in this order."""
+        before = len(self._rows)
+        self._rows.extend(rows)
+        self.count += len(self._rows) - before
+        if len(self._rows) >= _ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._rows:
+            columns = [pa.array(column, pa.string()) for column in zip(*self._rows, strict=True)]
+            self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
+            self._rows = []
+
+
+def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    """Read a file's rows in their order, a few thousand in memory at a time; SnapshotError when it can't be read."""
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=_ROWS, columns=list(columns)):
+                read = [cast("list[str | None]", batch.column(name).to_pylist()) for name in columns]
+                yield from zip(*read, strict=True)
+    except (OSError, pa.ArrowException, KeyError) as exc:
+        msg = f"{path} can't be read ({exc})."
+        raise SnapshotError(msg) from exc

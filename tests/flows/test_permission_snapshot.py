@@ -1,0 +1,277 @@
+"""Who may read what, as files: complete, of one moment, never one over another, and compared with the last."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow.parquet as pq
+import pytest
+
+from carrel import Carrel
+from carrel.errors import PermissionDeniedError
+from flows.errors import RefusedError
+from flows.operations.snapshots import listing
+from flows.operations.snapshots.comparing import compare
+from flows.operations.snapshots.files import COLUMNS, list_snapshots, read_manifest
+from flows.operations.snapshots.readers import People, Readers
+from flows.operations.snapshots.taking import take_snapshot
+from flows.settings import FlowSettings
+from tests.client.test_docs import ROOT, run_code_of
+from tests.harness.services import RunningService
+
+ADA, BEN, CAT = "ada@example.com", "ben@example.com", "cat@example.com"
+
+
+@pytest.fixture
+def admin(service: RunningService) -> Any:
+    """The SDK as the admin, with people and a group to share with."""
+    with Carrel(service.api_key, service.base_url) as client:
+        client.admin.users.upsert([{"email": email} for email in (ADA, BEN, CAT)])
+        yield client
+
+
+def a_group(admin: Carrel, name: str, *members: dict[str, Any]) -> dict[str, Any]:
+    """Make a group of these; how grants name it."""
+    return {"type": "group", "id": admin.admin.groups.upsert([{"name": name, "members": members}]).groups[0].id}
+
+
+def a_document(admin: Carrel, name: str, **access: Any) -> dict[str, str]:
+    """Upload a document; how grants name it."""
+    done = admin.catalog.upload_file(name.encode(), file_name=f"{name}.txt", document_external_id=name, **access)
+    return {"resource_id": str(done.document_id), "resource_type": "UPLOADED_DOCUMENT"}
+
+
+def person(email: str) -> dict[str, str]:
+    """How grants name a person."""
+    return {"type": "user", "email": email}
+
+
+def readers_by(folder: Path) -> dict[str, set[str]]:
+    """Who may read what, by a snapshot's files: addresses by resource id."""
+    people = People()
+    readers = Readers(folder, people)
+    return {
+        identity.partition(":")[2]: set(people.first(readers.of(access_class), limit=1000))
+        for _, identity, access_class in readers.resources()
+    }
+
+
+def looked_up(admin: Carrel, resource_id: str) -> set[str]:
+    """Who may read a document, by the service's own look-up."""
+    resource = {"resource_id": resource_id, "resource_type": "UPLOADED_DOCUMENT"}
+    found = admin.permissions.list_authorized_principals_for_resource(resource)
+    return {one.email for one in found if one.type == "user"}
+
+
+async def test_it_says_what_the_look_ups_say(admin: Carrel, flow_settings: FlowSettings) -> None:
+    """Every resource is in it with exactly its effective readers: direct, by nested groups, and everyone."""
+    crew = a_group(admin, "Crew", person(ADA))
+    ship = a_group(admin, "Ship", crew, person(BEN))
+    a_document(admin, "private")
+    a_document(admin, "direct", allowed_users_email_addresses=[CAT])
+    a_document(admin, "wide", internal_public=True)
+    nested = a_document(admin, "nested", allowed_group_ids=[str(ship["id"])])
+    taken = await take_snapshot(flow_settings)
+    found = readers_by(taken.folder)
+    assert len(found) == taken.manifest.rows["resources"] == 4
+    assert {name: looked_up(admin, name) for name in found} == found
+    assert {ADA, BEN} < found[nested["resource_id"]]
+    assert taken.manifest.consistent
+    assert (taken.difference, taken.problems) == (None, ())
+
+
+async def test_its_files_are_plain_parquet(admin: Carrel, flow_settings: FlowSettings) -> None:
+    """The columns are those that are documented, the counts are those of the manifest, and only the owner may read."""
+    a_document(admin, "log", allowed_users_email_addresses=[ADA])
+    taken = await take_snapshot(flow_settings)
+    for name, columns in COLUMNS.items():
+        table = pq.read_table(taken.folder / f"{name}.parquet")
+        assert tuple(table.column_names) == columns
+        assert table.num_rows == taken.manifest.rows[name]
+    assert read_manifest(taken.folder) == taken.manifest
+    assert taken.folder.stat().st_mode & 0o077 == 0
+
+
+async def test_what_widened_and_what_narrowed(admin: Carrel, flow_settings: FlowSettings) -> None:
+    """Counted by resource and by person, largest first, with who and examples; contents and roles are no access."""
+    crew = a_group(admin, "Crew", person(ADA))
+    shared = [a_document(admin, f"crew {number}", allowed_group_ids=[str(crew["id"])]) for number in range(5)]
+    closing = a_document(admin, "closing", internal_public=True)
+    role = a_document(admin, "role", allowed_users_email_addresses=[ADA])
+    going = a_document(admin, "going")
+    await take_snapshot(flow_settings)
+
+    admin.admin.groups.add_members(crew["id"], [person(BEN)])
+    admin.admin.grants.set(closing, [{"principal": person(ADA), "role": "VIEWER"}])
+    admin.admin.grants.set(role, [{"principal": person(ADA), "role": "EDITOR"}])
+    admin.catalog.delete_document(going["resource_id"])
+    a_document(admin, "coming")
+    found = (await take_snapshot(flow_settings)).difference
+    assert found is not None
+    assert (found.widened, found.gained) == (5, 5)
+    assert (found.narrowed, found.lost) == (1, 2)
+    assert (found.same, found.added, found.removed) == (1, 1, 1)
+    opened, closed = found.changes
+    assert (opened.change, opened.resources, opened.people, opened.who) == ("widened", 5, 1, [BEN])
+    assert set(opened.examples) < {f"UPLOADED_DOCUMENT:{one['resource_id']}" for one in shared}
+    assert (closed.change, closed.resources, set(closed.who)) == ("narrowed", 1, {BEN, CAT})
+    assert found.consistent
+    assert not found.is_empty
+
+
+async def test_people_who_come_and_go(admin: Carrel, flow_settings: FlowSettings) -> None:
+    """Whoever joins may read what everyone may, whoever is made inactive loses what they had; both are told."""
+    a_document(admin, "wide", internal_public=True)
+    a_document(admin, "ada's", allowed_users_email_addresses=[ADA])
+    await take_snapshot(flow_settings)
+    admin.admin.users.upsert([{"email": ADA, "active": False}, {"email": "new@example.com"}])
+    found = (await take_snapshot(flow_settings)).difference
+    assert found is not None
+    assert (found.joined, found.left) == (1, 1)
+    assert (found.widened, found.gained, found.narrowed, found.lost) == (1, 1, 2, 2)
+    assert {who for one in found.changes for who in one.who} == {ADA, "new@example.com"}
+
+
+async def test_nothing_changed(admin: Carrel, flow_settings: FlowSettings) -> None:
+    """A second snapshot of the same access has a folder of its own, and no difference."""
+    a_document(admin, "log", internal_public=True)
+    first, second = await take_snapshot(flow_settings), await take_snapshot(flow_settings)
+    assert first.folder != second.folder
+    assert list_snapshots(first.folder.parent) == [first.folder, second.folder]
+    assert second.difference is not None
+    assert second.difference.is_empty
+    assert json.loads((second.folder / "difference.json").read_text())["same"] == 1
+
+
+@pytest.fixture
+def while_listing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], object]], None]:
+    """Do something at the end of each walk through the lists, before it is asked whether anything changed."""
+
+    def arrange(work: Callable[[int], object]) -> None:
+        walk = listing._Walk.everything
+        walks = 0
+
+        async def everything(self: Any) -> dict[str, int]:
+            nonlocal walks
+            rows = await walk(self)
+            walks += 1
+            work(walks)
+            return rows
+
+        monkeypatch.setattr(listing._Walk, "everything", everything)
+
+    return arrange
+
+
+async def test_what_changes_meanwhile_is_listed_anew(
+    admin: Carrel, flow_settings: FlowSettings, while_listing: Callable[[Callable[[int], object]], None]
+) -> None:
+    """A change during the walk makes another one, whose snapshot has it and nothing twice."""
+    a_document(admin, "first")
+    while_listing(lambda walk: a_document(admin, "second", internal_public=True) if walk == 1 else None)
+    taken = await take_snapshot(flow_settings)
+    assert (taken.manifest.consistent, taken.manifest.attempts) == (True, 2)
+    found = readers_by(taken.folder)
+    assert {name: looked_up(admin, name) for name in found} == found
+    assert len(found) == 2
+
+
+async def test_endless_changes_are_told(
+    admin: Carrel, flow_settings: FlowSettings, while_listing: Callable[[Callable[[int], object]], None]
+) -> None:
+    """Access that changes during every attempt gives a snapshot that says so, and so does the next difference."""
+    while_listing(lambda walk: a_document(admin, f"document {walk}") if walk <= listing.ATTEMPTS else None)
+    taken = await take_snapshot(flow_settings)
+    assert (taken.manifest.consistent, taken.manifest.attempts) == (False, listing.ATTEMPTS)
+    assert "not of one moment" in taken.problems[0]
+    following = (await take_snapshot(flow_settings)).difference
+    assert following is not None
+    assert not following.consistent
+
+
+async def test_a_damaged_snapshot_is_told_and_not_compared_with(admin: Carrel, flow_settings: FlowSettings) -> None:
+    """A last snapshot that can't be read costs the difference, and says which folder it is; the new one is kept."""
+    a_document(admin, "log")
+    first = await take_snapshot(flow_settings)
+    (first.folder / "holders.parquet").write_bytes(b"PAR1 and no more")
+    second = await take_snapshot(flow_settings)
+    assert second.difference is None
+    assert str(first.folder) in second.problems[0]
+    third = await take_snapshot(flow_settings)
+    assert third.difference is not None
+    assert third.problems == ()
+
+
+async def test_it_is_for_admins_and_leaves_nothing_when_refused(
+    service: RunningService, flow_settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody else is refused, and no folder is begun."""
+    monkeypatch.setenv("CARREL_API_KEY", service.new_user("dan@example.com"))
+    with pytest.raises(RefusedError):
+        await take_snapshot(FlowSettings())
+    assert not flow_settings.snapshots.exists()
+    with Carrel(service.new_user("eve@example.com"), service.base_url) as other, pytest.raises(PermissionDeniedError):
+        other.admin.access.get_state()
+
+
+async def test_what_fails_half_way_leaves_nothing(
+    flow_settings: FlowSettings, while_listing: Callable[[Callable[[int], object]], None]
+) -> None:
+    """A run that ends in the middle of a walk leaves no snapshot, and the next is compared with the last whole one."""
+    first = await take_snapshot(flow_settings)
+
+    def fail(walk: int) -> None:
+        if walk == 1:
+            raise OSError(28, "No space left on device")
+
+    while_listing(fail)
+    with pytest.raises(OSError, match="No space"):
+        await take_snapshot(flow_settings)
+    assert [one.name for one in first.folder.parent.iterdir()] == [first.folder.name]
+    second = await take_snapshot(flow_settings)
+    assert second.difference is not None
+    assert second.difference.since == first.folder.name
+
+
+async def test_compared_in_either_direction(admin: Carrel, flow_settings: FlowSettings) -> None:
+    """What widened from one to the other narrowed the other way round."""
+    log = a_document(admin, "log")
+    first = (await take_snapshot(flow_settings)).folder
+    admin.admin.grants.set(log, [{"principal": person(ADA), "role": "VIEWER"}])
+    second = (await take_snapshot(flow_settings)).folder
+    there, back = compare(first, second), compare(second, first)
+    assert (there.widened, there.gained, there.narrowed, there.lost) == (1, 1, 0, 0)
+    assert (back.widened, back.gained, back.narrowed, back.lost) == (0, 0, 1, 1)
+
+
+async def test_as_a_flow(admin: Carrel, flow_settings: FlowSettings, prefect_api: str) -> None:
+    """The flow ends with the snapshot's members, and its artifacts say what widened."""
+    from flows.permission_snapshot import CHANGES, SNAPSHOT, permission_snapshot  # noqa: PLC0415 - Prefect's settings first
+
+    log = a_document(admin, "log")
+    first = await take_snapshot(flow_settings)
+    admin.admin.grants.set(log, [{"principal": person(ADA), "role": "VIEWER"}])
+    state = await permission_snapshot(return_state=True)
+    assert state.name == "Completed"
+    run = {"flow_runs": {"id": {"any_": [str(state.state_details.flow_run_id)]}}}
+    async with httpx.AsyncClient() as http:
+        found = await http.post(f"{prefect_api}/artifacts/filter", json=run)
+    artifacts = {one["key"]: str(one["data"]) for one in found.raise_for_status().json()}
+    assert f"`{first.folder.name}`" in artifacts[SNAPSHOT]
+    assert "| widened | 1 | 1 |" in artifacts[SNAPSHOT]
+    assert ADA in artifacts[CHANGES]
+
+
+async def test_the_page_about_snapshots_runs(admin: Carrel, flow_settings: FlowSettings) -> None:
+    """What docs/snapshots.md does with the files gives the readers that the service's own look-up gives."""
+    crew = a_group(admin, "Crew", person(ADA))
+    ship = a_group(admin, "Ship", crew, person(BEN))
+    nested = a_document(admin, "nested", allowed_group_ids=[str(ship["id"])])["resource_id"]
+    wide = a_document(admin, "wide", internal_public=True)["resource_id"]
+    folder = (await take_snapshot(flow_settings)).folder
+    page: dict[str, Any] = {"folder": folder, "resource_id": nested}
+    assert run_code_of(ROOT / "docs" / "snapshots.md", page) == 1
+    for resource_id in (nested, wide):
+        assert set(page["readers"](folder, resource_id)) == looked_up(admin, resource_id)
