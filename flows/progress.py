@@ -57,7 +57,7 @@ class Progress:
         """Publish the plan, and follow this ledger from now on."""
         self._ledger = ledger
         self.phase = "sending"
-        await self._publish(PLAN, kind="markdown", data=plan_markdown(scanned, plan))
+        await self.publish(PLAN, kind="markdown", data=plan_markdown(scanned, plan))
         await self.update()
 
     async def update(self) -> None:
@@ -68,7 +68,7 @@ class Progress:
         await self.publish_summary(summary)
         if summary.quarantined:
             rows = await asyncio.to_thread(failure_rows, self._ledger, limit=_SHOWN)
-            await self._publish(FAILURES, kind="table", data=json.dumps(rows))
+            await self.publish(FAILURES, kind="table", data=json.dumps(rows))
 
     async def publish_summary(self, summary: Summary) -> None:
         """Publish these counts."""
@@ -78,8 +78,8 @@ class Progress:
             "seconds": round(self._watch.seconds, 1),
             "documentsPerSecond": round(self._rate(summary.sent), 1),
         }
-        await self._publish(COUNTS, kind="table", data=json.dumps([counts]))
-        await self._publish(PROGRESS, kind="progress", data=round(summary.progress, 1))
+        await self.publish(COUNTS, kind="table", data=json.dumps([counts]))
+        await self.publish(PROGRESS, kind="progress", data=round(summary.progress, 1))
 
     def _rate(self, sent: int) -> float:
         """Return documents a second over the last updates."""
@@ -88,7 +88,8 @@ class Progress:
         self._marks.append((now, sent))
         return max(0, sent - before) / (now - then) if now > then else 0.0
 
-    async def _publish(self, key: str, *, kind: str, data: str | float) -> None:
+    async def publish(self, key: str, *, kind: str, data: str | float) -> None:
+        """Publish an artifact, or what it holds now; one that is as it was is left alone."""
         if self._published.get(key) == data:
             return
         try:

@@ -100,9 +100,9 @@ class Runs:
         )
 
     def recent(self, *, limit: int = 20) -> list[UUID]:
-        """Return the newest bulk uploads and collection additions, newest first. Raises RunsError."""
+        """Return the newest bulk uploads, collection additions and syncs, newest first. Raises RunsError."""
         query = {
-            "flows": {"name": {"any_": ["bulk-upload", "collection-add"]}},
+            "flows": {"name": {"any_": ["bulk-upload", "collection-add", "docstore-sync"]}},
             "sort": "START_TIME_DESC",
             "limit": limit,
         }

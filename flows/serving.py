@@ -19,14 +19,18 @@ from prefect.types.entrypoint import EntrypointType
 from flows.bulk_upload import bulk_upload
 from flows.collection_add import collection_add
 from flows.deployments import AnyFlow, read_deployments
+from flows.docstore_sync import docstore_sync
 from flows.errors import FlowError
 from flows.limits import set_limits
 from flows.lost_runs import watch_for_lost_runs
+from flows.permission_snapshot import permission_snapshot
 from flows.runs import DEPLOYMENT
 from flows.scheduling import register
 from flows.settings import FlowSettings
 
-FLOWS: Mapping[str, AnyFlow] = {flow.name: flow for flow in (bulk_upload, collection_add)}
+FLOWS: Mapping[str, AnyFlow] = {
+    flow.name: flow for flow in (bulk_upload, collection_add, docstore_sync, permission_snapshot)
+}
 """Every flow that is served, by its name."""
 
 _log = logging.getLogger(__name__)

@@ -1,5 +1,8 @@
 """What a person or the workbench can choose for a run; the flows take these as their parameters."""
 
+import json
+from pathlib import Path
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.operations.documents import Access, Defaults
@@ -19,6 +22,12 @@ class UploadOptions(BaseModel):
     upload_as_user_email: str | None = Field(default=None, description="The user to upload as; the key must allow it.")
     retry_refused: bool = Field(default=False, description="Send what was refused before and is still the same.")
     wait_for_index: bool = Field(default=True, description="End only when what was sent can be searched.")
+    delete_missing: bool = Field(
+        default=False, description="Delete what earlier runs have sent and the source no longer has."
+    )
+    delete_limit_percent: int = Field(
+        default=20, ge=0, le=100, description="The most of the source's documents that one run may delete, in percent."
+    )
 
     def defaults(self) -> Defaults:
         """Return what documents get where the source says nothing. No access option: nothing is said of access."""
@@ -36,6 +45,15 @@ class UploadOptions(BaseModel):
         )
 
 
+class SyncOptions(BaseModel):
+    """Options of a run of a sync."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    launch: bool = Field(default=True, description="Launch a run; without, the one that goes on, or was last, is told.")
+    wait_for_end: bool = Field(default=True, description="End only when the run has; without, it goes on by itself.")
+
+
 class CollectionOptions(BaseModel):
     """Options of adding catalog documents to a collection."""
 
@@ -45,3 +63,9 @@ class CollectionOptions(BaseModel):
     metadata: dict[str, str] = Field(default_factory=dict, description="Custom metadata of every document.")
     hidden: bool = Field(default=False, description="Also take files and folders whose name begins with a dot.")
     wait_for_index: bool = Field(default=True, description="End only when what was added can be searched.")
+
+
+def kept_options(source: str, options: UploadOptions | CollectionOptions) -> str:
+    """Return, for the ledger, how a run was started, so that it can be started again from elsewhere."""
+    place = source if "://" in source else str(Path(source).expanduser().absolute())
+    return json.dumps({"source": place, "options": options.model_dump(mode="json")})

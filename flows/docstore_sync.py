@@ -1,0 +1,76 @@
+"""The flow that launches a sync with a document database and watches its run."""
+
+import json
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from carrel.wire.docstore import DocstoreSync
+from flows.operations.jobs import Stopwatch
+from flows.operations.options import SyncOptions
+from flows.operations.syncing import SyncHooks, SyncOutcome, counts_of, is_going_on, plan_text, sync
+from flows.progress import Progress, following
+from flows.running import current_run_id
+from flows.runs import COUNTS, FAILURES, PLAN, PROGRESS
+from flows.settings import FlowSettings
+
+
+@flow(name="docstore-sync", persist_result=False)
+async def docstore_sync(source: str, options: SyncOptions | None = None) -> State[dict[str, Any]]:
+    """Launch the sync that `source` names, by its name or id, and watch its run; one that goes on is watched.
+
+    The service and its key come from the environment of the process (flows.settings), never from parameters. The run
+    is the service's: it goes on when this ends.
+    """
+    async with following(current_run_id()) as progress:
+        told = _Told(progress)
+        outcome = await sync(
+            source,
+            options=options or SyncOptions(),
+            settings=FlowSettings(),
+            hooks=SyncHooks(on_plan=told.plan, on_update=told.counts),
+        )
+        return await _concluded(progress, outcome)
+
+
+class _Told:
+    """Publishes what is told of a run as its artifacts; how far it is nobody knows before it has ended."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._watch = Stopwatch()
+
+    async def plan(self, found: DocstoreSync) -> None:
+        """Publish what the run is going to do."""
+        plan = plan_text(found)
+        get_run_logger().info("The plan for %s: %s", found.config.sync_name, plan)
+        await self._progress.publish(PLAN, kind="markdown", data=f"The run {plan}.")
+
+    async def counts(self, now: DocstoreSync) -> None:
+        """Publish the counts as they are."""
+        is_done = not is_going_on(now)
+        seconds, counts = self._watch.seconds, counts_of(now)
+        row: dict[str, Any] = {
+            **counts,
+            "sent": counts["created"] + counts["updated"],
+            "quarantined": counts["failed"],
+            "phase": "done" if is_done else "sending",
+            "progress": 100.0 if is_done else 0.0,
+            "seconds": round(seconds, 1),
+            "documentsPerSecond": round(counts["read"] / seconds, 1) if seconds else 0.0,
+        }
+        await self._progress.publish(COUNTS, kind="table", data=json.dumps([row]))
+        await self._progress.publish(PROGRESS, kind="progress", data=row["progress"])
+
+
+async def _concluded(progress: Progress, outcome: SyncOutcome) -> State[dict[str, Any]]:
+    """Publish what could not be taken and return the run's final state, which names what is wrong if anything is."""
+    if outcome.failures:
+        await progress.publish(FAILURES, kind="table", data=json.dumps(outcome.failures))
+    get_run_logger().info(outcome.text())
+    name = "Completed"
+    if outcome.has_problems:
+        name = "CompletedWithQuarantine" if outcome.sync.warning is None else "CompletedWithProblems"
+    return Completed(name=name, message=outcome.text(), data=outcome.as_json())

@@ -1,0 +1,210 @@
+"""A sync with a document database: launched, watched to the end of its run, and told as it went.
+
+The service does the work, on whatever replica; here nothing is kept, and a watcher that dies costs the run nothing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from carrel import AsyncCarrel, NotFoundError
+from carrel.wire.docstore import DocstoreError, DocstoreFailure, DocstoreSync, DocstoreSyncStatus
+from flows.errors import FlowError, NameUnknownError, RefusedError, ServiceDownError, SyncFailedError
+from flows.operations.jobs import Stopwatch, open_client, patience_of
+from flows.operations.options import SyncOptions
+from flows.operations.patience import Patience
+from flows.settings import FlowSettings
+
+SHOWN_FAILURES = 200
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 3.0
+_SLOWER = 1.3
+# Why a run ended that the document database has no part in.
+_OWNER_CODES = frozenset({"sync_owner_inactive", "collection_not_found", "collection_editor_required"})
+_SOURCE_CODES = frozenset({"docstore_uri_lost", "invalid_docstore_uri"})
+_GOING_ON = frozenset({DocstoreSyncStatus.PENDING, DocstoreSyncStatus.RUNNING})
+
+OnSync = Callable[[DocstoreSync], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class SyncHooks:
+    """Who follows a run: `on_plan` hears the sync before it is launched, `on_update` each time it is looked at."""
+
+    on_plan: OnSync | None = None
+    on_update: OnSync | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncOutcome:
+    """What a run came to, or is at when it wasn't waited for; `failures` are the first of what could not be taken."""
+
+    sync: DocstoreSync
+    launched: bool
+    failures: Sequence[Mapping[str, str]]
+    seconds: float
+
+    @property
+    def has_problems(self) -> bool:
+        """Whether something was left out or left undone."""
+        return self.sync.counts.failed > 0 or self.sync.warning is not None
+
+    def text(self) -> str:
+        """Return the counts in one line, for people, and what the run left undone in another."""
+        warning = [] if self.sync.warning is None else [self.sync.warning.message]
+        return "\n".join([counts_text(self.sync), *warning])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts, and what is told beside them, as JSON members."""
+        return {
+            "syncId": str(self.sync.docstore_credential_id),
+            "syncName": self.sync.config.sync_name,
+            "status": self.sync.status.value,
+            "launched": self.launched,
+            **counts_of(self.sync),
+            "warning": _told(self.sync.warning),
+            "lastError": _told(self.sync.last_error),
+        }
+
+
+async def sync(
+    name: str, *, options: SyncOptions, settings: FlowSettings, hooks: SyncHooks | None = None
+) -> SyncOutcome:
+    """Launch a sync, known by its name or id, and watch its run to the end; one that goes on already is watched.
+
+    Raises NameUnknownError; SyncFailedError, RefusedError or ServiceDownError when the run ended early, by whose fault
+    that was, or the service can't be asked.
+    """
+    watch = Stopwatch()
+    hooks = hooks or SyncHooks()
+    async with open_client(settings) as client:
+        patience = patience_of(client, settings)
+        found = await find_sync(name, client, patience=patience)
+        if hooks.on_plan is not None:
+            await hooks.on_plan(found)
+        launched = options.launch and await _launch(client, found.docstore_credential_id, patience=patience)
+        ended = await _watched(
+            client, found.docstore_credential_id, patience=patience, hooks=hooks, to_end=options.wait_for_end
+        )
+        if ended.status is DocstoreSyncStatus.FAILED:
+            raise _failed(ended)
+        failures = await patience.call(lambda: failure_rows(client, ended.docstore_credential_id))
+        return SyncOutcome(ended, launched, failures, watch.seconds)
+
+
+async def find_sync(name: str, client: AsyncCarrel, *, patience: Patience) -> DocstoreSync:
+    """Return the sync of this id or name; NameUnknownError when there is none, or not one."""
+    try:
+        sync_id = UUID(name)
+    except ValueError:
+        listed = await patience.call(lambda: _all_syncs(client))
+        return one_of([one for one in listed if one.config.sync_name == name], name=name)
+    try:
+        return await patience.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
+    except NotFoundError:
+        return one_of([], name=name)
+
+
+def one_of(found: Sequence[DocstoreSync], *, name: str) -> DocstoreSync:
+    """Return the one sync that was found; NameUnknownError otherwise."""
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        msg = f"There is no sync {name} that you may see. `carrel sync list` shows them."
+        raise NameUnknownError(msg)
+    ids = ", ".join(str(one.docstore_credential_id) for one in found)
+    msg = f"Several syncs are named {name}. Give the id of one: {ids}."
+    raise NameUnknownError(msg)
+
+
+async def _all_syncs(client: AsyncCarrel) -> list[DocstoreSync]:
+    listed = client.document_collections.docstore.list_docstore_syncs(page_size=1000)
+    return [one async for one in listed]
+
+
+async def _launch(client: AsyncCarrel, sync_id: UUID, *, patience: Patience) -> bool:
+    launched = await patience.call(lambda: client.document_collections.docstore.launch_docstore_sync(sync_id))
+    return launched.sync_launched
+
+
+async def _watched(
+    client: AsyncCarrel, sync_id: UUID, *, patience: Patience, hooks: SyncHooks, to_end: bool
+) -> DocstoreSync:
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            now = await patience.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
+        except NotFoundError as exc:
+            msg = "The sync was deleted while its run went on. What it had brought stays."
+            raise SyncFailedError(msg) from exc
+        if hooks.on_update is not None:
+            await hooks.on_update(now)
+        if not is_going_on(now) or not to_end:
+            return now
+        await asyncio.sleep(pause)
+        pause = min(pause * _SLOWER, _LONGEST_PAUSE)
+
+
+async def failure_rows(client: AsyncCarrel, sync_id: UUID, *, limit: int = SHOWN_FAILURES) -> list[dict[str, str]]:
+    """Return the first of what a sync could not take: place (its `_id`), document, code and reason."""
+    rows: list[dict[str, str]] = []
+    async for one in client.document_collections.docstore.list_docstore_failures(sync_id, page_size=min(limit, 1000)):
+        rows.append(failure_row(one))
+        if len(rows) == limit:
+            break
+    return rows
+
+
+def failure_row(one: DocstoreFailure) -> dict[str, str]:
+    """Return a failure as the quarantine's rows are."""
+    return {
+        "place": str(one.source_id),
+        "document": one.document_external_id,
+        "code": one.code,
+        "reason": one.message,
+    }
+
+
+def counts_of(sync: DocstoreSync) -> dict[str, int]:
+    """Return the counts of a sync's run: `documents` are all that it has tried, in whatever run."""
+    counts: dict[str, int] = sync.counts.model_dump()
+    return {"documents": sync.document_count, **counts}
+
+
+def is_going_on(sync: DocstoreSync) -> bool:
+    """Whether a run of the sync goes on, or is to begin."""
+    return sync.status in _GOING_ON
+
+
+def counts_text(sync: DocstoreSync) -> str:
+    """Return the counts of a sync's run in one line, for people."""
+    counts = sync.counts
+    return (
+        f"{sync.config.sync_name}: {counts.read} read: {counts.created} created, {counts.updated} updated,"
+        f" {counts.unchanged} unchanged; {counts.deleted} removed; {counts.failed} could not be taken"
+    )
+
+
+def plan_text(sync: DocstoreSync) -> str:
+    """Say what a run of this sync is going to do."""
+    phase = (sync.cursor or {}).get("phase")
+    reads = {"snapshot": "what is left of the first, whole reading", "changes": "what changed since the last run"}
+    limit = f"at most {sync.config.delete_limit_percent} % of {sync.document_count} documents"
+    removes = limit if sync.config.delete_missing else "nothing"
+    return f"reads {reads.get(phase or '', 'everything')}, tries {sync.counts.failed} again, removes {removes}"
+
+
+def _failed(sync: DocstoreSync) -> FlowError:
+    """Return the error that a run's end comes to, by who can mend it."""
+    error = sync.last_error or DocstoreError(code="internal", message="The run failed.")
+    message = f"The sync {sync.config.sync_name} failed ({error.code}): {error.message}"
+    if error.code in _OWNER_CODES:
+        return RefusedError(message)
+    if error.code.startswith("source_") or error.code in _SOURCE_CODES:
+        return SyncFailedError(message)
+    return ServiceDownError(message)
+
+
+def _told(what: DocstoreError | None) -> dict[str, str] | None:
+    return None if what is None else {"code": what.code, "message": what.message}

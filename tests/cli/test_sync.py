@@ -1,0 +1,111 @@
+"""`carrel sync`, against the real service and a server that speaks MongoDB's protocol."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import COMMAND, Ended, Run, environment_for
+from tests.harness.mongo.processes import MongoServer
+from tests.harness.services import RunningService
+from tests.service.directory import done
+from tests.service.docstore import a_thing
+
+MAPPED = ("--body", "content.text", "--title", "title", "--updated", "updatedAt")
+
+
+@pytest.fixture
+def service(make_service: Callable[..., RunningService]) -> RunningService:
+    """A service that may connect to loopback."""
+    return make_service(docstore_allowed_hosts=("127.0.0.1",))
+
+
+@pytest.fixture
+def things(mongo: MongoServer, service: RunningService) -> MongoServer:
+    """Ten things to sync, one of which has no title, and a collection that they go into."""
+    done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Harbour"}))
+    mongo.collection.insert_many([a_thing(number) for number in range(10)])
+    mongo.collection.update_one({"_id": "thing-0003"}, {"$set": {"title": None}})
+    return mongo
+
+
+def create(run: Run, things: MongoServer, *options: str, **changes: str | None) -> Ended:
+    """Make the sync `Things`, its address in the environment unless that is changed."""
+    arguments = ("sync", "create", "Things", "--into", "Harbour", "--source", things.collection_name, *MAPPED)
+    return run(*arguments, *options, **{"CARREL_DOCSTORE_URI": things.uri, **changes})
+
+
+def answer(ended: Ended) -> dict[str, Any]:
+    """The one JSON object that a command printed."""
+    members: dict[str, Any] = json.loads(ended.out)
+    assert members["exitCode"] == ended.code, ended
+    return members
+
+
+def test_a_sync_is_made_watched_and_mended(run: Run, things: MongoServer) -> None:
+    """Its exit code says that a document could not be taken, and 0 when it is mended; then it is deleted."""
+    assert create(run, things).code == 0
+    watched = run("sync", "watch", "Things")
+    assert (watched.code, "1 could not be taken" in watched.out) == (1, True), watched
+    assert '! "thing-0003"  missing_value' in run("sync", "failures", "Things").out
+    things.collection.update_one({"_id": "thing-0003"}, {"$set": {"title": "Mended"}})
+    mended = answer(run("sync", "launch", "Things", "--watch", "--json"))
+    assert (mended["exitCode"], mended["outcome"], mended["documents"], mended["failed"]) == (0, "completed", 10, 0)
+    (listed,) = answer(run("sync", "list", "--collection", "Harbour", "--json"))["docstoreSyncs"]
+    assert (listed["config"]["syncName"], listed["documentCount"]) == ("Things", 10)
+    shown = run("sync", "show", listed["docstoreCredentialId"])
+    assert (shown.code, "COMPLETED" in shown.out) == (0, True)
+    assert run("sync", "delete", "Things").code == 2
+    assert run("sync", "delete", "Things", "--yes").code == 0
+    assert (run("sync", "show", "Things").code, run("sync", "watch", "Things").code) == (2, 2)
+
+
+def test_an_update_keeps_what_it_does_not_name(run: Run, things: MongoServer, tmp_path: Path) -> None:
+    """The filter changes, and with it what is there, once the limit allows it; the mapping stays. 1: held back."""
+    (tmp_path / "uri").write_text(f"{things.uri}\n")
+    assert create(run, things, "--uri-file", "uri", "--filter", '{"title": {"$ne": null}}').code == 0
+    assert run("sync", "watch", "Things").code == 0
+    (tmp_path / "filter.json").write_text('{"title": {"$in": ["Thing 1", "Thing 2"]}}')
+    change = ("sync", "update", "Things", "--uri-file", "uri", "--filter", "@filter.json")
+    assert run(*change).code == 0
+    held = run("sync", "watch", "Things")
+    assert (held.code, "nothing was removed" in held.out) == (1, True), held
+    assert run(*change, "--delete-limit", "90").code == 0
+    removed = answer(run("sync", "watch", "Things", "--json"))
+    assert (removed["exitCode"], removed["deleted"], removed["documents"]) == (0, 7, 2)
+    config = answer(run("sync", "show", "Things", "--json"))["config"]
+    assert (config["deleteLimitPercent"], config["sourceFields"]["sourceSystemUpdated"]) == (90, "updatedAt")
+
+
+def test_an_address_is_taken_from_anywhere_but_the_arguments(
+    run: Run, things: MongoServer, service: RunningService
+) -> None:
+    """Standard input will do; none at all, or one that is wrong, is said without repeating it."""
+    arguments = ("sync", "create", "Things", "--into", "Harbour", "--source", things.collection_name, *MAPPED)
+    piped = subprocess.run(
+        [COMMAND, *arguments, "--uri-file", "-"],
+        env=environment_for(service),
+        input=things.uri,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert piped.returncode == 0, piped.stderr
+    none = create(run, things, CARREL_DOCSTORE_URI=None)
+    assert (none.code, "--uri-file" in none.err) == (2, True)
+    wrong = create(run, things, CARREL_DOCSTORE_URI="mongodb://reader:lighthouse@mongo.example.test")
+    assert (wrong.code, "lighthouse" in wrong.out + wrong.err) == (3, False), wrong
+    assert create(run, things, "--filter", "{").code == 2
+
+
+def test_a_run_that_failed_ends_the_watch_as_it_did(run: Run, things: MongoServer) -> None:
+    """2 when the document database can't be read, in the words of the service."""
+    assert create(run, things).code == 0
+    assert run("sync", "watch", "Things").code == 1
+    things.misbehave(find_code=13, find_times=1)
+    refused = run("sync", "launch", "Things", "--watch")
+    assert (refused.code, "source_refused" in refused.err) == (2, True), refused
