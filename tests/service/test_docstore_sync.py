@@ -85,6 +85,16 @@ def test_documents_without_a_time_and_late_ones_are_found(syncing: Syncing) -> N
     assert {"Changed without a time", "Thing 60"} <= syncing.names()
 
 
+def test_the_overlap_finds_what_a_slower_clock_dated(syncing: Syncing) -> None:
+    """A change that is dated a minute before the latest one that was seen is found all the same."""
+    things = syncing.mongo.collection
+    things.insert_many([a_thing(number) for number in range(5)])
+    syncing.first_run()
+    change = {"content.text": "It was moved.", "updatedAt": START + timedelta(minutes=3)}
+    things.update_one({"_id": "thing-0000"}, {"$set": change})
+    assert counts(syncing.run(), "updated") == (1,)
+
+
 def test_a_time_in_the_future_hides_no_change(syncing: Syncing) -> None:
     """One document dated years ahead; what changes today is found by the next run, as before."""
     things = syncing.mongo.collection
