@@ -1,0 +1,108 @@
+"""Loading a folder of small documents by `carrel upload`, and comparing the catalog with it afterwards."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from service.embedded import SUPERUSER
+from tests.harness.databases import connect
+from tests.harness.processes import ServiceProcess, environment_without_settings
+from tests.harness.services import API_KEY
+
+BATCH = 50
+_RUN_SECONDS = 900
+
+# Of the stand-in for a model, whose vectors have 384 dimensions: chunks lie in a table for each size.
+_CATALOG = """
+SELECT d.external_id, encode(v.file_sha256, 'hex'), d.version, s.indexed_version, s.chunk_count,
+       (SELECT count(*) FROM chunks_384 k WHERE k.document_id = d.document_id AND k.space_id = s.space_id)
+FROM documents d
+JOIN document_versions v ON v.document_id = d.document_id AND v.version = d.version
+LEFT JOIN space_documents s ON s.document_id = d.document_id
+    AND s.space_id = (SELECT space_id FROM spaces WHERE is_catalog AND organization_id = d.organization_id)
+WHERE d.deleted_at IS NULL AND starts_with(d.external_id, %s)
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended; `said` is its JSON, `errors` its standard error."""
+
+    code: int
+    said: dict[str, Any]
+    errors: str
+
+
+class Loader:
+    """A folder, and the runs over it against the service at `base_url`; all external ids begin with `name`."""
+
+    def __init__(
+        self, folder: Path, base_url: str, *, name: str, outage_seconds: int = 120, **environment: str
+    ) -> None:
+        self.name = name
+        self.source = folder / "source"
+        self.source.mkdir(parents=True)
+        self._environment = environment_without_settings() | {
+            "CARREL_BASE_URL": base_url,
+            "CARREL_API_KEY": API_KEY,
+            "CARREL_DATA_DIR": str(folder / "state"),
+            "CARREL_FLOWS_BATCH_SIZE": str(BATCH),
+            "CARREL_FLOWS_OUTAGE_SECONDS": str(outage_seconds),
+            **environment,
+        }
+
+    def write(self, number: int, *, edition: int = 1) -> None:
+        """Write so many documents; those of another edition are all different from the last one's."""
+        for index in range(number):
+            path = self.source / self.name / f"{index // 100:03}" / f"{index:05}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"Edition {edition}: ferry {index} leaves pier {index % 97}.\n")
+
+    def hashes(self) -> dict[str, str]:
+        """The source: what each document's bytes are, by its external id."""
+        files = (path for path in self.source.rglob("*") if path.is_file())
+        return {str(path.relative_to(self.source)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+    def start(self, *options: str) -> "subprocess.Popen[str]":
+        """Start a run."""
+        command = [str(Path(sys.executable).with_name("carrel")), "upload", str(self.source), "--json", *options]
+        return subprocess.Popen(
+            command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def end(self, process: "subprocess.Popen[str]") -> Ended:
+        """Wait for a run's end."""
+        out, errors = process.communicate(timeout=_RUN_SECONDS)
+        return Ended(process.returncode, json.loads(out) if out.strip() else {}, errors)
+
+    def run(self, *options: str) -> Ended:
+        """Run to the end."""
+        return self.end(self.start(*options))
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """What the service's database holds: each document's bytes, its version, and the version that can be found."""
+
+    hashes: dict[str, str]
+    versions: dict[str, int]
+    indexed: dict[str, int | None]
+    rows: int
+    odd: list[str]
+
+
+def catalog_of(service: ServiceProcess, loader: Loader) -> Catalog:
+    """Read a loader's documents past the service; `odd` are those with more or fewer chunks than are counted."""
+    with connect(service.database_server().url(user=SUPERUSER)) as connection:
+        rows = connection.execute(_CATALOG, [f"{loader.name}/"]).fetchall()
+    return Catalog(
+        hashes={row[0]: row[1] for row in rows},
+        versions={row[0]: row[2] for row in rows},
+        indexed={row[0]: row[3] for row in rows},
+        rows=len(rows),
+        odd=[row[0] for row in rows if row[4] != row[5] or not row[5]],
+    )

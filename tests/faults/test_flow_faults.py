@@ -1,0 +1,110 @@
+"""Loading through a network and a service that have bad days: runs finish, correct, and say what happened."""
+
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.loading import BATCH, Loader, catalog_of
+from tests.harness.embeddings_server import embeddings_server
+from tests.harness.processes import ServiceProcess
+from tests.harness.proxy import UPLOAD, Fault, Proxy, faulty
+
+DOCUMENTS = 120
+# The first uploads meet all of these; later requests of every kind meet them at random.
+EACH = [Fault.LATENCY, Fault.RESET, Fault.LOST_ANSWER, Fault.TRUNCATED, Fault.SLOW_LORIS, Fault.TOO_MANY]
+RATES = {
+    Fault.LATENCY: 0.05,
+    Fault.RESET: 0.03,
+    Fault.LOST_ANSWER: 0.03,
+    Fault.TRUNCATED: 0.03,
+    Fault.SLOW_LORIS: 0.02,
+    Fault.TOO_MANY: 0.02,
+    Fault.UNAVAILABLE: 0.02,
+}
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[ServiceProcess]:
+    """A service whose embedding costs nothing."""
+    with embeddings_server() as embeddings:
+        process = ServiceProcess(**embeddings, CARREL_RATE_LIMIT_REQUESTS="0")
+        try:
+            process.start()
+            yield process
+        finally:
+            process.close()
+
+
+@pytest.fixture
+def proxy(service: ServiceProcess) -> Iterator[Proxy]:
+    """What stands before it; nothing goes wrong yet."""
+    with faulty(service.base_url, seed=7) as proxy:
+        yield proxy
+
+
+def is_the_source(service: ServiceProcess, loader: Loader) -> None:
+    """See that the catalog holds what the folder holds: each document once, in one version, to be found."""
+    source, catalog = loader.hashes(), catalog_of(service, loader)
+    assert catalog.hashes == source
+    assert (catalog.rows, catalog.odd) == (len(source), [])
+    assert set(catalog.versions.values()) == {1}
+    assert catalog.indexed == catalog.versions
+
+
+def test_a_network_that_breaks_costs_time_alone(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+    """Latency, resets, lost and truncated answers, 429, 503, a slow loris: all arrive, once, none in quarantine."""
+    loader = Loader(tmp_path, proxy.base_url, name="storm")
+    loader.write(DOCUMENTS)
+    proxy.script, proxy.rates = deque([*EACH, Fault.UNAVAILABLE, *EACH]), RATES
+    ended = loader.run("--direct")
+    assert ended.code == 0, ended
+    assert (ended.said["outcome"], ended.said["created"], ended.said["quarantined"]) == ("completed", DOCUMENTS, 0)
+    assert set(proxy.happened) == set(Fault)
+    is_the_source(service, loader)
+    assert proxy.count(UPLOAD) <= DOCUMENTS + BATCH
+    proxy.rates = {}
+    again = loader.run("--direct")
+    assert (again.code, again.said["unchanged"], again.said["sent_bytes"]) == (0, DOCUMENTS, 0)
+
+
+def test_one_document_that_never_arrives_costs_itself(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+    """What is cut off each time is in quarantine with its reason, the others are done; the next run mends it."""
+    loader = Loader(tmp_path, proxy.base_url, name="poison")
+    loader.write(20)
+    proxy.poison = b"ferry 13 leaves"
+    ended = loader.run("--direct")
+    assert ended.code == 1, ended
+    assert (ended.said["created"], ended.said["failed"], ended.said["quarantined"]) == (19, 1, 1)
+    (failure,) = ended.said["failures"]
+    assert (failure["document"], failure["code"]) == ("poison/000/00013.txt", "connection_lost")
+    proxy.poison = None
+    again = loader.run("--direct")
+    assert (again.code, again.said["unchanged"], again.said["quarantined"]) == (0, 19, 0)
+    is_the_source(service, loader)
+
+
+def test_a_service_that_stays_away_ends_the_run_in_words(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+    """When it is away for longer than it may be, the run ends with 4 and says so; run again, it goes on."""
+    loader = Loader(tmp_path, proxy.base_url, name="away", outage_seconds=1)
+    loader.write(20)
+    proxy.away = True
+    ended = loader.run("--direct")
+    assert ended.code == 4, ended
+    assert ended.said["outcome"] == "service_down"
+    assert "Run again" in ended.said["message"]
+    proxy.away = False
+    again = loader.run("--direct")
+    assert (again.code, again.said["created"]) == (0, 20)
+    is_the_source(service, loader)
+
+
+def test_a_slow_answer_is_no_outage(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+    """Every answer a byte at a time: slow, and otherwise like any other run."""
+    loader = Loader(tmp_path, proxy.base_url, name="loris")
+    loader.write(20)
+    proxy.rates = {Fault.SLOW_LORIS: 1.0}
+    ended = loader.run("--direct")
+    assert (ended.code, ended.said["created"], proxy.count(UPLOAD)) == (0, 20, 20)
+    is_the_source(service, loader)

@@ -1,0 +1,225 @@
+"""A network and a service that have bad days: an HTTP proxy on loopback that does to requests what it is told.
+
+It knows a request's operation, so that a test can say what breaks, and counts what came through, so that it can say
+what was done twice. What happens at random happens the same way to the same sequence of requests (`seed`).
+"""
+
+import http.client
+import random
+import socket
+import struct
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+_RESET = struct.pack("ii", 1, 0)
+_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+_SECONDS = 120
+_LATENCY = 0.3
+
+
+class Fault(StrEnum):
+    """What goes wrong with a request; after `LOST_ANSWER` and `TRUNCATED` the service has done it all the same."""
+
+    LATENCY = "latency"
+    RESET = "reset"
+    LOST_ANSWER = "lost answer"
+    TRUNCATED = "truncated"
+    SLOW_LORIS = "slow loris"
+    TOO_MANY = "429"
+    UNAVAILABLE = "503"
+
+
+@dataclass(frozen=True)
+class Passed:
+    """An answer of the service, whether or not it reached whoever asked."""
+
+    operation: str
+    status: int
+
+
+@dataclass
+class Proxy:
+    """What stands between; `base_url` is the address to give to a client.
+
+    `script` are the faults of the next uploads, one each, None for none; after them come faults at random, each kind
+    with its rate. A request whose body contains `poison` is reset every time.
+    """
+
+    base_url: str
+    upstream: str
+    seed: int = 0
+    rates: Mapping[Fault, float] = field(default_factory=dict[Fault, float])
+    script: deque[Fault | None] = field(default_factory=deque[Fault | None])
+    poison: bytes | None = None
+    away: bool = False
+    happened: Counter[Fault] = field(default_factory=Counter[Fault])
+    passed: list[Passed] = field(default_factory=list[Passed])
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _asked: int = 0
+
+    def count(self, operation: str) -> int:
+        """Return how often the service has done this operation (answered it with 200)."""
+        with self._changed:
+            return self._count(operation)
+
+    def _count(self, operation: str) -> int:
+        return sum(one.operation == operation and one.status == 200 for one in self.passed)
+
+    def wait_for(self, operation: str, number: int, *, seconds: float = _SECONDS) -> bool:
+        """Wait until the service has done an operation so often; False when it takes longer than that."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._count(operation) >= number, seconds)
+
+    def note(self, operation: str, status: int) -> None:
+        """Count an answer of the service."""
+        with self._changed:
+            self.passed.append(Passed(operation, status))
+            self._changed.notify_all()
+
+    def choose(self, operation: str, body: bytes) -> Fault | None:
+        """Say what happens to a request."""
+        with self._changed:
+            fault = self._chosen(operation, body)
+            if fault is not None:
+                self.happened[fault] += 1
+            return fault
+
+    def _chosen(self, operation: str, body: bytes) -> Fault | None:
+        if self.away:
+            return Fault.UNAVAILABLE
+        if self.poison is not None and self.poison in body:
+            return Fault.RESET
+        if self.script and operation == UPLOAD:
+            return self.script.popleft()
+        self._asked += 1
+        dice = random.Random(f"{self.seed}:{self._asked}").random()  # noqa: S311 - no secret
+        for fault, rate in self.rates.items():
+            if dice < rate:
+                return fault
+            dice -= rate
+        return None
+
+
+UPLOAD = "catalog/uploadFile"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = _SECONDS
+    # Small answers aren't held back until the other end has acknowledged the last one.
+    disable_nagle_algorithm = True
+
+    @property
+    def proxy(self) -> Proxy:
+        server: Any = self.server
+        return server.proxy
+
+    def do_GET(self) -> None:
+        self._pass_on(b"")
+
+    def do_POST(self) -> None:
+        self._pass_on(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+    def _pass_on(self, body: bytes) -> None:
+        operation = self.path.partition("?")[0].removeprefix("/api/v0/").strip("/")
+        fault = self.proxy.choose(operation, body)
+        if fault is Fault.RESET:
+            self._reset()
+            return
+        if fault in {Fault.TOO_MANY, Fault.UNAVAILABLE}:
+            self._refuse(int(fault))
+            return
+        if fault is Fault.LATENCY:
+            time.sleep(_LATENCY)
+        try:
+            status, headers, answer = self._ask(body)
+        except (OSError, http.client.HTTPException):
+            # The service isn't there, or went away in the middle: so does this end.
+            self._reset()
+            return
+        self.proxy.note(operation, status)
+        if fault is Fault.LOST_ANSWER:
+            self._reset()
+            return
+        self._answer(status, headers, answer, fault)
+
+    def _ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+        host, port = self.proxy.upstream.removeprefix("http://").split(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=_SECONDS)
+        try:
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP_BY_HOP}
+            connection.request(self.command, self.path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.getheaders(), answer.read()
+        finally:
+            connection.close()
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes, fault: Fault | None) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
+            if name.lower() not in _HOP_BY_HOP:
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if fault is Fault.TRUNCATED:
+            self.wfile.write(body[: len(body) // 2])
+            self.close_connection = True
+        elif fault is Fault.SLOW_LORIS:
+            for place in range(len(body)):
+                self.wfile.write(body[place : place + 1])
+                time.sleep(0.005)
+        else:
+            self.wfile.write(body)
+
+    def _refuse(self, status: int) -> None:
+        body = b'{"error": {"message": "Later.", "code": "busy"}}'
+        headers = [("Content-Type", "application/json"), ("Retry-After", "1")]
+        self._answer(status, headers, body, None)
+
+    def _reset(self) -> None:
+        self.close_connection = True
+        with suppress(OSError):
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            # As long as one of these files is open, closing the connection does nothing.
+            self.rfile.close()
+            self.wfile.close()
+            self.connection.close()
+
+    def handle(self) -> None:
+        # Whoever asked may be killed at any moment, and this end resets connections itself.
+        with suppress(OSError, ValueError):
+            super().handle()
+
+    def finish(self) -> None:
+        with suppress(OSError, ValueError):
+            super().finish()
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+@contextmanager
+def faulty(upstream: str, *, seed: int = 0, rates: Mapping[Fault, float] | None = None) -> Iterator[Proxy]:
+    """Put a proxy before a service."""
+    with _Server(("127.0.0.1", 0), _Handler) as server:
+        proxy = Proxy(f"http://127.0.0.1:{server.server_port}", upstream, seed=seed, rates=rates or {})
+        server.proxy = proxy  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield proxy
+        finally:
+            server.shutdown()
+            thread.join(5)
