@@ -15,6 +15,7 @@ from typing import IO
 from flows.operations.fingerprint import fingerprint_of
 from flows.operations.hashing import hash_open_file
 from flows.operations.ledger import Entry
+from flows.operations.objects import marker_digest, read_object
 
 _IN_MEMORY = 4 * 1024 * 1024
 
@@ -49,7 +50,10 @@ class Contents:
 
 
 def open_contents(entry: Entry) -> Contents:
-    """Open a document's file for sending. Raises OSError when it can't be read."""
+    """Open a document's file, or its object, for sending. Raises OSError when it can't be read."""
+    if entry.document.stored is not None:
+        file, size, marker = read_object(entry.document.stored)
+        return Contents(file, size, _fingerprint(entry, marker_digest(marker)))
     file = FileIO(entry.document.path, opener=_open_no_link)
     try:
         status = os.fstat(file.fileno())

@@ -21,8 +21,18 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object in a store: the source's URL, the key below it, what it is known by, and its size in bytes."""
+
+    store: str
+    key: str
+    marker: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """One file and what goes with it; `path` is absolute and its links are resolved.
+    """One file and what goes with it; `path` is absolute and its links are resolved, or is the key of `stored`.
 
     `access` None says nothing about access: a new document is its uploader's alone, and an update leaves it as it is.
     """
@@ -36,6 +46,7 @@ class SourceDocument:
     collection: str | None = None
     external_url: str | None = None
     place: str = ""
+    stored: StoredObject | None = None
 
 
 @dataclass(frozen=True, slots=True)

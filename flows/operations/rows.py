@@ -3,13 +3,13 @@
 import hashlib
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Row
 
-from flows.operations.documents import Access, Problem, SourceDocument
+from flows.operations.documents import Access, Problem, SourceDocument, StoredObject
 from flows.operations.fingerprint import key_of
 from flows.operations.states import State
 
@@ -85,6 +85,7 @@ def entry_of(row: Row[Any]) -> Entry:
     access = members["access"]
     members["path"] = Path(members["path"])
     members["access"] = access and Access(tuple(access[0]), tuple(access[1]), access[2])
+    members["stored"] = members.get("stored") and StoredObject(*members["stored"])
     document = SourceDocument(external_id=row.external_id, **members)
     return Entry(document, row.size, bytes(row.sha256), row.fingerprint, row.document_id)
 
@@ -100,6 +101,7 @@ def _packed(document: SourceDocument) -> str:
         "collection": document.collection,
         "external_url": document.external_url,
         "place": document.place,
+        "stored": document.stored and astuple(document.stored),
     }
     return json.dumps(members, ensure_ascii=True, separators=(",", ":"))
 

@@ -14,6 +14,7 @@ from flows.operations.fingerprint import fingerprint_of
 from flows.operations.hashing import hash_files
 from flows.operations.ledger import Entry, Ledger
 from flows.operations.names import Names
+from flows.operations.objects import marker_digest
 from flows.operations.sources import read_source
 
 Prepare = Callable[[Ledger, list[SourceDocument]], Sequence[Entry | Problem]]
@@ -83,10 +84,18 @@ def _count_skipped(scanned: Scanned, skipped: Iterable[Skipped]) -> None:
 
 
 def hash_documents(ledger: Ledger, documents: list[SourceDocument]) -> list[Entry | Problem]:
-    """Return the documents with their files' digests and their fingerprints; an unreadable file is a problem."""
-    hashes = hash_files(ledger, (document.path for document in documents))
+    """Return the documents with their files' digests and their fingerprints; an unreadable file is a problem.
+
+    An object of a store isn't read: its marker stands for its contents.
+    """
+    hashes = hash_files(ledger, (document.path for document in documents if document.stored is None))
     prepared: list[Entry | Problem] = []
     for document in documents:
+        if document.stored is not None:
+            digest = marker_digest(document.stored.marker)
+            fingerprint = fingerprint_of(document, sha256=digest)
+            prepared.append(Entry(document, document.stored.size, digest, fingerprint))
+            continue
         found = hashes[document.path]
         if isinstance(found, OSError):
             message = f"The file can't be read: {found.strerror or found}"

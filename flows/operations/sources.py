@@ -1,25 +1,32 @@
-"""Sources of documents: a folder, a glob pattern, or a manifest. Nothing here talks to the service."""
+"""Sources of documents: a folder, a glob pattern, a manifest, or a prefix of an object store.
+
+Nothing here talks to the service.
+"""
 
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
 
 from flows.errors import SourceError
 from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, undecodable
 from flows.operations.manifest import MANIFEST_SUFFIXES, read_manifest
+from flows.operations.objects import SCHEMES, is_object_url, list_objects, object_identity
 
 _WILDCARDS = frozenset("*?[")
 
 
 def read_source(source: str, *, defaults: Defaults) -> Iterator[SourceItem]:
-    """Yield what `source` holds, in a stable order: a folder, a glob pattern, or a .csv / .jsonl manifest.
+    """Yield what `source` (folder, glob, .csv / .jsonl manifest, object store's URL) holds, in a stable order.
 
     A document's external id, where no manifest gives one, is its path relative to the source's root in POSIX form,
     so that it does not depend on where the folder is mounted. Raises SourceError before the first item when the
-    source as a whole can't be read.
+    source as a whole can't be read; an object store's listing can also fail on its way.
     """
-    path = Path(source).expanduser()
+    if is_object_url(source):
+        return list_objects(source, defaults=defaults)
+    path = local_path(source)
     if path.is_dir():
         return _folder(path, defaults)
     if path.is_file():
@@ -33,22 +40,14 @@ def read_source(source: str, *, defaults: Defaults) -> Iterator[SourceItem]:
     raise SourceError(msg)
 
 
-def source_root(source: str) -> Path:
-    """Return the folder that every file of the source must lie in (and external ids are relative to), resolved."""
-    path = Path(source).expanduser()
-    if path.is_dir():
-        return path.resolve()
-    if path.is_file():
-        return path.parent.resolve()
-    return _split_pattern(path)[0].resolve()
-
-
 def source_identity(source: str) -> str:
     """Return the source's name in its normal form: the same folder, however it is written, is one source.
 
-    Raises SourceError for a name that is not valid UTF-8.
+    Raises SourceError for a name that is not valid UTF-8, and for a URL that can't be a source.
     """
-    path = Path(source).expanduser()
+    if is_object_url(source):
+        return object_identity(source)
+    path = local_path(source)
     if path.exists():
         identity = str(path.resolve())
     else:
@@ -58,6 +57,19 @@ def source_identity(source: str) -> str:
         msg = f"The name {_readable(identity)} is not valid UTF-8. Rename the folder, or reach it by another name."
         raise SourceError(msg)
     return identity
+
+
+def local_path(source: str) -> Path:
+    """Return the path that a source names, as a path or as a file: URL. Raises SourceError for any other URL."""
+    scheme, colon, _ = source.partition("://")
+    if not colon:
+        return Path(source).expanduser()
+    parts = urlsplit(source)
+    if scheme.lower() != "file" or parts.netloc not in {"", "localhost"} or not parts.path:
+        kinds = ", ".join(sorted(f"{scheme}://" for scheme in SCHEMES))
+        msg = f"{scheme}:// is no source; give a path, a file:///path, or an object store's {kinds}"
+        raise SourceError(msg)
+    return Path(unquote(parts.path))
 
 
 def _split_pattern(path: Path) -> tuple[Path, str]:

@@ -1,6 +1,9 @@
 """The file of deployments: read with its mistakes named, and followed on a Prefect server."""
 
 import asyncio
+import functools
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.sorting import DeploymentSort
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
@@ -279,3 +283,19 @@ def _known(runs: Runs, name: str) -> bool:
         return bool(runs._call("GET", f"/deployments/name/bulk-upload/{name}"))
     except RunsError:
         return False
+
+
+async def test_work_pools_get_the_same_deployments(prefect_api: str, client: PrefectClient) -> None:
+    """`prefect deploy --all` registers every flow that is served, under the same name, for a work pool's machines."""
+    await client.create_work_pool(WorkPoolCreate(name="carrel", type="process"))
+    command = [str(Path(sys.executable).with_name("prefect")), "--no-prompt", "deploy", "--all"]
+    deploy = functools.partial(subprocess.run, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PREFECT_API_URL": prefect_api}
+    done = await asyncio.to_thread(deploy, command, cwd=Path(__file__).parents[2], env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name, flow in FLOWS.items():
+        deployment = await _read(client, f"{name}/carrel")
+        assert (deployment.work_pool_name, deployment.pull_steps) == ("carrel", [])
+        assert deployment.entrypoint == f"{flow.fn.__module__}.{flow.fn.__name__}"
+        await client.delete_deployment(deployment.id)
+    await client.delete_work_pool("carrel")

@@ -1,0 +1,157 @@
+"""Sources in object stores: listed without reading them, and read when they are sent.
+
+What an object is known by is its ETag (where a store has none, when it was written last) and its size: while they are
+the same, it isn't downloaded. The credentials are those of the environment, as each store's own tools take them.
+"""
+
+import errno
+import hashlib
+import io
+import re
+import tempfile
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import BaseError, InvalidPathError
+from obstore.store import ObjectStore, from_url
+
+from flows.errors import SourceError
+from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, StoredObject, undecodable
+
+if TYPE_CHECKING:
+    from obstore import GetResult, ObjectMeta
+
+SCHEMES = frozenset({"s3", "gs", "az"})
+_IN_MEMORY = 4 * 1024 * 1024
+_PAGE = 1000
+_PATTERN = frozenset("*?[")
+_SHOWN = 300
+
+
+def is_object_url(source: str) -> bool:
+    """Say whether the source is an object store's URL, and no path."""
+    return urlsplit(source).scheme.lower() in SCHEMES if "://" in source else False
+
+
+def object_identity(url: str) -> str:
+    """Return the URL in its normal form. Raises SourceError for one that is none, or that has a secret in it."""
+    parts = urlsplit(url)
+    if "@" in parts.netloc or ":" in parts.netloc:
+        msg = (
+            "Credentials don't go into a source's URL. Leave them in the environment, where the store's own tools look."
+        )
+        raise SourceError(msg)
+    if parts.query or parts.fragment or _PATTERN & set(parts.path):
+        msg = f"{url.partition('?')[0]}: give a bucket and a prefix, without pattern or query: s3://reports/published"
+        raise SourceError(msg)
+    if not parts.netloc:
+        msg = f"{url} names no bucket; give one, such as s3://reports/published"
+        raise SourceError(msg)
+    prefix = "/".join(part for part in parts.path.split("/") if part)
+    return f"{parts.scheme.lower()}://{parts.netloc}/{prefix}".rstrip("/")
+
+
+def list_objects(url: str, *, defaults: Defaults) -> Iterator[SourceItem]:
+    """Yield what lies under the prefix, as the store lists it, a thousand objects at a time.
+
+    Raises SourceError, also in the middle of it, when the listing fails or has nothing: a store can't tell a prefix
+    that is empty from one that was never there.
+    """
+    store = object_identity(url)
+    found = 0
+    try:
+        for page in obstore.list(_opened(store), chunk_size=_PAGE):  # pyright: ignore[reportUnknownMemberType] - Arrow's types, which aren't asked for
+            found += len(page)
+            for meta in page:
+                yield _item(meta, store=store, defaults=defaults)
+    except InvalidPathError as exc:
+        msg = f"{store} has an object whose key can't be used ({said(exc)}). Rename it, or name a prefix without it."
+        raise SourceError(msg) from exc
+    except (BaseError, OSError, ValueError) as exc:
+        msg = f"{store} can't be listed: {said(exc)}. Are the bucket and the credentials in the environment right?"
+        raise SourceError(msg) from exc
+    if not found:
+        msg = f"{store} has no objects. Is the prefix right? It ends where a folder does: s3://bucket/reports/2026"
+        raise SourceError(msg)
+
+
+def _item(meta: "ObjectMeta", *, store: str, defaults: Defaults) -> SourceItem:
+    key = meta["path"]
+    if not key or (meta["size"] == 0 and key.endswith("/")):
+        return Skipped(place=key or ".", reason="folder marker")
+    if undecodable(key):
+        return Problem(place=key, code="name_undecodable", message="The key is not valid UTF-8. Rename the object.")
+    if not defaults.hidden and any(part.startswith(".") for part in PurePosixPath(key).parts):
+        return Skipped(place=key, reason="hidden")
+    name = key.rpartition("/")[2]
+    return SourceDocument(
+        path=Path(key),
+        external_id=key,
+        name=name,
+        file_name=name,
+        access=defaults.access,
+        metadata=defaults.metadata,
+        collection=defaults.collection,
+        place=key,
+        stored=StoredObject(store, key, marker_of(meta), meta["size"]),
+    )
+
+
+def marker_of(meta: "ObjectMeta") -> str:
+    """Return what changes whenever the object does. Listings and answers write the same ETag in different quotes."""
+    tag = meta["e_tag"]
+    changed = meta["last_modified"].isoformat() if tag is None else tag.removeprefix("W/").strip('"')
+    return f"{changed}:{meta['size']}"
+
+
+def marker_digest(marker: str) -> bytes:
+    """Return what stands for an object's contents in its fingerprint, so that nobody need read them to know it."""
+    return hashlib.sha256(f"object {marker}".encode()).digest()
+
+
+def read_object(stored: StoredObject) -> tuple[IO[bytes], int, str]:
+    """Return an object's contents at their start, their size, and the marker of exactly these contents.
+
+    Small ones are in memory, larger ones in a temporary file. Raises OSError when it can't be read whole.
+    """
+    try:
+        found = obstore.get(_opened(stored.store), stored.key)
+        meta = found.meta
+        file: IO[bytes] = io.BytesIO() if meta["size"] <= _IN_MEMORY else tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+        try:
+            _copy(found, file)
+        except BaseException:
+            file.close()
+            raise
+    except FileNotFoundError as exc:
+        raise OSError(errno.ENOENT, "the object is no longer there") from exc
+    except (BaseError, ValueError) as exc:
+        raise OSError(errno.EIO, said(exc)) from exc
+    return file, meta["size"], marker_of(meta)
+
+
+def _copy(found: "GetResult", file: IO[bytes]) -> None:
+    for piece in found.stream():
+        file.write(piece)
+    if file.tell() != found.meta["size"]:
+        raise OSError(errno.EIO, f"only {file.tell()} of {found.meta['size']} bytes came")
+    file.seek(0)
+
+
+@lru_cache(maxsize=16)
+def _opened(url: str) -> ObjectStore:
+    """Open a store by its URL; safe to use from several threads. Client options would hide those of the environment."""
+    return from_url(url, retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)})
+
+
+def said(exc: Exception) -> str:
+    """Return what a store's error says in a line, without what an address or an answer's body may carry."""
+    text = str(exc).strip()
+    code = re.search(r"<Code>(\w+)</Code>", text)
+    line = re.sub(r"\?[^\s\"')]*", "", text.splitlines()[0] if text else type(exc).__name__).partition("<")[0]
+    return f"{line.strip(' :')[:_SHOWN]}{f' ({code[1]})' if code else ''}"

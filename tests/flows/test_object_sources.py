@@ -1,0 +1,176 @@
+"""An object store as a source, over real HTTP to an S3-compatible server."""
+
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from carrel import Carrel
+from flows.errors import SourceError
+from flows.operations import objects
+from flows.operations.bulk import upload
+from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument
+from flows.operations.objects import object_identity
+from flows.operations.options import UploadOptions
+from flows.operations.sources import read_source, source_identity
+from flows.settings import FlowSettings
+from tests.harness.object_store import SECRET, Bucket, object_store
+from tests.harness.services import RunningService
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+    """The server."""
+    with object_store(str(tmp_path_factory.mktemp("store") / "log")) as bucket:
+        yield bucket
+
+
+@pytest.fixture
+def bucket(store: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """A bucket with three notes under a prefix, and others beside it; the environment has its credentials."""
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    bucket = Bucket(store.endpoint, store.environment).make()
+    for number in range(3):
+        bucket.put(
+            f"reports/{number % 2}/note {number}.md", f"# Note {number}\n\nThe ferry {number} leaves.\n".encode()
+        )
+    bucket.put("reports-old/old.md", b"not this one")
+    bucket.put("reports/.draft.md", b"hidden")
+    return bucket
+
+
+async def _run(url: str, settings: FlowSettings, **options: Any) -> dict[str, Any]:
+    return (await upload(url, options=UploadOptions(**options), settings=settings)).summary.as_json()
+
+
+async def test_objects_are_loaded_once_and_unchanged_ones_not_read(
+    bucket: Bucket, flow_settings: FlowSettings, service: RunningService
+) -> None:
+    """A prefix is loaded by its keys; then nothing is downloaded until an object changes, even without the ledger."""
+    url = f"s3://{bucket.name}/reports"
+    first = await _run(url, flow_settings)
+    assert (first["created"], first["quarantined"], bucket.downloads()) == (3, 0, 3)
+    with Carrel(service.api_key, service.base_url) as client:
+        names = sorted(document.document_external_id for document in client.catalog.list_documents())
+        assert names == ["0/note 0.md", "0/note 2.md", "1/note 1.md"]
+        found = client.search.search_document_catalog("ferry 1")
+        assert found.results
+    elsewhere = flow_settings.model_copy(update={"data_dir": flow_settings.data_dir / "another"})
+    for settings in (flow_settings, elsewhere):
+        again = await _run(url + "/", settings)
+        assert (again["unchanged"], again["sent_bytes"], bucket.downloads()) == (3, 0, 3)
+    bucket.put("reports/1/note 1.md", b"# Note 1\n\nThe timetable has changed.\n")
+    changed = await _run(url, flow_settings)
+    assert (changed["updated"], changed["unchanged"], bucket.downloads()) == (1, 2, 4)
+
+
+async def test_an_object_that_changes_between_listing_and_sending(
+    bucket: Bucket, flow_settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept is the fingerprint of what was sent, so that the next run finds it unchanged; one gone is named."""
+    listed = objects._item
+
+    def then_changed(*arguments: Any, **keywords: Any) -> Any:
+        item = listed(*arguments, **keywords)
+        if item.place == "0/note 0.md":
+            bucket.put("reports/0/note 0.md", b"# Note 0\n\nWritten anew meanwhile.\n")
+        if item.place == "0/note 2.md":
+            bucket.delete("reports/0/note 2.md")
+        return item
+
+    monkeypatch.setattr(objects, "_item", then_changed)
+    outcome = await upload(f"s3://{bucket.name}/reports", options=UploadOptions(), settings=flow_settings)
+    assert (outcome.summary.created, outcome.summary.failed) == (2, 1)
+    monkeypatch.undo()
+    for name, value in bucket.environment.items():
+        monkeypatch.setenv(name, value)
+    again = await _run(f"s3://{bucket.name}/reports", flow_settings)
+    assert (again["unchanged"], again["sent"]) == (2, 0)
+
+
+async def test_a_large_object_is_not_held_in_memory(
+    bucket: Bucket, flow_settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes through a temporary file, and arrives whole."""
+    monkeypatch.setattr(objects, "_IN_MEMORY", 10)
+    content = b"# Large\n\n" + b"The tide turns. " * 1000
+    bucket.put("large/book.md", content)
+    counts = await _run(f"s3://{bucket.name}/large", flow_settings)
+    assert (counts["created"], counts["sent_bytes"]) == (1, len(content))
+
+
+def test_what_a_listing_has_that_is_no_document(bucket: Bucket) -> None:
+    """Hidden keys are left out unless wanted, other prefixes aren't there, and names keep their characters."""
+    bucket.put("reports/c d#é.md", b"x")
+
+    def places(**options: Any) -> list[str]:
+        items = read_source(f"s3://{bucket.name}/reports", defaults=Defaults(**options))
+        return sorted(item.place for item in items if isinstance(item, SourceDocument))
+
+    assert places() == ["0/note 0.md", "0/note 2.md", "1/note 1.md", "c d#é.md"]
+    assert ".draft.md" in places(hidden=True)
+    skipped = [item for item in read_source(f"s3://{bucket.name}", defaults=Defaults()) if isinstance(item, Skipped)]
+    assert [(item.place, item.reason) for item in skipped] == [("reports/.draft.md", "hidden")]
+
+
+def test_a_listing_that_fails_or_is_empty_is_no_source(bucket: Bucket, caplog: pytest.LogCaptureFixture) -> None:
+    """Each ends with words that say what to do and no secret; none passes for a source without documents."""
+    caplog.set_level(logging.DEBUG)
+    bucket.put_raw("odd//key.md", b"x")
+    said: list[str] = []
+    for url, words in (
+        (f"s3://{bucket.name}/nothing", "has no objects"),
+        (f"s3://{bucket.name}-missing/reports", "NoSuchBucket"),
+        (f"s3://{bucket.name}/odd", "key can't be used"),
+    ):
+        with pytest.raises(SourceError, match=words) as raised:
+            list(read_source(url, defaults=Defaults()))
+        said.append(str(raised.value))
+    assert not any(SECRET in text for text in (*said, caplog.text))
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("s3://somebody:secret@bucket/x", "Credentials"),
+        ("s3://bucket/x?X-Amz-Signature=secret", "without pattern or query"),
+        ("s3://bucket/**/*.md", "without pattern or query"),
+        ("s3:///x", "names no bucket"),
+        ("https://bucket/x", "is no source"),
+        ("file://host/x", "is no source"),
+    ],
+)
+def test_urls_that_are_no_source(url: str, words: str) -> None:
+    """They are refused before anything is asked, and what may be a secret in them isn't said again."""
+    with pytest.raises(SourceError, match=words) as raised:
+        source_identity(url)
+    assert "secret" not in str(raised.value)
+
+
+def test_one_prefix_has_one_identity(tmp_path: Path) -> None:
+    """However it is written, a prefix is one source; a file: URL is the folder it names."""
+    assert {object_identity(url) for url in ("s3://b/x/y", "S3://b/x/y/", "s3://b//x//y")} == {"s3://b/x/y"}
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "note.md").write_text("x")
+    url = f"file://{tmp_path}/a%20b"
+    assert source_identity(url) == source_identity(str(tmp_path / "a b"))
+    assert [item.place for item in read_source(url, defaults=Defaults()) if not isinstance(item, Problem)] == [
+        "note.md"
+    ]
+
+
+def test_markers_tell_versions_apart() -> None:
+    """Quotes and weakness of an ETag don't matter; size does, and the time where there is no ETag."""
+    meta: Any = {"path": "x", "e_tag": '"a"', "size": 1, "version": None, "last_modified": None}
+    assert (
+        objects.marker_of(meta)
+        == objects.marker_of({**meta, "e_tag": 'W/"a"'})
+        == objects.marker_of({**meta, "e_tag": "a"})
+    )
+    assert objects.marker_of(meta) != objects.marker_of({**meta, "size": 2})
+    first, second = ({**meta, "e_tag": None, "last_modified": datetime(2026, 1, day, tzinfo=UTC)} for day in (1, 2))
+    assert objects.marker_of(first) != objects.marker_of(second)

@@ -1,0 +1,85 @@
+"""An S3-compatible server on loopback, over real HTTP, as a process of its own."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import obstore
+from obstore.store import from_url
+
+from tests.harness.processes import free_port
+
+SECRET = "a secret nobody may see"
+READY_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket of a test's own; `environment` has what a client needs to reach it."""
+
+    endpoint: str
+    environment: dict[str, str]
+    name: str = field(default_factory=lambda: f"bucket-{uuid4().hex[:12]}")
+
+    def make(self) -> "Bucket":
+        """Create it."""
+        httpx.put(f"{self.endpoint}/{self.name}").raise_for_status()
+        return self
+
+    def put(self, key: str, content: bytes) -> None:
+        """Put an object there, by the credentials of the environment."""
+        obstore.put(from_url(f"s3://{self.name}"), key, content)
+
+    def put_raw(self, key: str, content: bytes) -> None:
+        """Put a new object there, whatever its key is, as nobody."""
+        httpx.put(f"{self.endpoint}/{self.name}/{key}", content=content).raise_for_status()
+
+    def delete(self, key: str) -> None:
+        """Delete an object."""
+        obstore.delete(from_url(f"s3://{self.name}"), key)
+
+    def downloads(self) -> int:
+        """Return how many objects have been read from the server so far, of all buckets."""
+        lines = Path(self.environment["LOG"]).read_text().splitlines()
+        return sum(f'"GET /{self.name}/' in line and "list-type" not in line for line in lines)
+
+
+@contextmanager
+def object_store(log: str) -> Iterator[Bucket]:
+    """Run the server while the body runs; yields a bucket that isn't made."""
+    port = free_port()
+    endpoint = f"http://127.0.0.1:{port}"
+    environment = {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_REGION": "us-east-1",
+    }
+    with Path(log).open("wb") as file:
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+        process = subprocess.Popen(command, env=os.environ | environment, stdout=file, stderr=file)
+    try:
+        deadline = time.monotonic() + READY_SECONDS
+        while not _answers(endpoint):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        yield Bucket(endpoint, environment | {"LOG": log})
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+def _answers(endpoint: str) -> bool:
+    try:
+        return httpx.get(endpoint, timeout=2).status_code < 500
+    except httpx.TransportError:
+        return False
