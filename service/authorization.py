@@ -57,6 +57,11 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "documentCollections/listDocumentCollections": READ,
     "documentCollections/listDocumentsInCollection": READ,
     "documentCollections/getDocumentChunks": READ,
+    # Of a collection; that the catalog's is for admins is asked once the request is read.
+    "documentCollections/startIndexRebuild": WRITE,
+    "documentCollections/cancelIndexRebuild": WRITE,
+    "documentCollections/getIndexRebuild": READ,
+    "documentCollections/listIndexRebuildFailures": READ,
     "documentCollections/docstore/createDocstoreSync": DOCSTORE_WRITE,
     "documentCollections/docstore/updateDocstoreSync": DOCSTORE_WRITE,
     "documentCollections/docstore/launchDocstoreSync": DOCSTORE_WRITE,

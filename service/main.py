@@ -37,6 +37,8 @@ from service.oauth.forgetting import keep_forgetting as keep_forgetting_oauth
 from service.openapi import DescribedApi
 from service.pages import confidential
 from service.permissions import endpoints as permissions
+from service.rebuilds import endpoints as rebuilds
+from service.rebuilds.running import keep_rebuilding
 from service.routing import Router
 from service.runtime import Runtime, open_runtime
 from service.search import endpoints as search
@@ -55,6 +57,7 @@ DOMAINS = (
     oauth_clients,
     agents,
     docstore,
+    rebuilds,
 )
 V0_DOMAINS: tuple[ModuleType, ...] = (conversations_v0,)
 V1_DOMAINS = (me, agents_v1, conversations_v1)
@@ -87,6 +90,7 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
     confidential.warn(settings)
     async with open_runtime(settings, **shared) as runtime:
         runtime.background.spawn(keep_sweeping(runtime))
+        runtime.background.spawn(keep_rebuilding(runtime))
         runtime.background.spawn(keep_forgetting(runtime))
         runtime.background.spawn(keep_forgetting_oauth(runtime))
         runtime.background.spawn(keep_erasing(runtime))

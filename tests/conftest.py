@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.harness.databases import TestDatabases
+from tests.harness.embeddings import EmbeddingsEndpoint
 from tests.harness.loops import LoopThread
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.processes import ServiceProcess
@@ -41,6 +42,14 @@ def service_harness(databases: TestDatabases, harness_loop: LoopThread) -> Itera
     yield harness
     harness.close()
     parts.close()
+
+
+@pytest.fixture
+def embeddings(service_harness: ServiceHarness) -> Iterator[EmbeddingsEndpoint]:
+    """The endpoint of the second embedding model that services of tests have; it behaves again afterwards."""
+    service_harness.embeddings.behave()
+    yield service_harness.embeddings
+    service_harness.embeddings.behave()
 
 
 @pytest.fixture

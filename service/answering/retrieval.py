@@ -3,7 +3,8 @@
 Nothing is logged as a search: nobody typed these words into a search box, and the conversation keeps what was found.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from uuid import UUID
 
 import numpy as np
@@ -18,6 +19,7 @@ from service.runtime import Runtime
 from service.search.queries import read_found_chunks
 from service.search.question import Question, Scope, ask
 from service.search.ranking import rank
+from service.search.snapshot import snapshot_of
 from service.sentences import Span, cut_windows
 
 MOST_PASSAGES = 20
@@ -27,7 +29,7 @@ LONGEST_PASSAGE = 4000
 LONGEST_QUERY = 2000
 """Characters of a query that are looked at; a model may write anything."""
 
-Embeddings = Mapping[str, NDArray[np.float32]]
+Embeddings = dict[str, NDArray[np.float32]]
 
 
 async def retrieve(
@@ -43,38 +45,36 @@ async def retrieve(
         return []
     async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
         collections = await list_searchable(connection, caller, collection_ids=collection_ids)
-    embeddings = await _embed(runtime, query, models={collection.model for collection in collections})
+    embeddings: Embeddings = {}
     limit = min(limit, MOST_PASSAGES)
     found: list[Passage] = []
     for collection in collections:
         space = Space(collection.space_id, collection.model, collection.dimensions)
-        found += await _best(runtime, caller, space, question=_question(runtime, query, space, embeddings), limit=limit)
+        found += await _best(runtime, caller, space, ask=partial(_question, runtime, query, embeddings), limit=limit)
     return _merged(found)[:limit]
 
 
-async def _embed(runtime: Runtime, query: str, *, models: set[str]) -> Embeddings:
+async def _question(runtime: Runtime, query: str, embeddings: Embeddings, space: Space) -> Question:
     """Embed the query once for each model, while no transaction is open."""
-    return {name: (await runtime.embedders.get(name).embed([query]))[0] for name in sorted(models)}
-
-
-def _question(runtime: Runtime, query: str, space: Space, embeddings: Embeddings) -> Question:
-    mean = runtime.embedders.get(space.model).model.mean
-    embedding = embeddings[space.model]
+    embedder = runtime.embedders.get(space.model)
+    if space.model not in embeddings:
+        [embeddings[space.model]] = await embedder.embed([query])
+    mean, embedding = embedder.model.mean, embeddings[space.model]
     question = ask(query, mode=SearchMode.HYBRID, language=space.language, embedding=embedding, mean=mean)
     # How many chunks have a word is counted over what anybody may read. Left out, so that a reply doesn't depend on
     # documents that its reader can't know of; the sentences found are weighed among themselves later.
     return question.weighed(dict.fromkeys(question.term_set, 1.0))
 
 
-async def _best(runtime: Runtime, caller: Caller, space: Space, *, question: Question, limit: int) -> list[Passage]:
+async def _best(
+    runtime: Runtime, caller: Caller, space: Space, *, ask: Callable[[Space], Awaitable[Question]], limit: int
+) -> list[Passage]:
     """Return a collection's best passages; the ranking and the texts are of one snapshot."""
-    scope = Scope(caller=caller, space=space, by_chunk=True)
-    async with runtime.database.transaction(
-        caller.organization_id, isolation="REPEATABLE READ", read_only=True
-    ) as connection:
-        ranking = await rank(connection, scope, question, at_least=limit)
+    async with snapshot_of(runtime, caller.organization_id, space, ask=ask, read_only=True) as read:
+        scope = Scope(caller=caller, space=read.space, by_chunk=True)
+        ranking = await rank(read.connection, scope, read.question, at_least=limit)
         units = ranking.units[:limit]
-        found = await read_found_chunks(connection, scope, question, units=units)
+        found = await read_found_chunks(read.connection, scope, read.question, units=units)
     return [
         Passage(unit.document_id, found[unit].name, _shortened(found[unit].text), score, unit.chunk_no)
         for unit, score in zip(units, ranking.scores(), strict=False)

@@ -32,7 +32,8 @@ from service.callers import Caller
 from service.catalog.tables import document_contents, document_versions, documents
 from service.collections.tables import caller_chunks
 from service.identity.tables import principals
-from service.indexing.tables import space_documents
+from service.indexing.queries import is_searched
+from service.indexing.tables import space_documents, spaces
 from service.permissions.access import Access
 from service.permissions.queries import lock_resource, readable_classes
 from service.permissions.tables import class_readers, resources
@@ -66,7 +67,7 @@ class DocumentFields:
 class StoredDocument:
     """A document that exists, its newest file, its identity in its source system, and who may read it.
 
-    `pending`: some space wants a version of it that is not indexed there yet.
+    `pending`: some space that is searched wants a version of it that is not indexed there yet.
     """
 
     document_id: UUID
@@ -123,7 +124,9 @@ _document_columns = (
     .scalar_subquery()
     .label("readers"),
     select(space_documents.c.space_id)
+    .join(spaces, spaces.c.space_id == space_documents.c.space_id)
     .where(
+        is_searched(),
         space_documents.c.document_id == documents.c.document_id,
         space_documents.c.indexed_version.is_distinct_from(space_documents.c.version),
     )

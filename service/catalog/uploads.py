@@ -236,7 +236,8 @@ async def _want(upload: _Upload, version: int) -> list[Space]:
         version=version,
         collections_too=upload.form.reindex_collections,
     )
-    if not (rows := await want()):
+    rows = await want()
+    if not rows or not rows[0].is_catalog:
         await catalog_space(upload.connection, organization_id, model=upload.runtime.embedders.default.model)
         rows = await want()
     return [space_of(row) for row in rows]

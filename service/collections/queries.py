@@ -14,6 +14,7 @@ from carrel.wire.common import Role
 from service.callers import Caller
 from service.catalog.tables import documents
 from service.collections.tables import caller_chunks, collections
+from service.indexing.queries import is_searched, stands_for
 from service.indexing.tables import INDEX_TABLES, space_documents, spaces
 from service.permissions.access import RANKED
 from service.permissions.queries import readable_classes
@@ -91,10 +92,16 @@ def _stored(row: AnyRow) -> StoredCollection:
 async def read_collection(
     connection: AsyncConnection, caller: Caller, *, collection_id: UUID, lock: bool = False
 ) -> StoredCollection | None:
-    """Return a collection whoever asks, with the caller's role; `lock` keeps it from being deleted meanwhile."""
-    statement = _collections(caller).where(collections.c.collection_id == collection_id)
+    """Return a collection whoever asks, with the caller's role.
+
+    `lock` keeps it until the transaction ends from being deleted, and its space from being replaced. It is taken by a
+    statement of its own, because one that waits for a lock goes on with what it saw of other tables before.
+    """
+    own = collections.c.organization_id == caller.organization_id, collections.c.collection_id == collection_id
     if lock:
-        statement = statement.with_for_update(of=collections, key_share=True, read=True)
+        kept = select(collections.c.collection_id).where(*own).with_for_update(key_share=True, read=True)
+        await connection.execute(kept)
+    statement = _collections(caller).where(*own)
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else _stored(row)
 
@@ -226,12 +233,13 @@ async def read_membership(
 async def forget_chunks(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> None:
-    """Remove a caller's chunks that still wait to be indexed."""
+    """Remove a caller's chunks that still wait to be indexed in a space, or in the one built to replace it."""
+    there = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
     await connection.execute(
         delete(caller_chunks).where(
             caller_chunks.c.organization_id == organization_id,
             caller_chunks.c.document_id == document_id,
-            caller_chunks.c.space_id == space_id,
+            caller_chunks.c.space_id.in_(there),
         )
     )
 
@@ -271,7 +279,9 @@ async def list_places(connection: AsyncConnection, caller: Caller, *, document_i
         .outerjoin(collections, collections.c.space_id == spaces.c.space_id)
         .outerjoin(resources, resources.c.object_id == collections.c.collection_id)
         .where(
-            space_documents.c.organization_id == caller.organization_id, space_documents.c.document_id == document_id
+            space_documents.c.organization_id == caller.organization_id,
+            space_documents.c.document_id == document_id,
+            is_searched(),
         )
         .order_by(spaces.c.is_catalog.desc(), collections.c.collection_id)
     )

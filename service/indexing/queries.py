@@ -29,6 +29,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    or_,
     select,
     tuple_,
     union_all,
@@ -79,9 +80,30 @@ class ChunkRow:
     embedding: str
 
 
+def is_searched() -> ColumnElement[bool]:
+    """Whether a space is one that is searched: neither built to replace one, nor retired."""
+    return and_(spaces.c.replaces_space_id.is_(None), spaces.c.retired_at.is_(None))
+
+
+def stands_for(space_id: int) -> ColumnElement[bool]:
+    """Whether a space is this one, or is built to replace it: what is wanted in the one is wanted in the other."""
+    return or_(spaces.c.space_id == space_id, spaces.c.replaces_space_id == space_id)
+
+
 async def find_catalog_space(connection: AsyncConnection, organization_id: UUID) -> AnyRow | None:
     """The organization's catalog."""
     statement = select(spaces).where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def read_successor(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> AnyRow | None:
+    """The space that is searched in this one's place: itself, or what has replaced it; None when it is gone."""
+    known = spaces.alias("known")
+    statement = (
+        select(spaces)
+        .join(known, spaces.c.space_id == func.coalesce(known.c.replaced_by_space_id, known.c.space_id))
+        .where(known.c.organization_id == organization_id, known.c.space_id == space_id)
+    )
     return (await connection.execute(statement)).one_or_none()
 
 
@@ -113,26 +135,36 @@ async def insert_space(
 _LOCK_PLACE = (
     select(resources.c.access_class, space_documents.c.version, space_documents.c.chunk_count)
     .join(space_documents, space_documents.c.document_id == resources.c.object_id)
+    .join(spaces, spaces.c.space_id == space_documents.c.space_id)
     .where(
         resources.c.organization_id == ORGANIZATION,
         resources.c.object_id == given(resources.c.object_id),
         space_documents.c.space_id == given(space_documents.c.space_id),
+        spaces.c.retired_at.is_(None),
     )
     .with_for_update(of=[resources, space_documents])
+    # After the others, as everybody locks a space after its documents; whoever retires it waits for its writers.
+    .suffix_with("FOR KEY SHARE OF spaces")
 )
 
 
 async def lock_place(connection: AsyncConnection, place: Place) -> AnyRow | None:
     """Lock a document's resource and then its row in the space, and return both as they are with the locks held.
 
-    The access_class, the version wanted there and its chunk_count as far as indexed; None when it is not to be there.
+    The access_class, the version wanted there and its chunk_count as far as indexed; None when it is not to be there,
+    or the space is retired. Until the transaction ends, the space isn't.
     """
     parameters = giving(place.organization_id, object_id=place.document_id, space_id=place.space_id)
     return (await connection.execute(_LOCK_PLACE, parameters)).one_or_none()
 
 
-async def lock_places(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Sequence[Place]:
-    """Lock a document's row in every space it is in, in the order of the spaces."""
+async def lock_places(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int | None = None
+) -> Sequence[Place]:
+    """Lock a document's row in every space it is in, in the order of the spaces.
+
+    With `space_id`: in that one, and in the one that is built to replace it.
+    """
     statement = (
         select(space_documents.c.space_id, spaces.c.dimensions)
         .join(spaces, spaces.c.space_id == space_documents.c.space_id)
@@ -140,6 +172,8 @@ async def lock_places(connection: AsyncConnection, organization_id: UUID, *, doc
         .order_by(space_documents.c.space_id)
         .with_for_update(of=space_documents)
     )
+    if space_id is not None:
+        statement = statement.where(stands_for(space_id))
     rows = await connection.execute(statement)
     return [Place(organization_id, row.space_id, document_id, row.dimensions) for row in rows]
 
@@ -325,8 +359,20 @@ async def remove_place(connection: AsyncConnection, place: Place) -> None:
     await connection.execute(delete(space_documents).where(place.chosen(space_documents)))
 
 
+async def retire_replacement(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+    """Retire the space that is built to replace this one, if one is; it is emptied later."""
+    replacing = and_(spaces.c.organization_id == organization_id, spaces.c.replaces_space_id == space_id)
+    await connection.execute(update(spaces).where(replacing).values(replaces_space_id=None, retired_at=func.now()))
+
+
 async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
-    """Remove a space and all that is indexed in it; waits for whoever is writing there."""
+    """Remove a space and all that is indexed in it; waits for whoever is writing there.
+
+    One that is built to replace it is retired, and one that it has replaced leads nowhere any more.
+    """
+    await retire_replacement(connection, organization_id, space_id=space_id)
+    replaced = and_(spaces.c.organization_id == organization_id, spaces.c.replaced_by_space_id == space_id)
+    await connection.execute(update(spaces).where(replaced).values(replaced_by_space_id=None))
     documents = select(space_documents.c.document_id).where(
         space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id
     )
@@ -346,7 +392,12 @@ async def move_access_classes(
         .table_valued(column("document_id", Uuid), column("access_class", BigInteger))
         .render_derived(name="moved")
     )
-    for tables in INDEX_TABLES.values():
+    # Read with the resources locked: whoever writes into a space of other dimensions after that knows the new classes.
+    used = await connection.execute(
+        select(spaces.c.dimensions).distinct().where(spaces.c.organization_id == organization_id)
+    )
+    for dimensions in used.scalars().all():
+        tables = INDEX_TABLES[dimensions]
         for table in (tables.chunks, tables.code_pages):
             statement = (
                 update(table)

@@ -33,6 +33,7 @@ __all__ = [
     "fold_statistics",
     "remove_everywhere",
     "remove_from_space",
+    "space_now",
     "space_of",
     "stored_embeddings",
     "write_index",
@@ -107,6 +108,12 @@ async def find_catalog(connection: AsyncConnection, organization_id: UUID) -> Sp
     return None if row is None else space_of(row)
 
 
+async def space_now(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> Space | None:
+    """The space that is searched where this one was a moment ago: itself, or what has replaced it; None: deleted."""
+    row = await queries.read_successor(connection, organization_id, space_id=space_id)
+    return None if row is None else space_of(row)
+
+
 async def create_space(
     connection: AsyncConnection, organization_id: UUID, *, model: Model, language: str = ENGLISH
 ) -> Space:
@@ -140,7 +147,7 @@ async def write_index(
 
     `embeddings` has a row of unit norm for each chunk, `mean` is the model's; chunks that stay as they are aren't
     written again. The transaction is READ COMMITTED. False, with nothing written, when that version is no longer
-    wanted there or the document is gone.
+    wanted there, the document is gone, or another space has taken this one's place.
     """
     texts = [chunk.text for chunk in chunks]
     terms = await _beside(texts, weigh_chunks, texts, title=title, language=space.language)
@@ -220,11 +227,14 @@ def _change(before: Sequence[AnyRow], contents: _Contents) -> _Change:
 async def remove_from_space(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, document_id: UUID
 ) -> None:
-    """Remove a document from a space, with its row there; nothing happens when it isn't in it."""
+    """Remove a document from a space and from the one that is built to replace it, with its rows there.
+
+    Nothing happens when it isn't in it.
+    """
     await lock_resource(connection, organization_id, document_id)
-    for place in await queries.lock_places(connection, organization_id, document_id=document_id):
-        if place.space_id == space_id:
-            await _remove(connection, place)
+    places = await queries.lock_places(connection, organization_id, document_id=document_id, space_id=space_id)
+    for place in places:
+        await _remove(connection, place)
 
 
 async def remove_everywhere(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
@@ -235,7 +245,7 @@ async def remove_everywhere(connection: AsyncConnection, organization_id: UUID, 
 
 
 async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
-    """Remove a space with all that is indexed in it; nothing may refer to it any more."""
+    """Remove a space with all that is indexed in it; no collection may refer to it any more."""
     await queries.delete_space(connection, organization_id, space_id=space_id)
 
 

@@ -32,6 +32,9 @@ TERM_DIMENSIONS = 2**29
 CHUNKS_PER_PAGE = 8
 TOTAL_TERM = 0
 
+# Of each collection, and of the catalog, one space is searched. Another may replace it (`replaces_space_id`) once it
+# has the same documents, made with another model: what is wanted in the one is wanted in the other too, and nobody
+# searches it. What was replaced, or given up, is retired: nobody writes there any more, and it is emptied later.
 spaces = Table(
     "spaces",
     metadata,
@@ -41,12 +44,23 @@ spaces = Table(
     Column("dimensions", Integer, nullable=False),
     Column("language", Text, nullable=False, server_default=text("'english'")),
     Column("is_catalog", Boolean, nullable=False, server_default=text("false")),
+    Column("replaces_space_id", Integer, ForeignKey("spaces.space_id")),
+    Column("replaced_by_space_id", Integer, ForeignKey("spaces.space_id")),
+    Column("retired_at", DateTime(timezone=True)),
     Index(
         "uq_spaces_catalog",
         "organization_id",
         unique=True,
         postgresql_where=text("is_catalog"),
     ),
+    # Partial, so that it is no key: to write the column is no reason to wait for those who add documents to the space.
+    Index(
+        "uq_spaces_replaces",
+        "replaces_space_id",
+        unique=True,
+        postgresql_where=text("replaces_space_id IS NOT NULL"),
+    ),
+    Index("ix_spaces_replaced_by", "replaced_by_space_id", postgresql_where=text("replaced_by_space_id IS NOT NULL")),
 )
 
 # What should be in a space (`version`: the one wanted) and what is (`indexed_version`, NULL until first indexed).
@@ -163,4 +177,4 @@ def _of_document_in_space(table: str) -> ForeignKeyConstraint:
     )
 
 
-INDEX_TABLES = {384: index_tables(384)}
+INDEX_TABLES = {dimensions: index_tables(dimensions) for dimensions in (384, 768, 1024, 1536)}

@@ -9,12 +9,30 @@ from datetime import timedelta
 from typing import Any, Protocol, Self
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, true, tuple_, union_all, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    LargeBinary,
+    Select,
+    Uuid,
+    and_,
+    case,
+    delete,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    tuple_,
+    union_all,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.catalog.tables import document_contents, documents
 from service.collections.tables import caller_chunks
+from service.indexing.queries import is_searched, stands_for
 from service.indexing.tables import space_documents, spaces
 from service.sql import ORGANIZATION, AnyRow, given, giving
 
@@ -132,38 +150,58 @@ def _pending_in(organization_id: UUID, document_id: UUID, space_ids: Sequence[in
     )
 
 
+def _claimed(searched: ColumnElement[bool]) -> ColumnElement[Any]:
+    """Until when new work is claimed: at once by whoever wants it done, but not where nobody searches yet."""
+    return case((searched, func.now() + LEASE), else_=func.now())
+
+
 def _wanting(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
     wanted = space_documents.c
     version, own = given(wanted.version), given(wanted.document_id)
-    claimed = {"claimed_until": func.now() + LEASE, **FROM_THE_START}
     is_catalog = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
+    catalog_id = select(spaces.c.space_id).where(is_catalog).scalar_subquery()
+    # The catalog's space and the one that is built to replace it, as they are with the lock held: whoever puts one in
+    # the other's place waits for this, or this for them.
+    homes = (
+        select(spaces)
+        .where(
+            spaces.c.organization_id == ORGANIZATION,
+            spaces.c.retired_at.is_(None),
+            or_(spaces.c.is_catalog, spaces.c.replaces_space_id == catalog_id),
+        )
+        .order_by(spaces.c.space_id)
+        .with_for_update(key_share=True, read=True)
+        .cte("homes")
+    )
     new = insert(space_documents).from_select(
         ["document_id", "space_id", "organization_id", "version", "claimed_until"],
-        select(own, spaces.c.space_id, ORGANIZATION, version, func.now() + LEASE).where(is_catalog),
+        select(own, homes.c.space_id, ORGANIZATION, version, _claimed(homes.c.is_catalog)),
     )
-    catalog = (
-        new.on_conflict_do_update(
-            index_elements=[wanted.document_id, wanted.space_id], set_={"version": new.excluded.version, **claimed}
-        )
-        .returning(wanted.space_id)
-        .cte("catalog")
+    replaced = {name: new.excluded[name] for name in ("version", "claimed_until")} | FROM_THE_START
+    catalog = new.on_conflict_do_update(index_elements=[wanted.document_id, wanted.space_id], set_=replaced).cte(
+        "catalog"
     )
     elsewhere = (
         update(space_documents)
         .where(
             wanted.organization_id == ORGANIZATION,
             wanted.document_id == own,
-            wanted.space_id != select(spaces.c.space_id).where(is_catalog).scalar_subquery(),
+            spaces.c.space_id == wanted.space_id,
+            ~spaces.c.is_catalog,
+            spaces.c.retired_at.is_(None),
+            spaces.c.replaces_space_id.is_distinct_from(catalog_id),
             ~wanted.caller_chunks,
             true() if collections_too else _pending(),
         )
-        .values(version=version, **claimed)
+        .values(version=version, claimed_until=_claimed(is_searched()), **FROM_THE_START)
         .returning(wanted.space_id)
         .cte("elsewhere")
     )
-    both = union_all(select(catalog.c.space_id), select(elsewhere.c.space_id)).subquery()
-    ordered = select(spaces).join(both, both.c.space_id == spaces.c.space_id)
-    return ordered.order_by(spaces.c.is_catalog.desc(), spaces.c.space_id)
+    both = union_all(
+        select(homes).where(homes.c.is_catalog),
+        select(spaces).join(elsewhere, elsewhere.c.space_id == spaces.c.space_id).where(is_searched()),
+    ).subquery()
+    return select(both).add_cte(catalog).order_by(both.c.is_catalog.desc(), both.c.space_id)
 
 
 _WANT_EVERYWHERE = {collections_too: _wanting(collections_too=collections_too) for collections_too in (False, True)}
@@ -175,7 +213,8 @@ async def want_everywhere(
     """Want a version in the catalog and, with `collections_too`, wherever else the document is; claim the work.
 
     A collection that is still waiting for an older version waits for this one instead: the older text is gone. Chunks
-    a caller made stay as they are. Returns the spaces to index in, the catalog's first; none without a catalog.
+    a caller made stay as they are. Returns the spaces to index in at once, the catalog's first; no catalog's when there
+    is none, or another space took its place this moment. Spaces that are built to replace others want it too, later.
     """
     parameters = giving(organization_id, document_id=document_id, version=version)
     return (await connection.execute(_WANT_EVERYWHERE[collections_too], parameters)).all()
@@ -193,16 +232,20 @@ async def want_in_space(
 ) -> None:
     """Want a version of a document in a collection's space, with this metadata there; claim the work.
 
-    `from_caller`: the chunks are the caller's; they count as not yet indexed, whatever was there.
+    A space that is built to replace it wants the same, later. `from_caller`: the chunks are the caller's; they count as
+    not yet indexed, whatever was there.
     """
     values = {
-        "version": version,
-        "custom_metadata": dict(custom_metadata),
-        "caller_chunks": from_caller,
-        "claimed_until": func.now() + LEASE,
+        "version": literal(version, Integer()),
+        "custom_metadata": literal(dict(custom_metadata), JSONB()),
+        "caller_chunks": literal(from_caller),
+        "claimed_until": _claimed(spaces.c.space_id == space_id),
     }
-    new = insert(space_documents).values(
-        document_id=document_id, space_id=space_id, organization_id=organization_id, **values
+    new = insert(space_documents).from_select(
+        ["document_id", "space_id", "organization_id", *values],
+        select(literal(document_id, Uuid()), spaces.c.space_id, spaces.c.organization_id, *values.values())
+        .where(spaces.c.organization_id == organization_id, stands_for(space_id))
+        .order_by(spaces.c.space_id),
     )
     changed = {name: new.excluded[name] for name in values} | FROM_THE_START
     if from_caller:
@@ -220,9 +263,21 @@ async def keep_caller_chunks(
     batch_id: UUID,
     chunks: bytes,
 ) -> None:
-    """Keep the chunks a caller sent until they are indexed; they take the place of ones that still wait."""
-    new = insert(caller_chunks).values(
-        document_id=document_id, space_id=space_id, organization_id=organization_id, batch_id=batch_id, chunks=chunks
+    """Keep the chunks a caller sent until they are indexed; they take the place of ones that still wait.
+
+    For the space, and for the one that is built to replace it.
+    """
+    new = insert(caller_chunks).from_select(
+        ["document_id", "space_id", "organization_id", "batch_id", "chunks"],
+        select(
+            literal(document_id, Uuid()),
+            spaces.c.space_id,
+            spaces.c.organization_id,
+            literal(batch_id, Uuid()),
+            literal(chunks, LargeBinary()),
+        )
+        .where(spaces.c.organization_id == organization_id, stands_for(space_id))
+        .order_by(spaces.c.space_id),
     )
     keys = [caller_chunks.c.document_id, caller_chunks.c.space_id]
     replaced = {"batch_id": new.excluded.batch_id, "chunks": new.excluded.chunks}
@@ -245,7 +300,12 @@ async def take_caller_chunks(
 async def read_work(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> IndexingWork | None:
-    """Return what to index for a document in a space; None when it is not to be there any more."""
+    """Return what to index for a document in a space; None when it is not to be there any more.
+
+    Where another space has taken its place meanwhile, in that one.
+    """
+    successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
+    asked = spaces.c.organization_id == organization_id, spaces.c.space_id == space_id
     others = space_documents.alias()
     before = select(others.c.space_id).where(others.c.document_id == document_id, others.c.chunk_count > 0).exists()
     batch = and_(
@@ -274,7 +334,11 @@ async def read_work(
         .join(documents, documents.c.document_id == space_documents.c.document_id)
         .join(document_contents, document_contents.c.document_id == space_documents.c.document_id)
         .outerjoin(caller_chunks, batch)
-        .where(_own(organization_id, document_id, space_id))
+        .where(
+            space_documents.c.organization_id == organization_id,
+            space_documents.c.document_id == document_id,
+            space_documents.c.space_id == select(successor).where(*asked).correlate(None).scalar_subquery(),
+        )
     )
     row = (await connection.execute(statement)).one_or_none()
     if row is None:
@@ -340,13 +404,21 @@ async def note_failure(
     await connection.execute(statement)
 
 
-async def claim_pending(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> list[PendingWork]:
-    """Claim up to `limit` pieces of work that nobody works on, oldest claim first; other sweeps pass over them."""
+async def claim_pending(
+    connection: AsyncConnection, organization_id: UUID, *, limit: int, space_id: int | None = None
+) -> list[PendingWork]:
+    """Claim up to `limit` pieces of work that nobody works on, oldest claim first; other sweeps pass over them.
+
+    In every space that is searched, or with `space_id` in one that is built.
+    """
     keys = (space_documents.c.document_id, space_documents.c.space_id)
+    searched = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, is_searched())
+    there = space_documents.c.space_id
     free = (
         select(*keys)
         .where(
             space_documents.c.organization_id == organization_id,
+            there.in_(searched) if space_id is None else there == space_id,
             _pending(),
             or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until < func.now()),
         )
@@ -358,8 +430,8 @@ async def claim_pending(connection: AsyncConnection, organization_id: UUID, *, l
         update(space_documents).where(tuple_(*keys).in_(free)).values(claimed_until=func.now() + LEASE).returning(*keys)
     )
     claimed: dict[UUID, list[int]] = {}
-    for document_id, space_id in await connection.execute(statement):
-        claimed.setdefault(document_id, []).append(space_id)
+    for row in await connection.execute(statement):
+        claimed.setdefault(row.document_id, []).append(row.space_id)
     return [PendingWork(document_id, tuple(sorted(space_ids))) for document_id, space_ids in claimed.items()]
 
 

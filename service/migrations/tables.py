@@ -13,6 +13,7 @@ from service.identity import tables as identity
 from service.indexing import tables as indexing
 from service.oauth import tables as oauth
 from service.permissions import tables as permissions
+from service.rebuilds import tables as rebuilds
 from service.search import tables as search
 from service.signin import tables as signin
 
@@ -30,6 +31,7 @@ __all__ = [
     "metadata",
     "oauth",
     "permissions",
+    "rebuilds",
     "search",
     "signin",
 ]

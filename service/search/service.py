@@ -6,6 +6,7 @@ names in the results, and keeps the search in the log.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 from uuid import UUID
 
@@ -40,6 +41,7 @@ from service.search.filters import conditions_by_schema, conditions_without_sche
 from service.search.fusion import shown_scores
 from service.search.question import Question, Scope, Unit, ask
 from service.search.ranking import Ranking, rank
+from service.search.snapshot import snapshot_of
 from service.search.snippets import merge_texts, snippet_of
 from service.sql import AnyRow
 
@@ -60,21 +62,21 @@ async def search_catalog(
     if space is None:
         async with runtime.database.transaction(caller.organization_id) as connection:
             return SearchDocumentCatalogResponse(search_id=await search.log(connection, 0), results=[])
-    question = await _asked(runtime, space, search)
-    scope = Scope(
-        caller=acting,
-        space=space,
-        by_chunk=False,
-        conditions=conditions_without_schema(options.metadata_filters),
-        resource_types=tuple(options.resource_types or ()),
-    )
-    async with runtime.database.transaction(caller.organization_id, isolation="REPEATABLE READ") as connection:
-        ranking = await rank(connection, scope, question, at_least=options.max_results)
+    conditions = conditions_without_schema(options.metadata_filters)
+    async with snapshot_of(runtime, caller.organization_id, space, ask=partial(_asked, runtime, search)) as read:
+        scope = Scope(
+            caller=acting,
+            space=read.space,
+            by_chunk=False,
+            conditions=conditions,
+            resource_types=tuple(options.resource_types or ()),
+        )
+        ranking = await rank(read.connection, scope, read.question, at_least=options.max_results)
         units = ranking.units[: options.max_results]
         found = await queries.read_found_documents(
-            connection, scope, ranking.question, units=units, shown=ranking.shown
+            read.connection, scope, ranking.question, units=units, shown=ranking.shown
         )
-        search_id = await search.log(connection, len(found))
+        search_id = await search.log(read.connection, len(found))
     results = [
         _document(found[unit.document_id], score, ranking.question)
         for unit, score in zip(units, ranking.scores(), strict=False)
@@ -102,17 +104,16 @@ async def search_collection(
     )
     space = Space(collection.space_id, collection.model, collection.dimensions)
     search = _Search(acting, query, options.mode, collection_id=collection.collection_id)
-    question = await _asked(runtime, space, search)
-    scope = Scope(caller=acting, space=space, by_chunk=True, conditions=conditions)
-    async with runtime.database.transaction(caller.organization_id, isolation="REPEATABLE READ") as connection:
-        ranking = await rank(connection, scope, question, at_least=options.max_chunks)
+    async with snapshot_of(runtime, caller.organization_id, space, ask=partial(_asked, runtime, search)) as read:
+        scope = Scope(caller=acting, space=read.space, by_chunk=True, conditions=conditions)
+        ranking = await rank(read.connection, scope, read.question, at_least=options.max_chunks)
         scores = _above(options.threshold or 0, _reported(ranking, collection.distance_metric), options.max_chunks)
-        found = await queries.read_found_chunks(connection, scope, question, units=list(scores))
-        search_id = await search.log(connection, len(found))
+        found = await queries.read_found_chunks(read.connection, scope, read.question, units=list(scores))
+        search_id = await search.log(read.connection, len(found))
     return SearchDocumentCollectionResponse(
         search_id=search_id,
         results=_grouped(scores, found, merged=options.merge_contents),
-        search_terms_used=list(dict.fromkeys(question.words)),
+        search_terms_used=list(dict.fromkeys(read.question.words)),
         structured_filters_applied=[
             AppliedFilter(field=each.field, operator=each.operator, value=each.value)
             for each in request.structured_query_filters
@@ -177,7 +178,7 @@ def _checked(query: str) -> str:
     return query
 
 
-async def _asked(runtime: Runtime, space: Space, search: _Search) -> Question:
+async def _asked(runtime: Runtime, search: _Search, space: Space) -> Question:
     """Embed a query, while no transaction is open."""
     embedder = runtime.embedders.get(space.model)
     [embedding] = await embedder.embed([search.query])

@@ -236,3 +236,15 @@ SYNC_ROW: dict[str, Any] = {
     "createdAt": AT,
     "updatedAt": AT,
 }
+REBUILD_ROW: dict[str, Any] = {
+    "indexRebuildId": OTHER_ID,
+    "documentCollectionId": COLLECTION_ID,
+    "embeddingsModel": "large",
+    "previousEmbeddingsModel": "all-MiniLM-L6-v2",
+    "status": "RUNNING",
+    "forced": False,
+    "documentCount": 3,
+    "indexedCount": 2,
+    "failedCount": 1,
+    "startedAt": AT,
+}

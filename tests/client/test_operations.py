@@ -9,7 +9,16 @@ import pytest
 
 from carrel import InvalidArgumentError, RawResponse, UnexpectedResponseError
 from carrel._operations import DownloadOperation, FlowOperation, ListOperation, Operation
-from carrel.resources import admin, catalog, copilots, docstore, document_collections, permissions, search
+from carrel.resources import (
+    admin,
+    catalog,
+    copilots,
+    docstore,
+    document_collections,
+    index_rebuilds,
+    permissions,
+    search,
+)
 from carrel.wire.common import PagedResponse, ResourceIdentifier, ResourceType
 from tests.client.conftest import API_KEY, Caller, MakeCaller
 from tests.client.samples import (
@@ -32,6 +41,7 @@ from tests.client.samples import (
     OTHER_ID,
     PATH,
     REACH,
+    REBUILD_ROW,
     RESOURCE,
     SENT_CHAT,
     SERVICE_ACCOUNT_ROW,
@@ -74,6 +84,26 @@ SYNC_URI = "mongodb://reader:secret@mongo.example.com/shop"
 SYNC_LAUNCHED = {"docstoreCredentialId": OTHER_ID, "resourceId": OTHER_ID, "syncLaunched": True}
 
 SINGLE: list[Case] = [
+    (
+        "documentCollections/startIndexRebuild",
+        lambda c: c.document_collections.index_rebuilds.start_index_rebuild(
+            COLLECTION_ID, embeddings_model="large", force=True
+        ),
+        {"documentCollectionId": COLLECTION_ID, "embeddingsModel": "large", "force": True},
+        REBUILD_ROW,
+    ),
+    (
+        "documentCollections/getIndexRebuild",
+        lambda c: c.document_collections.index_rebuilds.get_index_rebuild(),
+        {},
+        REBUILD_ROW,
+    ),
+    (
+        "documentCollections/cancelIndexRebuild",
+        lambda c: c.document_collections.index_rebuilds.cancel_index_rebuild(COLLECTION_ID),
+        {"documentCollectionId": COLLECTION_ID},
+        {**REBUILD_ROW, "status": "CANCELLED", "finishedAt": AT},
+    ),
     (
         f"{DOCSTORE}/createDocstoreSync",
         lambda c: c.document_collections.docstore.create_docstore_sync(
@@ -422,6 +452,22 @@ SINGLE: list[Case] = [
 
 LISTS: list[Case] = [
     (
+        "documentCollections/listIndexRebuildFailures",
+        lambda c: c.document_collections.index_rebuilds.list_index_rebuild_failures(COLLECTION_ID),
+        {"documentCollectionId": COLLECTION_ID},
+        {
+            "failures": [
+                {
+                    "documentId": DOCUMENT_ID,
+                    "documentName": "Minutes",
+                    "documentExternalId": "minutes",
+                    "error": "The embeddings endpoint doesn't answer.",
+                    "attempts": 2,
+                }
+            ]
+        },
+    ),
+    (
         f"{DOCSTORE}/listDocstoreSyncs",
         lambda c: c.document_collections.docstore.list_docstore_syncs(document_collection_id=COLLECTION_ID),
         {"documentCollectionId": COLLECTION_ID},
@@ -636,6 +682,7 @@ def test_every_operation_has_a_case() -> None:
         catalog.Catalog,
         document_collections.DocumentCollections,
         docstore.Docstore,
+        index_rebuilds.IndexRebuilds,
         search.Search,
         permissions.Permissions,
         copilots.Copilots,

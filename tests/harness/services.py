@@ -16,13 +16,15 @@ from pydantic import SecretStr
 
 from service.database import Database, driver_url
 from service.embedded import DATABASE
-from service.embedding import open_embedders
+from service.embedding import Embedders, open_embedders
+from service.embedding.remote import RemoteEmbedder
 from service.identity.bootstrap import bootstrap
 from service.main import open_app
 from service.runtime import Runtime, open_extractor
 from service.server import server_config
 from service.settings import Settings
 from tests.harness.databases import TestDatabases, connect
+from tests.harness.embeddings import DIMENSIONS, MODEL, serving_embeddings
 from tests.harness.loops import LoopThread
 
 ADMIN_EMAIL = "admin@example.test"
@@ -92,8 +94,22 @@ class SharedParts:
         self._stack = AsyncExitStack()
         settings = settings_for_test(folder, None)
         self.extractor = loop.run(open_extractor(self._stack, settings))
-        self.embedders = loop.run(open_embedders(settings))
+        self.embeddings = self._stack.enter_context(serving_embeddings())
+        self.embedders = loop.run(self._open_embedders(settings))
         self._stack.push_async_callback(self.embedders.close)
+
+    async def _open_embedders(self, settings: Settings) -> Embedders:
+        """Open the local model, which is the default, and beside it the one of the stand-in endpoint."""
+        local = (await open_embedders(settings)).default
+        further = RemoteEmbedder(
+            url=self.embeddings.url,
+            api_key=None,
+            model=MODEL,
+            dimensions=DIMENSIONS,
+            ask_for_dimensions=False,
+            tokenizer=local.tokenizer,
+        )
+        return Embedders(local, further)
 
     def close(self) -> None:
         """Stop the processes."""
@@ -106,6 +122,7 @@ class ServiceHarness:
     def __init__(self, databases: TestDatabases, *, parts: SharedParts, loop: LoopThread) -> None:
         self._databases = databases
         self._shared = {"extractor": parts.extractor, "embedders": parts.embedders}
+        self.embeddings = parts.embeddings
         self._loop = loop
         self._ending: list[Future[None]] = []
 

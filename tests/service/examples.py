@@ -11,6 +11,7 @@ import httpx
 
 from service.identifiers import uuid7
 from service.secrets import SERVICE_ACCOUNT_TOKEN
+from tests.harness.embeddings import MODEL, UNKNOWABLE
 from tests.harness.services import RunningService
 from tests.service.directory import done
 
@@ -38,13 +39,13 @@ class Owner:
         """Ask as the owner."""
         return self.service.call(operation, body, api_key=self.credential)
 
-    def upload(self, external_id: str) -> str:
+    def upload(self, external_id: str, *, text: str = "") -> str:
         """Upload a document and return its id."""
         parts = {"documentExternalId": external_id, "documentName": f"{self.mark} {external_id}"}
         answer = self.service.http.post(
             "/api/v0/catalog/uploadFile",
             data=parts,
-            files={"file": ("notes.txt", f"What the {self.mark} saw.".encode())},
+            files={"file": ("notes.txt", (text or f"What the {self.mark} saw.").encode())},
             headers={"Authorization": f"Bearer {self.credential}"},
         )
         return str(done(answer)["documentId"])
@@ -75,6 +76,11 @@ class Owner:
         """Let a principal use an agent, and nobody else."""
         done(self.call("admin/agents/deploy", {"agentId": agent_id, "principals": [principal]}))
 
+    def rebuild(self, collection_id: str) -> None:
+        """Begin to rebuild a collection's index."""
+        body = {"documentCollectionId": collection_id, "embeddingsModel": MODEL}
+        done(self.call("documentCollections/startIndexRebuild", body))
+
     def place(self, document_id: str, collection_id: str) -> None:
         """Put a document into a collection."""
         body = {"documentId": document_id, "documentCollectionId": collection_id, "customMetadata": {}}
@@ -103,6 +109,8 @@ class Things:
     collection_id: str = field(init=False)
     spare_collection_id: str = field(init=False)
     chunked_collection_id: str = field(init=False)
+    rebuilt_collection_id: str = field(init=False)
+    cancelled_collection_id: str = field(init=False)
     search_id: str = field(init=False)
     sync_id: str = field(init=False)
     spare_sync_id: str = field(init=False)
@@ -112,8 +120,11 @@ class Things:
         self.collection_id, self.chunked_collection_id = self.owner.collection(), self.owner.collection()
         self.owner.place(self.document_id, self.collection_id)
         self.search_id = done(self.owner.call("search/searchDocumentCatalog", {"searchQuery": "what"}))["searchId"]
+        self.rebuilt_collection_id = self.owner.collection()
+        self.owner.rebuild(self.rebuilt_collection_id)
         self.new_document()
         self.new_collection()
+        self.new_rebuild()
         self.sync_id = self.owner.sync(self.collection_id)
         self.new_sync()
 
@@ -157,6 +168,13 @@ class Things:
     def new_collection(self) -> None:
         """Make the spare collection anew."""
         self.spare_collection_id = self.owner.collection()
+
+    def new_rebuild(self) -> None:
+        """Make a collection anew whose rebuild can be cancelled: it never ends, since its document can't be embedded."""
+        self.cancelled_collection_id = self.owner.collection()
+        document_id = self.owner.upload(f"{self.owner.mark}-{next(_numbers)}", text=f"What can't {UNKNOWABLE}.")
+        self.owner.place(document_id, self.cancelled_collection_id)
+        self.owner.rebuild(self.cancelled_collection_id)
 
     def new_sync(self) -> None:
         """Make the spare sync anew."""
@@ -283,6 +301,27 @@ EXAMPLES: dict[str, Example] = {
     ),
     "documentCollections/getDocumentChunks": Example(
         lambda things: things.place, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
+    ),
+    "documentCollections/startIndexRebuild": Example(
+        lambda things: {"documentCollectionId": things.rebuilt_collection_id, "embeddingsModel": MODEL},
+        acting=USER_EMAIL,
+        elsewhere=NO_COLLECTION,
+    ),
+    "documentCollections/getIndexRebuild": Example(
+        lambda things: {"documentCollectionId": things.rebuilt_collection_id},
+        acting=USER_EMAIL,
+        elsewhere=NO_COLLECTION,
+    ),
+    "documentCollections/listIndexRebuildFailures": Example(
+        lambda things: {"documentCollectionId": things.rebuilt_collection_id, "pageSize": 1000},
+        acting=USER_EMAIL,
+        elsewhere=NO_COLLECTION,
+    ),
+    "documentCollections/cancelIndexRebuild": Example(
+        lambda things: {"documentCollectionId": things.cancelled_collection_id},
+        acting=USER_EMAIL,
+        elsewhere=NO_COLLECTION,
+        anew=Things.new_rebuild,
     ),
     "documentCollections/docstore/createDocstoreSync": Example(
         lambda things: {

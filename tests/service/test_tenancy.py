@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -38,6 +39,7 @@ from service.identity.authentication import queries as authentication
 from service.identity.memberships import queries as memberships
 from service.indexing import queries as indexing
 from service.indexing.service import find_catalog
+from service.indexing.tables import INDEX_TABLES
 from service.ingestion.queries import keep_caller_chunks
 from service.oauth import queries as oauth
 from service.permissions import queries as permissions
@@ -103,6 +105,8 @@ class Tenant:
         self.run(lambda connection: indexing.fold_deltas(connection, self.organization_id, limit=3))
         self.run(self._keep_waiting_chunks)
         self.run(self._keep_docstore_failure)
+        for dimensions in INDEX_TABLES.keys() - {384}:
+            self.run(partial(self._index_as_if, dimensions))
 
     def _sign_in(self) -> None:
         app = an_app(self.service, api_key=self.owner.credential)
@@ -136,6 +140,20 @@ class Tenant:
         await docstore_runs.replace_failures(
             connection, self.organization_id, sync_id=sync_id, tried=(), failures=[failure]
         )
+
+    async def _index_as_if(self, dimensions: int, connection: AsyncConnection) -> None:
+        """Copy what is indexed of a document into the tables of other dimensions."""
+        own = ("document_id", "space_id", "organization_id", "access_class")
+        kept = {"chunks": (*own, "chunk_id", "chunk_no", "terms", "text_hash", "text"), "code_pages": (*own, "page_no")}
+        vector = f"array_fill(0.1, ARRAY[{dimensions}])::halfvec"
+        code = f"repeat('1', {dimensions})::bit({dimensions})"
+        for (kind, columns), (name, value) in zip(kept.items(), {"embedding": vector, "c1": code}.items(), strict=True):
+            listed = ", ".join(columns)
+            statement = (
+                f"INSERT INTO {kind}_{dimensions} ({listed}, {name})"  # noqa: S608
+                f" SELECT {listed}, {value} FROM {kind}_384 LIMIT 1 ON CONFLICT DO NOTHING"
+            )
+            await connection.exec_driver_sql(statement)
 
     def _example(self, name: str) -> dict[str, Any]:
         return EXAMPLES[f"documentCollections/{name}"].body(self.things)

@@ -135,7 +135,7 @@ def test_endpoint_addresses():
         ({"embeddings_url": "http://models.test/v1"}, "CARREL_EMBEDDINGS_MODEL must name"),
         ({"embeddings_url": "http://models.test/v1", "embeddings_model": "all-MiniLM-L6-v2"}, "local model's name"),
         (
-            {"embeddings_url": "http://m.test", "embeddings_model": "m", "embeddings_dimensions": 1536},
+            {"embeddings_url": "http://m.test", "embeddings_model": "m", "embeddings_dimensions": 1537},
             "index tables for",
         ),
     ],

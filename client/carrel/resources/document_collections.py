@@ -9,6 +9,7 @@ from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, listed, unchecked
 from carrel.resources.docstore import Docstore
+from carrel.resources.index_rebuilds import IndexRebuilds
 from carrel.wire.collections import (
     AddDocumentChunksToCollectionRequest,
     AddDocumentChunksToCollectionResponse,
@@ -50,6 +51,11 @@ class DocumentCollections(Resource[M]):
     def docstore(self) -> Docstore[M]:
         """Syncs that keep collections as outside document databases have them."""
         return Docstore(self._session)
+
+    @property
+    def index_rebuilds(self) -> IndexRebuilds[M]:
+        """Indexes made anew with another embedding model."""
+        return IndexRebuilds(self._session)
 
     @Operation
     def create_document_collection(

@@ -1,0 +1,134 @@
+"""Short words for rebuilding an index in a test, and for what is in it."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from service.rebuilds.running import rebuild_all
+from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
+from tests.harness.embeddings import MODEL
+from tests.harness.services import RunningService
+
+LOCAL = "all-MiniLM-L6-v2"
+FOLDER = "documentCollections"
+TEXTS = {
+    "ferry": "The ferry leaves the harbour at noon.",
+    "lamp": "The lamp of the lighthouse is lit at dusk.",
+    "crew": "The crew sleeps below the deck until the watch.",
+}
+
+
+@dataclass
+class Shelf:
+    """A collection (None: the catalog) of a service whose rebuilds go on only when the test says so."""
+
+    service: RunningService
+    collection_id: str | None
+
+    def call(self, operation: str, **members: Any) -> httpx.Response:
+        """Ask one of the operations of rebuilds about it."""
+        about = {} if self.collection_id is None else {"documentCollectionId": self.collection_id}
+        return self.service.call(f"{FOLDER}/{operation}IndexRebuild", about | members)
+
+    def start(self, model: str = MODEL, **members: Any) -> dict[str, Any]:
+        """Start a rebuild."""
+        return ok(self.call("start", embeddingsModel=model, **members))
+
+    def state(self) -> dict[str, Any]:
+        """The newest rebuild."""
+        return ok(self.call("get"))
+
+    def failures(self) -> list[dict[str, Any]]:
+        """What the rebuild could not index."""
+        about = {} if self.collection_id is None else {"documentCollectionId": self.collection_id}
+        return ok(self.service.call(f"{FOLDER}/listIndexRebuildFailures", about | {"pageSize": 1000}))["failures"]
+
+    def go_on(self) -> None:
+        """Take every step there is to take."""
+        self.service.run(rebuild_all(self.service.runtime))
+
+    def finish(self) -> dict[str, Any]:
+        """Go on until the rebuild is over."""
+        self.go_on()
+        state = self.state()
+        assert state["status"] == "COMPLETED", state
+        return state
+
+    def add(self, name: str, text: str | None = None) -> str:
+        """Upload a document, into the collection if it is one; its id."""
+        place = {} if self.collection_id is None else {"collectionId": self.collection_id}
+        return uploaded(self.service, name, text or TEXTS[name], file_name=f"{name}.txt", **place)["documentId"]
+
+    def add_chunks(self, document_id: str, *chunks: str) -> None:
+        """Index a document in the collection by chunks of one's own."""
+        assert self.collection_id is not None
+        members = {"chunks": chunks, "customMetadata": {}}
+        ok(
+            add_to_collection(
+                self.service, document_id, self.collection_id, operation="addDocumentChunksToCollection", **members
+            )
+        )
+
+    def search(self, query: str, **members: Any) -> list[str]:
+        """The names of what is found, best first."""
+        if self.collection_id is None:
+            body = {"searchQuery": query, **members}
+            return [
+                each["documentName"] for each in ok(self.service.call("search/searchDocumentCatalog", body))["results"]
+            ]
+        body = {"documentCollectionId": self.collection_id, "searchQuery": query, **members}
+        return [
+            each["documentName"] for each in ok(self.service.call("search/searchDocumentCollection", body))["results"]
+        ]
+
+    def model(self) -> str:
+        """The model of the index that is searched."""
+        with self.service.owner_connection() as connection:
+            statement = (
+                "SELECT model FROM spaces WHERE is_catalog"
+                if self.collection_id is None
+                else "SELECT model FROM spaces JOIN collections USING (space_id) WHERE collection_id = %(id)s"
+            )
+            [model] = connection.execute(statement, {"id": self.collection_id}).fetchone() or [None]
+        return str(model)
+
+
+def a_shelf(service: RunningService, *names: str) -> Shelf:
+    """A collection with these documents of TEXTS."""
+    shelf = Shelf(service, create_collection(service, "Shelf"))
+    for name in names:
+        shelf.add(name)
+    return shelf
+
+
+def places(service: RunningService) -> dict[tuple[str, str], tuple[int, int | None, int]]:
+    """Every document's place in every space: by name and model, the versions wanted and indexed and the chunk count."""
+    statement = (
+        "SELECT d.name, s.model, p.version, p.indexed_version, p.chunk_count FROM space_documents p"
+        " JOIN spaces s USING (space_id) JOIN documents d USING (document_id) WHERE NOT s.is_catalog OR %(catalog)s"
+    )
+    with service.owner_connection() as connection:
+        rows = connection.execute(statement, {"catalog": False}).fetchall()
+    return {(name, model): (version, indexed, count) for name, model, version, indexed, count in rows}
+
+
+def let_time_pass(service: RunningService, interval: str = "2 hours") -> None:
+    """Make what was retired so much older, and what is to be tried again due."""
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE spaces SET retired_at = retired_at - %s::interval", [interval])
+        connection.execute(
+            "UPDATE space_documents SET claimed_until = NULL WHERE indexed_version IS DISTINCT FROM version"
+        )
+
+
+def wait_blocked(service: RunningService, number: int = 1) -> None:
+    """Wait until so many connections wait for a lock."""
+    statement = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with service.owner_connection() as connection:
+        for _ in range(600):
+            if connection.execute(statement).fetchone() == (number,):
+                return
+            time.sleep(0.05)
+    raise AssertionError("nobody waits for a lock")

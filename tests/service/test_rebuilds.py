@@ -1,0 +1,373 @@
+"""An index is rebuilt with another model beside the one that is searched, and swapped in at once."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from service.ingestion.sweeper import sweep
+from service.rebuilds import queries, running
+from tests.harness.documents import add_to_collection, chunks, create_collection, get_document, ok, refused, uploaded
+from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
+from tests.harness.services import RunningService
+from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass, places
+from tests.service.test_ingestion_recovery import wait_until
+
+
+@pytest.fixture
+def quiet(make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch) -> RunningService:
+    """A service whose rebuilds take no step of themselves."""
+
+    async def nothing(*_: object) -> None:
+        """Leave it to the test."""
+
+    monkeypatch.setattr("service.rebuilds.service._soon", nothing)
+    return make_service(sweep_seconds=3600)
+
+
+@pytest.fixture(params=["collection", "catalog"])
+def shelf(request: pytest.FixtureRequest, quiet: RunningService, embeddings: EmbeddingsEndpoint) -> Shelf:
+    """Three documents in a collection, or in the catalog alone."""
+    del embeddings
+    if request.param == "collection":
+        return a_shelf(quiet, *TEXTS)
+    shelf = Shelf(quiet, None)
+    for name in TEXTS:
+        shelf.add(name)
+    return shelf
+
+
+def test_a_rebuilt_index_finds_the_same_documents_by_another_model(
+    shelf: Shelf, embeddings: EmbeddingsEndpoint
+) -> None:
+    """Until the swap the old model answers, from then on the new one, whose vectors have other dimensions."""
+    assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
+    started = shelf.start()
+    assert (started["status"], started["embeddingsModel"], started["previousEmbeddingsModel"]) == (
+        "RUNNING",
+        MODEL,
+        LOCAL,
+    )
+    assert (started["documentCount"], started["indexedCount"], started["failedCount"]) == (3, 0, 0)
+    assert shelf.model() == LOCAL
+    assert sorted(shelf.search("lamp")) == ["crew.txt", "ferry.txt", "lamp.txt"]
+    assert "documentCount" not in shelf.finish()
+    assert shelf.model() == MODEL
+    embeddings.texts.clear()
+    assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
+    assert embeddings.texts == ["the lamp at dusk"]
+    assert sorted(shelf.search("lamp")) == ["crew.txt", "ferry.txt", "lamp.txt"]
+
+
+def test_documents_are_counted_and_listed_once_while_two_indexes_are_there(shelf: Shelf) -> None:
+    """The index that is built shows nowhere: not in counts, lists, or where a document is indexed."""
+    service, document_id = (
+        shelf.service,
+        uploaded(shelf.service, "ferry", TEXTS["ferry"], file_name="ferry.txt")["documentId"],
+    )
+
+    def shown() -> list[Any]:
+        collections = ok(service.call("documentCollections/listDocumentCollections", {}))
+        listed = [collections]
+        if shelf.collection_id is not None:
+            body = {"documentCollectionId": shelf.collection_id}
+            listed.append(ok(service.call("documentCollections/listDocumentsInCollection", body)))
+        return [*listed, get_document(service, document_id)["indexedIn"], chunks(service, document_id)]
+
+    before = shown()
+    shelf.start()
+    assert shown() == before
+    shelf.go_on()
+    after = shown()
+    if shelf.collection_id is not None:
+        assert after[0]["documentCollections"][0].pop("embeddingsModel") == MODEL
+        assert before[0]["documentCollections"][0].pop("embeddingsModel") == LOCAL
+    assert after == before
+
+
+def test_an_upload_answers_done_though_the_new_index_waits(shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:
+    """What a caller waits for is the index that is searched; a new model that is away costs nothing there."""
+    shelf.start()
+    embeddings.refuse("The")
+    shelf.go_on()
+    shelf.add("gull", "The gull follows the boat.")
+    shelf.add("ferry", "The ferry leaves at one now.")
+    assert shelf.search("gull boat")[0] == "gull.txt"
+    again = uploaded(shelf.service, "gull", "The gull follows the boat.", file_name="gull.txt")
+    assert (again["status"], again["indexing"]) == ("UNCHANGED", "DONE")
+
+
+def test_what_happens_during_a_rebuild_is_in_the_new_index(
+    quiet: RunningService, embeddings: EmbeddingsEndpoint
+) -> None:
+    """Added, changed, given metadata or chunks, removed and deleted, before and after its copy is made: all of it."""
+    del embeddings
+    shelf = Shelf(quiet, create_collection(quiet, "Shelf", team="STRING"))
+    ids = {
+        name: shelf.add(name, f"The {name} of old.")
+        for name in ("kept", "changed", "moved", "cut", "removed", "deleted")
+    }
+    rounds: list[Callable[[], Any]] = [shelf.start, lambda: copy(shelf), lambda: None]
+    for number, before in enumerate(rounds):
+        before()
+        shelf.add(f"new-{number}", f"The newcomer of round {number}.")
+        shelf.add("changed", f"The changed of round {number}.")
+        metadata = {"team": f"team {number}"}
+        ok(add_to_collection(quiet, ids["moved"], str(shelf.collection_id), customMetadata=metadata))
+        shelf.add_chunks(ids["cut"], f"first of round {number}", "second")
+        for operation, name in (("remove", "removed"), ("delete", "deleted")):
+            here = shelf.add(f"{name}-{number}", f"The {name} of round {number}.")
+            body = {"documentId": here}
+            if operation == "remove":
+                ok(add_to_collection(quiet, here, str(shelf.collection_id), operation="removeDocumentFromCollection"))
+            else:
+                ok(quiet.call("catalog/deleteDocument", body))
+    ok(add_to_collection(quiet, ids["removed"], str(shelf.collection_id), operation="removeDocumentFromCollection"))
+    ok(quiet.call("catalog/deleteDocument", {"documentId": ids["deleted"]}))
+    shelf.finish()
+    body = {"documentCollectionId": shelf.collection_id, "pageSize": 100}
+    listed = ok(quiet.call("documentCollections/listDocumentsInCollection", body))["documents"]
+    found = {each["documentName"]: each for each in listed}
+    assert found.keys() == {f"{name}.txt" for name in ("kept", "changed", "moved", "cut", "new-0", "new-1", "new-2")}
+    assert not any(each["stale"] for each in listed)
+    assert found["moved.txt"]["customMetadata"] == {"team": "team 2"}
+    assert chunks(quiet, ids["changed"], shelf.collection_id) == ["The changed of round 2."]
+    assert chunks(quiet, ids["cut"], shelf.collection_id) == ["first of round 2", "second"]
+    assert sorted(shelf.search("of")) == sorted(found)
+
+
+def copy(shelf: Shelf) -> None:
+    """Want all documents in the new index, and index none."""
+
+    async def work() -> None:
+        runtime = shelf.service.runtime
+        [organization_id] = await running.organization_ids(runtime.database)
+        async with runtime.database.transaction(organization_id) as connection:
+            [rebuild] = await queries.list_running(connection, organization_id)
+        while await running.copy_some(runtime, organization_id, rebuild):
+            pass
+
+    shelf.service.run(work())
+
+
+def test_chunks_of_a_callers_making_come_along_as_they_are(
+    quiet: RunningService, embeddings: EmbeddingsEndpoint
+) -> None:
+    """Their texts are in the old index alone; they are embedded anew, also those that still waited to be indexed."""
+    del embeddings
+    shelf = a_shelf(quiet, "ferry")
+    document_id = uploaded(quiet, "log", "A log.", file_name="log.txt")["documentId"]
+    shelf.add_chunks(document_id, "the first anchor", "the second buoy")
+    shelf.start()
+    shelf.finish()
+    assert chunks(quiet, document_id, shelf.collection_id) == ["the first anchor", "the second buoy"]
+    assert shelf.search("second buoy")[0] == "log.txt"
+    shelf.start(LOCAL)
+    shelf.finish()
+    assert chunks(quiet, document_id, shelf.collection_id) == ["the first anchor", "the second buoy"]
+
+
+def test_documents_that_fail_hold_the_swap_back_and_are_named(shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:
+    """The old index goes on; the rebuild is HELD once they failed again and again; started again, it tries again."""
+    embeddings.refuse("lamp")
+    shelf.start()
+    shelf.go_on()
+    state = shelf.state()
+    assert (state["status"], state["indexedCount"], state["failedCount"]) == ("RUNNING", 2, 1)
+    for _ in range(4):
+        let_time_pass(shelf.service)
+        shelf.go_on()
+    assert shelf.state()["status"] == "HELD"
+    [failure] = shelf.failures()
+    assert (failure["documentName"], failure["documentExternalId"], failure["attempts"]) == ("lamp.txt", "lamp", 5)
+    assert "embeddings endpoint" in failure["error"]
+    assert shelf.model() == LOCAL
+    assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
+    embeddings.behave()
+    assert shelf.start()["status"] == "RUNNING"
+    shelf.finish()
+    assert shelf.failures() == []
+
+
+def test_a_forced_rebuild_goes_without_what_fails(shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:
+    """It is left out of the new index and said to be, and gets there when it can be indexed."""
+    embeddings.refuse("lamp")
+    shelf.start()
+    shelf.go_on()
+    shelf.start(force=True)
+    assert shelf.finish()["leftCount"] == 1
+    assert sorted(shelf.search("harbour deck")) == ["crew.txt", "ferry.txt"]
+    embeddings.behave()
+    let_time_pass(shelf.service)
+    shelf.service.run(sweep(shelf.service.runtime))
+    assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
+
+
+def test_a_forced_rebuild_waits_for_what_was_not_tried_yet(shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:
+    """Force lets go of what failed, and of nothing else."""
+    shelf.start(force=True)
+    assert shelf.finish()["leftCount"] == 0
+    assert len(embeddings.texts) == 3
+
+
+def test_a_cancelled_rebuild_leaves_the_index_as_it_is(shelf: Shelf) -> None:
+    """Nothing of it is left after a while, and another one may be started."""
+    shelf.start()
+    copy(shelf)
+    assert ok(shelf.call("cancel"))["status"] == "CANCELLED"
+    refused(shelf.call("cancel"), 409, "rebuild_over")
+    shelf.go_on()
+    assert (shelf.model(), shelf.state()["status"]) == (LOCAL, "CANCELLED")
+    let_time_pass(shelf.service)
+    shelf.go_on()
+    assert {model for _, model in places(shelf.service)} <= {LOCAL}
+    assert shelf.start()["status"] == "RUNNING"
+    shelf.finish()
+
+
+def test_what_was_replaced_is_emptied_after_a_while(shelf: Shelf) -> None:
+    """Requests that began before the swap have time to end; then rows of the old index go, and its statistics."""
+    shelf.start()
+    shelf.finish()
+
+    def left() -> dict[str, int]:
+        tables = ("spaces", "space_documents", "chunks_384", "code_pages_384", "term_statistics", "term_deltas")
+        with shelf.service.owner_connection() as connection:
+            old = "SELECT space_id FROM spaces WHERE retired_at IS NOT NULL"
+            return {
+                table: connection.execute(f"SELECT count(*) FROM {table} WHERE space_id IN ({old})").fetchone()[0]  # noqa: S608
+                for table in tables
+            }
+
+    assert left()["chunks_384"] == 3
+    shelf.go_on()
+    assert left()["chunks_384"] == 3
+    let_time_pass(shelf.service, "5 minutes")
+    shelf.go_on()
+    assert left() == {"spaces": 1} | dict.fromkeys(
+        ["space_documents", "chunks_384", "code_pages_384"], 0
+    ) | dict.fromkeys(["term_statistics", "term_deltas"], 0)
+    let_time_pass(shelf.service)
+    shelf.go_on()
+    assert left()["spaces"] == 0
+    assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
+
+
+def test_access_moves_with_a_document_into_the_new_index(shelf: Shelf) -> None:
+    """A grant that is taken away during a rebuild or after it is honoured by the new index too."""
+    service = shelf.service
+    key = service.new_user("ann@example.test")
+    document_id = uploaded(service, "secret", "The secret anchor.", allowedUsersEmailAddresses="ann@example.test")[
+        "documentId"
+    ]
+    if shelf.collection_id is not None:
+        ok(add_to_collection(service, document_id, shelf.collection_id))
+        grant = {"principal": {"type": "user", "email": "ann@example.test"}, "role": "VIEWER"}
+        resource = {"resourceId": shelf.collection_id, "resourceType": "DOCUMENT_COLLECTION"}
+        ok(service.call("admin/grants/set", {"resource": resource, "grants": [grant]}))
+    shelf.start()
+    copy(shelf)
+    shelf.finish()
+
+    def found() -> int:
+        about = {} if shelf.collection_id is None else {"documentCollectionId": shelf.collection_id}
+        operation = "searchDocumentCatalog" if shelf.collection_id is None else "searchDocumentCollection"
+        answer = service.call(f"search/{operation}", {"searchQuery": "secret anchor", **about}, api_key=key)
+        return len(ok(answer)["results"])
+
+    assert found() == 1
+    resource = {"resourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"}
+    ok(service.call("admin/grants/set", {"resource": resource, "grants": []}))
+    assert found() == 0
+
+
+def test_who_may_rebuild_what(shelf: Shelf) -> None:
+    """The catalog's index is an admin's; a collection's is its editors', who learn only of documents they may READ."""
+    service, key = shelf.service, shelf.service.new_user("ann@example.test")
+    about = {} if shelf.collection_id is None else {"documentCollectionId": shelf.collection_id}
+
+    def ask(operation: str, **members: Any) -> Any:
+        return service.call(f"documentCollections/{operation}", about | members, api_key=key)
+
+    if shelf.collection_id is None:
+        for operation in ("getIndexRebuild", "cancelIndexRebuild", "listIndexRebuildFailures"):
+            refused(ask(operation), 403, "admin_only")
+        refused(ask("startIndexRebuild", embeddingsModel=MODEL), 403, "admin_only")
+        return
+    refused(ask("startIndexRebuild", embeddingsModel=MODEL), 404, "collection_not_found")
+    resource = {"resourceId": shelf.collection_id, "resourceType": "DOCUMENT_COLLECTION"}
+    for role, expected in (("VIEWER", 403), ("EDITOR", 200)):
+        grant = {"principal": {"type": "user", "email": "ann@example.test"}, "role": role}
+        ok(service.call("admin/grants/set", {"resource": resource, "grants": [grant]}))
+        answer = ask("startIndexRebuild", embeddingsModel=MODEL)
+        assert answer.status_code == expected
+    assert answer.json()["documentCount"] == 0
+    assert shelf.state()["documentCount"] == 3
+
+
+def test_one_rebuild_at_a_time(shelf: Shelf) -> None:
+    """The same again is the same one; another model has to wait; a model that is there already is refused, or done."""
+    refused(shelf.call("get"), 409, "no_rebuild")
+    refused(shelf.call("start", embeddingsModel="unheard-of"), 400, "unknown_model")
+    refused(shelf.call("start", embeddingsModel=LOCAL), 409, "model_in_use")
+    first = shelf.start()
+    assert shelf.start()["indexRebuildId"] == first["indexRebuildId"]
+    refused(shelf.call("start", embeddingsModel=LOCAL), 409, "rebuild_running")
+    shelf.finish()
+    again = shelf.start()
+    assert (again["indexRebuildId"], again["status"]) == (first["indexRebuildId"], "COMPLETED")
+
+
+def test_an_empty_collection_is_rebuilt_at_once(quiet: RunningService, embeddings: EmbeddingsEndpoint) -> None:
+    """There is nothing to wait for; and before the first upload there is no catalog to rebuild."""
+    del embeddings
+    refused(Shelf(quiet, None).call("start", embeddingsModel=MODEL), 409, "no_catalog")
+    shelf = a_shelf(quiet)
+    shelf.start()
+    shelf.finish()
+    shelf.add("lamp")
+    assert shelf.search("the lamp at dusk") == ["lamp.txt"]
+
+
+def test_a_deleted_collection_takes_its_rebuild_along(quiet: RunningService, embeddings: EmbeddingsEndpoint) -> None:
+    """At any point of it, and nothing stays behind."""
+    del embeddings
+    shelf = a_shelf(quiet, "ferry", "lamp")
+    shelf.start()
+    copy(shelf)
+    ok(quiet.call("documentCollections/deleteDocumentCollection", {"documentCollectionId": shelf.collection_id}))
+    let_time_pass(quiet)
+    shelf.go_on()
+    assert places(quiet) == {}
+    with quiet.owner_connection() as connection:
+        assert connection.execute("SELECT count(*) FROM spaces WHERE NOT is_catalog").fetchone() == (0,)
+
+
+def test_a_rebuild_is_on_the_audit_log(shelf: Shelf) -> None:
+    """Started, ended and cancelled: who did it with which model, and what the service did of itself."""
+    shelf.start()
+    shelf.finish()
+    shelf.start(LOCAL)
+    shelf.call("cancel")
+    entries = ok(shelf.service.call("admin/auditLog/query", {"pageSize": 100}))["entries"]
+    told = [
+        (each["action"], each["details"]["model"], "actor" in each) for each in entries if "rebuild" in each["action"]
+    ]
+    assert told[::-1] == [
+        ("index.rebuild_start", MODEL, True),
+        ("index.rebuild_complete", MODEL, False),
+        ("index.rebuild_start", LOCAL, True),
+        ("index.rebuild_cancel", LOCAL, True),
+    ]
+
+
+def test_a_rebuild_goes_on_of_itself(
+    make_service: Callable[..., RunningService], embeddings: EmbeddingsEndpoint
+) -> None:
+    """The request that starts it begins with it at once, and whichever replica comes by ends it."""
+    del embeddings
+    service = make_service(sweep_seconds=3600)
+    shelf = a_shelf(service, *TEXTS)
+    shelf.start()
+    wait_until(lambda: shelf.state()["status"] == "COMPLETED")
+    assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
