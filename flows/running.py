@@ -96,5 +96,7 @@ async def concluded(progress: Progress, outcome: Outcome) -> State[dict[str, Any
     progress.phase = "done"
     await progress.publish_summary(outcome.summary)
     get_run_logger().info(outcome.summary.text())
-    name = "Completed" if not outcome.summary.quarantined else "CompletedWithQuarantine"
+    name = "Completed" if outcome.summary.complete else "CompletedWithProblems"
+    if outcome.summary.quarantined:
+        name = "CompletedWithQuarantine"
     return Completed(name=name, message=outcome.summary.text(), data=outcome.summary.as_json())

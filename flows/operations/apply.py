@@ -48,12 +48,13 @@ async def apply_batch(
     send: Send,
     patience: Patience,
     concurrency: int,
+    deleting: bool = False,
 ) -> int:
-    """Send what is planned in one partition and return how many documents that was.
+    """Send (or delete) what is planned in one partition and return how many documents that was.
 
     `send` must be safe to repeat. Raises RefusedError or ServiceDownError; what was done until then is kept.
     """
-    entries = await asyncio.to_thread(ledger.pending, partition=partition, partitions=partitions)
+    entries = await asyncio.to_thread(ledger.pending, partition=partition, partitions=partitions, deleting=deleting)
     queue = iter(entries)
     await run_workers(
         lambda: _work(queue, ledger=ledger, send=send, patience=patience), number=min(concurrency, len(entries))
@@ -88,6 +89,9 @@ async def _one(entry: Entry, *, ledger: Ledger, send: Send, patience: Patience) 
         raise
     except Exception as exc:  # noqa: BLE001 - whatever is wrong with one document, the others go on
         await asyncio.to_thread(quarantine, ledger, entry, exc)
+        return
+    if sent.state is State.DELETED:
+        await asyncio.to_thread(ledger.deleted, entry.document.external_id)
         return
     await asyncio.to_thread(
         ledger.sent,

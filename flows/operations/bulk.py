@@ -5,11 +5,12 @@ import asyncio
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, patience_of
 from flows.operations.ledger import Ledger
 from flows.operations.names import names_of
-from flows.operations.options import UploadOptions
-from flows.operations.plan import make_plan
+from flows.operations.options import UploadOptions, kept_options
+from flows.operations.plan import make_plan, read_plan
 from flows.operations.scan import scan
 from flows.operations.sources import source_identity
 from flows.operations.summary import summarize
+from flows.operations.vanished import plan_deletions
 from flows.settings import FlowSettings
 
 
@@ -24,27 +25,40 @@ def upload_ledger(source: str, *, settings: FlowSettings) -> Ledger:
 
 
 async def upload(
-    source: str, *, options: UploadOptions, settings: FlowSettings, hooks: Hooks = NO_HOOKS, dry_run: bool = False
+    source: str,
+    *,
+    options: UploadOptions,
+    settings: FlowSettings,
+    hooks: Hooks = NO_HOOKS,
+    dry_run: bool = False,
+    only_quarantine: bool = False,
 ) -> Outcome:
-    """Bring the catalog to what the source holds; documents the source no longer has are left alone.
+    """Bring the catalog to what the source holds.
 
-    `dry_run` ends with the plan. Raises SourceError, SourceBusyError, LedgerError, RefusedError or ServiceDownError;
-    whatever was done is kept and the next run goes on from there.
+    Documents the source no longer has are left alone, unless the options say `delete_missing`
+    (flows.operations.vanished). `dry_run` ends with the plan; `only_quarantine` sends just what is in quarantine, and
+    deletes nothing. Raises SourceError, SourceBusyError, LedgerError, RefusedError or ServiceDownError; whatever was
+    done is kept and the next run goes on from there.
     """
     watch = Stopwatch()
     async with open_client(settings) as client:
         with upload_ledger(source, settings=settings) as ledger:
-            await asyncio.to_thread(ledger.begin)
+            kept = None if only_quarantine else kept_options(source, options)
+            await asyncio.to_thread(ledger.begin, options=kept, anew=only_quarantine)
             patience = patience_of(client, settings)
             names = names_of(client, patience=patience)
-            scanned = await scan(ledger, source, defaults=await names.defaults(options.defaults()), names=names)
+            defaults = await names.defaults(options.defaults())
+            scanned = await scan(ledger, source, defaults=defaults, names=names, only_quarantine=only_quarantine)
             plan = await make_plan(
                 client,
                 ledger,
                 patience=patience,
                 upload_as=options.upload_as_user_email,
-                retry_refused=options.retry_refused,
+                retry_refused=options.retry_refused or only_quarantine,
             )
+            if options.delete_missing and not only_quarantine:
+                await plan_deletions(client, ledger, options=options, patience=patience)
+                plan = await asyncio.to_thread(read_plan, ledger)
             planned = Planned(
                 "upload", scanned, plan, options.wait_for_index, options.upload_as_user_email, dry_run=dry_run
             )

@@ -10,7 +10,7 @@ from flows.operations.documents import Defaults, SourceDocument
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, patience_of
 from flows.operations.ledger import Entry, Ledger
 from flows.operations.names import names_of
-from flows.operations.options import CollectionOptions
+from flows.operations.options import CollectionOptions, kept_options
 from flows.operations.patience import Patience
 from flows.operations.plan import read_plan
 from flows.operations.scan import Prepare, scan
@@ -31,10 +31,16 @@ def collection_ledger(source: str, collection: str, *, settings: FlowSettings) -
 
 
 async def add_to_collection(
-    source: str, *, options: CollectionOptions, settings: FlowSettings, hooks: Hooks = NO_HOOKS
+    source: str,
+    *,
+    options: CollectionOptions,
+    settings: FlowSettings,
+    hooks: Hooks = NO_HOOKS,
+    only_quarantine: bool = False,
 ) -> Outcome:
     """Add every document that the source names, by its external id, to the collection; no file is read or sent.
 
+    `only_quarantine` adds just what is in quarantine.
     Needs EDITOR on the collection and READ on the documents. Raises what flows.operations.bulk.upload does.
     """
     watch = Stopwatch()
@@ -44,8 +50,16 @@ async def add_to_collection(
         collection = await names.id_of("collection", options.collection)
         defaults = Defaults(metadata=options.metadata, hidden=options.hidden)
         with collection_ledger(source, collection, settings=settings) as ledger:
-            await asyncio.to_thread(ledger.begin)
-            scanned = await scan(ledger, source, defaults=defaults, names=names, prepare=_membership(collection))
+            kept = None if only_quarantine else kept_options(source, options)
+            await asyncio.to_thread(ledger.begin, options=kept, anew=only_quarantine)
+            scanned = await scan(
+                ledger,
+                source,
+                defaults=defaults,
+                names=names,
+                prepare=_membership(collection),
+                only_quarantine=only_quarantine,
+            )
             await _identify(client, ledger, patience=patience)
             plan = await asyncio.to_thread(read_plan, ledger)
             planned = Planned("collection", scanned, plan, options.wait_for_index)

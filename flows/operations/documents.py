@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 
@@ -78,6 +79,11 @@ class Defaults:
     metadata: Mapping[str, str] = field(default_factory=lambda: NO_METADATA)
     collection: str | None = None
     hidden: bool = False
+
+
+def folders_of(place: str) -> set[str]:
+    """Return a place and every folder that it is in."""
+    return set(accumulate(place.split("/"), lambda folder, part: f"{folder}/{part}"))
 
 
 def undecodable(text: str) -> bool:

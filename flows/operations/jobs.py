@@ -12,12 +12,12 @@ import httpx
 from carrel import AsyncCarrel
 from carrel.wire.catalog import PlannedUpload
 from flows.operations.addresses import Address
-from flows.operations.apply import apply_batch
+from flows.operations.apply import Send, apply_batch
 from flows.operations.ledger import Ledger
 from flows.operations.patience import Patience
 from flows.operations.plan import Plan
 from flows.operations.scan import Scanned
-from flows.operations.sending import adder, uploader
+from flows.operations.sending import adder, deleter, uploader
 from flows.operations.settle import settle
 from flows.operations.summary import Summary
 from flows.settings import FlowSettings
@@ -26,11 +26,14 @@ from flows.settings import FlowSettings
 _TIMEOUT = httpx.Timeout(600.0, connect=5.0)
 
 
+Kind = Literal["upload", "collection", "deletion"]
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A planned run: plain values, so that a batch of it can be handed to another thread or process."""
 
-    kind: Literal["upload", "collection"]
+    kind: Kind
     ledger: str
     claim: str
     partitions: int
@@ -112,16 +115,22 @@ async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurr
     Doing it again does what is left of it. Raises RefusedError or ServiceDownError.
     """
     async with open_client(settings) as client:
-        send = uploader(client, upload_as=job.upload_as) if job.kind == "upload" else adder(client)
         with await asyncio.to_thread(Ledger.join, settings.ledger(job.ledger), job.claim) as ledger:
             return await apply_batch(
                 ledger,
                 partition=partition,
                 partitions=job.partitions,
-                send=send,
+                send=_sender(client, job),
                 patience=patience_of(client, settings),
                 concurrency=concurrency,
+                deleting=job.kind == "deletion",
             )
+
+
+def _sender(client: AsyncCarrel, job: Job) -> Send:
+    if job.kind == "collection":
+        return adder(client)
+    return (deleter if job.kind == "deletion" else uploader)(client, upload_as=job.upload_as)
 
 
 async def carry_out(
@@ -131,8 +140,7 @@ async def carry_out(
     if hooks.on_plan is not None:
         await hooks.on_plan(ledger, planned.scanned, planned.plan)
     if not planned.dry_run:
-        if planned.plan.sends:
-            job = _job(planned, ledger, settings=settings)
+        for job in _jobs(planned, ledger, settings=settings):
             await (hooks.run_batches(job) if hooks.run_batches else run_in_turn(job, settings=settings))
         if planned.wait_for_index:
             await settle(client, ledger, patience=patience, user_email=planned.upload_as)
@@ -141,14 +149,15 @@ async def carry_out(
         await hooks.on_end()
 
 
-def _job(planned: Planned, ledger: Ledger, *, settings: FlowSettings) -> Job:
-    return Job(
-        kind=planned.kind,
-        ledger=ledger.address.name,
-        claim=ledger.claim,
-        partitions=partitions_of(planned.plan.sends, batch_size=settings.flows_batch_size),
-        upload_as=planned.upload_as,
-    )
+def _jobs(planned: Planned, ledger: Ledger, *, settings: FlowSettings) -> list[Job]:
+    """Return what is to be done: first all is sent, then deleted, so that what moved is never missing."""
+    jobs: list[Job] = []
+    numbers: dict[Kind, int] = {planned.kind: planned.plan.sends, "deletion": planned.plan.delete}
+    for kind, number in numbers.items():
+        if number:
+            partitions = partitions_of(number, batch_size=settings.flows_batch_size)
+            jobs.append(Job(kind, ledger.address.name, ledger.claim, partitions, planned.upload_as))
+    return jobs
 
 
 async def run_in_turn(job: Job, *, settings: FlowSettings) -> None:

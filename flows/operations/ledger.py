@@ -32,10 +32,12 @@ from flows.operations.rows import (
     Entry,
     Failure,
     Missing,
+    deletion_of,
     entry_of,
     failure_of,
     failure_values,
     problem_values,
+    storable,
     values_of,
 )
 from flows.operations.states import Action, Count, State
@@ -314,6 +316,77 @@ class Ledger:
                         connection, self.source_id, run_id=self.run_id, scan=self.scan, states=states, ignored=ignored
                     )
 
+    # What the source no longer has
+
+    def missing(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, Missing]]:
+        """Return up to `limit` documents (with their keys) that the source has sent and this run has not found."""
+        with self._store.read() as connection:
+            rows = queries.missing(connection, self.source_id, run_id=self.run_id, after=after, limit=limit)
+        return [
+            (bytes(row.key), Missing(row.external_id, row.document_id, row.fingerprint, row.intended)) for row in rows
+        ]
+
+    def found(self) -> int:
+        """Return how many documents this scan has found."""
+        with self._store.read() as connection:
+            return queries.count_found(connection, self.run_id, scan=self.scan)
+
+    def named_by_problems(self, names: Sequence[str]) -> set[str]:
+        """Return which of these external ids this scan has come upon as what can't be a document."""
+        with self._store.read() as connection:
+            return queries.problems_named(connection, self.source_id, scan=self.scan, names=names)
+
+    def hidden_by_problems(self, codes: Sequence[str]) -> tuple[int, str]:
+        """Return how many problems may hide documents (no external id, or one of `codes`), and one of their places."""
+        with self._store.read() as connection:
+            row = queries.problems_hiding(connection, self.source_id, scan=self.scan, codes=codes)[0]
+        return row.number, row.place or ""
+
+    def mark(self, documents: Sequence[Missing], *, state: State = State.FOUND) -> None:
+        """Keep documents as what may be deleted; UNCHANGED: as what is left alone."""
+        values = [
+            values_of(deletion_of(one), key_of(one.external_id), run_id=self.run_id, scan=self.scan)
+            | {"state": state, "action": Action.DELETE}
+            for one in documents
+        ]
+        if values:
+            with self._write() as connection:
+                queries.mark(connection, values)
+
+    def confirm_deletions(self) -> None:
+        """Plan to delete what is marked."""
+        with self._write() as connection:
+            queries.confirm(connection, self.run_id)
+        self.set_aside()
+
+    def hold_back(self, reason: str) -> None:
+        """Keep why nothing is deleted, and forget what was marked."""
+        with self._write() as connection:
+            queries.unmark(connection, self.run_id)
+            queries.update_run(connection, self.run_id, {"held_back": reason})
+
+    def held_back(self) -> str:
+        """Return why nothing is deleted, or nothing."""
+        with self._store.read() as connection:
+            run = queries.latest_run(connection, self.address.name)
+        return run.held_back if run is not None and run.run_id == self.run_id else ""
+
+    def forget_sent(self, external_ids: Sequence[str]) -> None:
+        """Forget documents that are in the catalog no more."""
+        if external_ids:
+            with self._write() as connection:
+                queries.forget_sent(connection, self.source_id, [key_of(name) for name in external_ids])
+
+    def deleted(self, external_id: str) -> None:
+        """Keep that a document is deleted."""
+        key = key_of(external_id)
+        with self._write() as connection:
+            queries.update_document(connection, self.run_id, key, {"state": State.DELETED})
+            queries.forget_sent(connection, self.source_id, [key])
+            queries.release(connection, self.source_id, part=1, key=key)
+
+    # Additions to a collection
+
     def identify(self, document_ids: Mapping[str, str]) -> None:
         """Keep the document ids that belong to external ids; those the source does not name are passed over."""
         values = [{"of_key": key_of(name), "its_id": document_id} for name, document_id in document_ids.items()]
@@ -409,6 +482,16 @@ class Ledger:
                 return
             after = (rows[-1].part, rows[-1].position, rows[-1].external_id or "")
             left = None if left is None else left - len(rows)
+
+    def quarantined_among(self, names: Sequence[str]) -> set[str]:
+        """Return which of these external ids and places are in quarantine, from any run."""
+        found: set[str] = set()
+        for start in range(0, len(names), _PAGE):
+            by_key = {key_of(storable(name)): name for name in names[start : start + _PAGE]}
+            with self._store.read() as connection:
+                rows = queries.quarantined_keys(connection, self.source_id, keys=list(by_key))
+            found |= {by_key[bytes(key)] for key in rows}
+        return found
 
     def failure_codes(self) -> dict[str, int]:
         """Return how often each code occurs in the run's quarantine."""

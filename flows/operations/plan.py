@@ -24,7 +24,8 @@ _VERDICTS: Mapping[PlanAction, Action | State] = {
 class Plan:
     """How many documents there are of each kind; `refused` were refused for good before and are still the same.
 
-    `resumed` were sent by this run before it was interrupted.
+    `resumed` were sent by this run before it was interrupted. `delete` are no longer in the source; nor are `left`, but
+    somebody else has changed them since, so they stay. `held_back` says why nothing is deleted.
     """
 
     create: int
@@ -33,6 +34,10 @@ class Plan:
     forbidden: int
     refused: int
     resumed: int
+    ignored: int = 0
+    delete: int = 0
+    left: int = 0
+    held_back: str = ""
 
     @property
     def sends(self) -> int:
@@ -51,7 +56,14 @@ class Plan:
             parts.append(f"{self.refused} refused before and still the same")
         if self.resumed:
             parts.append(f"{self.resumed} already sent by this run")
-        return ", ".join(parts)
+        if self.ignored:
+            parts.append(f"{self.ignored} ignored")
+        if self.delete:
+            parts.append(f"{self.delete} to delete")
+        if self.left:
+            parts.append(f"{self.left} no longer in the source but changed by others, left alone")
+        text = ", ".join(parts)
+        return f"{text}. {self.held_back}" if self.held_back else text
 
 
 async def make_plan(
@@ -80,7 +92,10 @@ async def make_plan(
 def read_plan(ledger: Ledger) -> Plan:
     """Return the plan as the ledger has it; correct until the first document is sent."""
     numbers = {(count.state, count.action): count.documents for count in ledger.counts()}
-    by_state = {state: sum(n for (of, _), n in numbers.items() if of is state) for state in State}
+    by_state = {
+        state: sum(n for (of, action), n in numbers.items() if of is state and action is not Action.DELETE)
+        for state in State
+    }
     return Plan(
         create=numbers.get((State.PLANNED, Action.CREATE), 0),
         update=numbers.get((State.PLANNED, Action.UPDATE), 0),
@@ -88,4 +103,8 @@ def read_plan(ledger: Ledger) -> Plan:
         forbidden=by_state[State.FORBIDDEN],
         refused=by_state[State.FAILED],
         resumed=by_state[State.UPLOADED] + by_state[State.INDEXED],
+        ignored=by_state[State.IGNORED],
+        delete=numbers.get((State.PLANNED, Action.DELETE), 0),
+        left=numbers.get((State.UNCHANGED, Action.DELETE), 0),
+        held_back=ledger.held_back(),
     )

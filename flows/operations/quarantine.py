@@ -1,12 +1,128 @@
-"""The quarantine: everything of a source that did not get into the catalog, each with its reason."""
+"""The quarantine: everything of a source that did not get into the catalog, each with its reason.
 
+It lasts over runs: what a run comes upon is kept until it is in the catalog, or no longer in the source. `retry` sends
+what is there again; `ignore` sets an item aside for as long as it stays as it is.
+"""
+
+import asyncio
 import json
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+from flows.errors import SourceError
+from flows.operations.bulk import upload
+from flows.operations.collecting import add_to_collection
+from flows.operations.jobs import NO_HOOKS, Hooks, Outcome
 from flows.operations.ledger import Failure, Ledger
+from flows.operations.options import CollectionOptions, UploadOptions
+from flows.operations.shelf import KnownSource, QuarantineRow, known_sources, quarantine_rows, set_ignored
+from flows.operations.sources import source_identity
+from flows.settings import FlowSettings
 
 _SHOWN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """An item in quarantine. `source` is what its run was given, `ledger` names it briefly and without doubt.
+
+    `collection` is the id of the collection that it was to be added to; None: it was to be uploaded. `place` is a path,
+    or "line 12" of a manifest; `since` is when it came there as it is.
+    """
+
+    source: str
+    ledger: str
+    collection: str | None
+    place: str
+    external_id: str | None
+    code: str
+    message: str
+    since: datetime
+    ignored: bool
+
+    @property
+    def name(self) -> str:
+        """What `ignore` takes: the external id, or the place of what has none."""
+        return self.external_id or self.place
+
+
+def list_quarantine(
+    *, settings: FlowSettings, source: str | None = None, ignored: bool = False
+) -> Iterator[Quarantined]:
+    """Yield what is in quarantine, source by source; `ignored`: with what is ignored.
+
+    `source` narrows it to one, as a path, a URL or a ledger's name. Raises SourceError when that has no ledger, and
+    LedgerError.
+    """
+    for known in _narrowed(source, settings=settings):
+        for row in quarantine_rows(settings, known):
+            if ignored or not row.ignored:
+                yield _quarantined(known, row)
+
+
+async def retry(source: str, *, settings: FlowSettings, hooks: Hooks = NO_HOOKS) -> Outcome:
+    """Send what of the source (a path, a URL or a ledger's name) is in quarantine again, as its last run was told to.
+
+    What was refused for good is sent too; what is ignored is not; nothing else is read or sent, and nothing deleted.
+    Raises what flows.operations.bulk.upload does, and SourceError when the source has no ledger.
+    """
+    known = await asyncio.to_thread(_one, source, settings=settings)
+    kept = json.loads(known.options)
+    if "source" not in kept:
+        msg = f"Nothing is known of how {source} was loaded. Run `carrel upload` on it once more."
+        raise SourceError(msg)
+    if known.collection is None:
+        options = UploadOptions.model_validate(kept["options"])
+        return await upload(kept["source"], options=options, settings=settings, hooks=hooks, only_quarantine=True)
+    of_it = CollectionOptions.model_validate(kept["options"])
+    return await add_to_collection(kept["source"], options=of_it, settings=settings, hooks=hooks, only_quarantine=True)
+
+
+def ignore(source: str, names: Sequence[str], *, settings: FlowSettings, undo: bool = False) -> list[str]:
+    """Let items (Quarantined.name) count no more until they change; `undo`: let them count again.
+
+    Returns the names that are not in the source's quarantine. Raises SourceError when the source has no ledger.
+    """
+    return set_ignored(settings, _one(source, settings=settings), names=names, ignored=not undo)
+
+
+def _narrowed(source: str | None, *, settings: FlowSettings) -> list[KnownSource]:
+    every = known_sources(settings)
+    if source is None:
+        return every
+    found = [known for known in every if known.ledger == source] or [
+        known for known in every if known.identity == source_identity(source) and known.target == settings.base_url
+    ]
+    if not found:
+        msg = f"No run has loaded {source} from here. `carrel quarantine list` names the sources."
+        raise SourceError(msg)
+    return found
+
+
+def _one(source: str, *, settings: FlowSettings) -> KnownSource:
+    found = _narrowed(source, settings=settings)
+    if len(found) > 1:
+        names = ", ".join(f"{known.ledger} ({known.purpose})" for known in found)
+        msg = f"{source} was loaded in more than one way. Name the one that is meant: {names}."
+        raise SourceError(msg)
+    return found[0]
+
+
+def _quarantined(known: KnownSource, row: QuarantineRow) -> Quarantined:
+    return Quarantined(
+        source=known.source,
+        ledger=known.ledger,
+        collection=known.collection,
+        place=row.place,
+        external_id=row.external_id,
+        code=row.code,
+        message=row.message,
+        since=datetime.fromtimestamp(row.since, UTC),
+        ignored=row.ignored,
+    )
 
 
 def failure_rows(ledger: Ledger, *, limit: int = _SHOWN) -> list[dict[str, str]]:

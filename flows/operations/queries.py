@@ -1,6 +1,7 @@
 """The ledger's SQL, for SQLite and PostgreSQL alike. Keys are at most a thousand a statement."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -28,6 +29,8 @@ from flows.operations.tables import documents, files, quarantine, runs, sent, so
 AnyRow = Row[*tuple[Any, ...]]
 Values = dict[str, Any]
 
+_DELETES = func.coalesce(documents.c.action, "") == "delete"
+
 # Whether the connection that took the source's advisory lock (in two halves) still has it.
 _LOCK_HELD = (
     "EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
@@ -38,6 +41,17 @@ _LOCK_HELD = (
 
 def _insert(connection: Connection, table: Any) -> Any:
     return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+
+
+def _many(connection: Connection, statement: Any, rows: Sequence[Values]) -> None:
+    """Run an INSERT for many rows of the same members: given as they are, which costs a third of what it does else."""
+    compiled = statement.compile(dialect=connection.dialect, column_keys=list(rows[0]))
+    constants = {name: value for name, value in compiled.params.items() if name not in rows[0]}
+    if compiled.positiontup is None:
+        connection.exec_driver_sql(str(compiled), [constants | row for row in rows])
+    else:
+        in_order = itemgetter(*compiled.positiontup)
+        connection.exec_driver_sql(str(compiled), [in_order(constants | row) for row in rows])
 
 
 # Sources and runs
@@ -145,7 +159,7 @@ def keep_digests(connection: Connection, values: Sequence[Values]) -> None:
     """Keep digests of files."""
     statement = _insert(connection, files)
     fresh = {name: statement.excluded[name] for name in ("size", "marker", "sha256", "taken_at_ns")}
-    connection.execute(statement.on_conflict_do_update(index_elements=["source_id", "key"], set_=fresh), values)
+    _many(connection, statement.on_conflict_do_update(index_elements=["source_id", "key"], set_=fresh), values)
 
 
 def seen_keys(connection: Connection, run_id: int, *, scan: int, keys: Sequence[bytes]) -> set[bytes]:
@@ -170,7 +184,7 @@ def record_documents(connection: Connection, values: Sequence[Values]) -> None:
         # A document that was planned to be deleted is in the source again.
         "action": case((documents.c.action == "delete", null()), else_=documents.c.action),
     }
-    connection.execute(statement.on_conflict_do_update(index_elements=["run_id", "key"], set_=fresh), values)
+    _many(connection, statement.on_conflict_do_update(index_elements=["run_id", "key"], set_=fresh), values)
 
 
 def forget_unseen(connection: Connection, source_id: int, *, run_id: int, scan: int) -> None:
@@ -196,7 +210,7 @@ def _keep_intents(connection: Connection, source_id: int, which: ColumnElement[b
 def fingerprints(connection: Connection, run_id: int, *, after: bytes, limit: int) -> Sequence[AnyRow]:
     """Return (key, external id, fingerprint) of the run's documents behind a key."""
     found = select(documents.c.key, documents.c.external_id, documents.c.fingerprint).where(
-        documents.c.run_id == run_id, documents.c.key > after, documents.c.state != "deleted"
+        documents.c.run_id == run_id, documents.c.key > after, ~_DELETES
     )
     return connection.execute(found.order_by(documents.c.key).limit(limit)).all()
 
@@ -243,6 +257,65 @@ def has_intents(connection: Connection, source_id: int) -> bool:
     return bool(connection.execute(found).scalar_one())
 
 
+def count_found(connection: Connection, run_id: int, *, scan: int) -> int:
+    """Return how many documents this scan has found."""
+    found = select(func.count()).where(documents.c.run_id == run_id, documents.c.scan == scan, ~_DELETES)
+    return connection.execute(found).scalar_one()
+
+
+def missing(connection: Connection, source_id: int, *, run_id: int, after: bytes, limit: int) -> Sequence[AnyRow]:
+    """Return what the source has sent and the run has not found, by key, behind `after`."""
+    found = exists().where(documents.c.run_id == run_id, documents.c.key == sent.c.key)
+    rows = select(sent).where(sent.c.source_id == source_id, sent.c.key > after, ~found)
+    return connection.execute(rows.order_by(sent.c.key).limit(limit)).all()
+
+
+def problems_named(connection: Connection, source_id: int, *, scan: int, names: Sequence[str]) -> set[str]:
+    """Return which of these external ids the scan has come upon as what can't be a document."""
+    found = select(quarantine.c.external_id).where(
+        quarantine.c.source_id == source_id,
+        quarantine.c.part == 0,
+        quarantine.c.scan == scan,
+        quarantine.c.external_id.in_(names),
+    )
+    return {str(name) for name in connection.execute(found).scalars()}
+
+
+def problems_hiding(connection: Connection, source_id: int, *, scan: int, codes: Sequence[str]) -> Sequence[AnyRow]:
+    """Return (number, one place) of what this scan could not see into: without an external id, or of these codes."""
+    found = select(func.count().label("number"), func.min(quarantine.c.place).label("place")).where(
+        quarantine.c.source_id == source_id,
+        quarantine.c.part == 0,
+        quarantine.c.scan == scan,
+        or_(quarantine.c.external_id.is_(None), quarantine.c.code.in_(codes)),
+    )
+    return connection.execute(found).all()
+
+
+def mark(connection: Connection, values: Sequence[Values]) -> None:
+    """Keep documents that may be deleted, as FOUND: nothing deletes them before `confirm`."""
+    statement = _insert(connection, documents)
+    fresh = {name: statement.excluded[name] for name in values[0] if name not in {"run_id", "key"}}
+    _many(connection, statement.on_conflict_do_update(index_elements=["run_id", "key"], set_=fresh), values)
+
+
+def confirm(connection: Connection, run_id: int) -> None:
+    """Plan to delete what is marked."""
+    marked = and_(documents.c.run_id == run_id, _DELETES, documents.c.state == "found")
+    connection.execute(update(documents).where(marked).values(state="planned"))
+
+
+def unmark(connection: Connection, run_id: int) -> None:
+    """Forget what is marked."""
+    marked = and_(documents.c.run_id == run_id, _DELETES, documents.c.state == "found")
+    connection.execute(delete(documents).where(marked))
+
+
+def forget_sent(connection: Connection, source_id: int, keys: Sequence[bytes]) -> None:
+    """Forget that the source has sent documents: they are there no more."""
+    connection.execute(delete(sent).where(sent.c.source_id == source_id, sent.c.key.in_(keys)))
+
+
 def set_aside(
     connection: Connection, source_id: int, *, run_id: int, scan: int, states: Sequence[str], ignored: bool
 ) -> None:
@@ -259,7 +332,8 @@ def set_aside(
     ours = and_(quarantine.c.source_id == source_id, quarantine.c.part == 1, reason)
     connection.execute(update(quarantine).where(ours, exists().where(waiting, same)).values(scan=scan))
     state = "ignored" if ignored else "failed"
-    connection.execute(update(documents).where(waiting, exists().where(same)).values(state=state, action=None))
+    action = case((documents.c.action == "delete", documents.c.action), else_=null())
+    connection.execute(update(documents).where(waiting, exists().where(same)).values(state=state, action=action))
 
 
 def identify(connection: Connection, run_id: int, document_ids: Sequence[Values]) -> None:
@@ -282,13 +356,12 @@ def page(
     connection: Connection, run_id: int, *, state: str, deleting: bool, after: bytes, last: bytes, limit: int
 ) -> Sequence[AnyRow]:
     """Return documents in a state, by key, behind `after` and up to `last`; those to delete, or the others."""
-    kind = documents.c.action == "delete"
     found = select(documents).where(
         documents.c.run_id == run_id,
         documents.c.state == state,
         documents.c.key > after,
         documents.c.key <= last,
-        kind if deleting else or_(documents.c.action.is_(None), documents.c.action != "delete"),
+        _DELETES if deleting else ~_DELETES,
     )
     return connection.execute(found.order_by(documents.c.key).limit(limit)).all()
 
@@ -373,6 +446,36 @@ def _behind(found: Select[Any], after: Sequence[Any] | None, order: Sequence[Col
             )
         )
     return found.order_by(*order)
+
+
+def quarantined_keys(connection: Connection, source_id: int, *, keys: Sequence[bytes]) -> set[bytes]:
+    """Return which of these keys are in quarantine, of documents or of places, ignored or not."""
+    found = select(quarantine.c.key).where(quarantine.c.source_id == source_id, quarantine.c.key.in_(keys))
+    return set(connection.execute(found).scalars())
+
+
+def list_quarantine(
+    connection: Connection, source_id: int, *, after: tuple[int, int, str] | None, limit: int
+) -> Sequence[AnyRow]:
+    """Return what of a source is in quarantine, ignored or not: problems first, then documents by external id."""
+    name = func.coalesce(quarantine.c.external_id, quarantine.c.place)
+    found = select(quarantine, name.label("name")).where(quarantine.c.source_id == source_id)
+    return connection.execute(
+        _behind(found, after, [quarantine.c.part, quarantine.c.position, name]).limit(limit)
+    ).all()
+
+
+def keys_of_name(connection: Connection, source_id: int, *, name: str, key: bytes) -> list[bytes]:
+    """Return the keys of what is in quarantine under an external id or a place (whose own key is `key`)."""
+    named = or_(quarantine.c.key == key, and_(quarantine.c.part == 0, quarantine.c.external_id == name))
+    found = select(quarantine.c.key).where(quarantine.c.source_id == source_id, named)
+    return list(connection.execute(found).scalars())
+
+
+def set_ignored(connection: Connection, source_id: int, *, keys: Sequence[bytes], ignored: bool) -> None:
+    """Ignore what is in quarantine under these keys, or ignore it no more."""
+    which = and_(quarantine.c.source_id == source_id, quarantine.c.key.in_(keys))
+    connection.execute(update(quarantine).where(which).values(ignored=ignored))
 
 
 def count_codes(connection: Connection, source_id: int, *, scan: int) -> Sequence[AnyRow]:

@@ -62,6 +62,9 @@ class Missing:
     intended: str | None
 
 
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+
+
 def values_of(entry: Entry, key: bytes, *, run_id: int, scan: int) -> dict[str, Any]:
     """Return an entry as a row of the documents."""
     return {
@@ -103,7 +106,14 @@ def _packed(document: SourceDocument) -> str:
         "place": document.place,
         "stored": document.stored and astuple(document.stored),
     }
-    return json.dumps(members, ensure_ascii=True, separators=(",", ":"))
+    return _encode(members)
+
+
+def deletion_of(missing: Missing) -> Entry:
+    """Return a document that is no longer in its source, for its deletion: nothing but its ids are known."""
+    name = missing.external_id
+    document = SourceDocument(path=Path(), external_id=name, name=name, file_name=name, place=name)
+    return Entry(document, 0, b"", missing.fingerprint or missing.intended or "", missing.document_id)
 
 
 def problem_values(problem: Problem, *, source_id: int, scan: int, position: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from itertools import islice
 from pydantic import TypeAdapter, ValidationError
 
 from carrel.wire.common import Identifier
-from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem
+from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, folders_of
 from flows.operations.fingerprint import fingerprint_of
 from flows.operations.hashing import hash_files
 from flows.operations.ledger import Entry, Ledger
@@ -36,17 +36,25 @@ class Scanned:
 
 
 async def scan(
-    ledger: Ledger, source: str, *, defaults: Defaults, names: Names, prepare: Prepare | None = None
+    ledger: Ledger,
+    source: str,
+    *,
+    defaults: Defaults,
+    names: Names,
+    prepare: Prepare | None = None,
+    only_quarantine: bool = False,
 ) -> Scanned:
     """Read the source into the ledger, a thousand items at a time; what an earlier scan had beyond it is forgotten.
 
-    `prepare` makes the ledger's entries (by default hash_documents, for uploads). Raises SourceError when the source
-    can't be read at all.
+    `only_quarantine`: of the source just what is in quarantine, or in a folder that is. `prepare` makes the ledger's
+    entries (by default hash_documents, for uploads). Raises SourceError when the source can't be read at all.
     """
     prepare = prepare or hash_documents
     scanned = Scanned()
     items = read_source(source, defaults=defaults)
     while chunk := await asyncio.to_thread(_chunk, items):
+        if only_quarantine:
+            chunk = await asyncio.to_thread(_in_quarantine, ledger, chunk)
         named = [_with_usable_id(item) for item in chunk if isinstance(item, SourceDocument)]
         documents = [item for item in named if isinstance(item, SourceDocument)]
         problems = [item for item in (*chunk, *named) if isinstance(item, Problem)]
@@ -63,6 +71,18 @@ async def scan(
 
 def _chunk(items: Iterator[SourceItem]) -> list[SourceItem]:
     return list(islice(items, _CHUNK))
+
+
+def _in_quarantine(ledger: Ledger, items: Sequence[SourceItem]) -> list[SourceItem]:
+    """Return the items whose external id or place is in quarantine, or a folder that their place is in."""
+    lines = [_lines(item) for item in items]
+    wanted = ledger.quarantined_among(sorted({name for line in lines for name in line}))
+    return [item for item, line in zip(items, lines, strict=True) if wanted & line]
+
+
+def _lines(item: SourceItem) -> set[str]:
+    external_id = None if isinstance(item, Skipped) else item.external_id
+    return folders_of(item.place) | ({external_id} if external_id else set())
 
 
 def _with_usable_id(document: SourceDocument) -> SourceDocument | Problem:

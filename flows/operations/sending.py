@@ -1,11 +1,13 @@
 """How one document is sent: as an upload, or as an addition to a collection."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from carrel import AsyncCarrel
+from carrel.errors import NotFoundError
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import CollectionIndexStatus
 from flows.operations.apply import IndexingFailedError, Send, Sent
@@ -62,6 +64,18 @@ def upload_fields(document: SourceDocument) -> dict[str, Any]:
     if document.external_url is not None:
         fields["document_external_url"] = document.external_url
     return fields
+
+
+def deleter(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
+    """Return what deletes a document. Safe to repeat: one that is there no more is as good as deleted."""
+
+    async def send(entry: Entry) -> Sent:
+        document_id = entry.document_id or ""
+        with contextlib.suppress(NotFoundError):
+            await client.catalog.delete_document(document_id, user_email=upload_as)
+        return Sent(State.DELETED, document_id, 0, entry.fingerprint)
+
+    return send
 
 
 def adder(client: AsyncCarrel) -> Send:

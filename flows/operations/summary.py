@@ -16,6 +16,9 @@ class Summary:
 
     `documents` of the source are created, updated, unchanged, forbidden, failed, or still `waiting` to be sent;
     `indexing` of the created and updated can't be searched yet. `problems` are items that can't be a document.
+    `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
+    `undeleted` could not be deleted; `left` were changed by others since, so they stay. `held_back` says why nothing
+    is deleted.
     """
 
     documents: int = 0
@@ -29,6 +32,12 @@ class Summary:
     indexing: int = 0
     problems: int = 0
     sent_bytes: int = 0
+    ignored: int = 0
+    to_delete: int = 0
+    deleted: int = 0
+    undeleted: int = 0
+    left: int = 0
+    held_back: str = ""
 
     @property
     def sent(self) -> int:
@@ -38,21 +47,30 @@ class Summary:
     @property
     def quarantined(self) -> int:
         """All that did not get into the catalog as the source has it, each with its reason in the quarantine."""
-        return self.forbidden + self.failed + self.problems
+        return self.forbidden + self.failed + self.problems + self.undeleted
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is in quarantine and nothing was held back; else the exit code is 1."""
+        return not self.quarantined and not self.held_back
 
     @property
     def progress(self) -> float:
         """How much of what is to be sent is done, 0 to 100 (percent)."""
-        return 100.0 if not self.to_send else 100.0 * (self.to_send - self.waiting) / self.to_send
+        whole = self.to_send + self.to_delete
+        done = self.to_send - self.waiting + self.deleted + self.undeleted
+        return 100.0 * done / whole if whole else 100.0
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts as JSON members."""
-        return asdict(self) | {"sent": self.sent, "quarantined": self.quarantined, "progress": round(self.progress, 1)}
+        derived = {"sent": self.sent, "quarantined": self.quarantined, "progress": round(self.progress, 1)}
+        return asdict(self) | derived
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> "Summary":
         """Return the counts that `as_json` gave; members that are not known are passed over."""
-        return cls(**{name: int(members[name]) for name in cls.__slots__ if name in members})
+        numbers = {name: int(members[name]) for name in cls.__slots__ if name in members and name != "held_back"}
+        return cls(**numbers, held_back=str(members.get("held_back", "")))
 
     def text(self) -> str:
         """Return the counts in one line, for people."""
@@ -62,18 +80,29 @@ class Summary:
             f"{self.unchanged} unchanged",
             f"{self.quarantined} in quarantine",
         ]
+        if self.to_delete:
+            parts.append(f"{self.deleted} of {self.to_delete} deleted")
+        if self.left:
+            parts.append(f"{self.left} changed by others and left alone")
+        if self.ignored:
+            parts.append(f"{self.ignored} ignored")
         if self.waiting:
             parts.append(f"{self.waiting} not sent")
         if self.indexing:
             parts.append(f"{self.indexing} still being indexed")
         found = self.documents + self.problems
         documents = f"{found} document{'' if found == 1 else 's'}"
-        return f"{documents}: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"
+        text = f"{documents}: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"
+        return f"{text}. {self.held_back}" if self.held_back else text
 
 
 def summarize(ledger: "Ledger") -> Summary:
     """Count the run of this ledger, at any moment of it."""
-    counts = ledger.counts()
+    everything = ledger.counts()
+    counts = [count for count in everything if count.action is not Action.DELETE]
+    deletions = {count.state: count.documents for count in everything if count.action is Action.DELETE}
+    undeleted = deletions.get(State.FAILED, 0) + deletions.get(State.FORBIDDEN, 0)
+    deleted = deletions.get(State.DELETED, 0)
 
     def number(*states: State, action: Action | None = None) -> int:
         return sum(c.documents for c in counts if c.state in states and action in (None, c.action))
@@ -91,6 +120,12 @@ def summarize(ledger: "Ledger") -> Summary:
         indexing=number(State.UPLOADED),
         problems=ledger.problem_count(),
         sent_bytes=sum(count.sent_bytes for count in counts),
+        ignored=number(State.IGNORED) + ledger.problem_count(ignored=True),
+        to_delete=deletions.get(State.PLANNED, 0) + deleted + undeleted,
+        deleted=deleted,
+        undeleted=undeleted,
+        left=deletions.get(State.UNCHANGED, 0),
+        held_back=ledger.held_back(),
     )
 
 

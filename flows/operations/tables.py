@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Dialect,
     Double,
     Index,
     Integer,
@@ -23,6 +24,19 @@ from sqlalchemy import (
 
 FORMAT = 2
 """Goes up when the tables change; 1 was SQLite alone (flows.operations.upgrading)."""
+
+
+class Bytes(LargeBinary):
+    """Bytes as both drivers take and give them, without a further wrapping of each value."""
+
+    cache_ok = True
+
+    def bind_processor(self, dialect: Dialect) -> None:
+        """Nothing to be done."""
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> None:
+        """Nothing to be done."""
+
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -71,10 +85,10 @@ files = Table(
     "ledger_files",
     metadata,
     _source(),
-    Column("key", LargeBinary, primary_key=True),
+    Column("key", Bytes, primary_key=True),
     Column("size", BigInteger, nullable=False),
     Column("marker", Text, nullable=False),
-    Column("sha256", LargeBinary, nullable=False),
+    Column("sha256", Bytes, nullable=False),
     Column("taken_at_ns", BigInteger, nullable=False),
 )
 
@@ -83,12 +97,12 @@ documents = Table(
     "ledger_documents",
     metadata,
     Column("run_id", _Number, primary_key=True, autoincrement=False),
-    Column("key", LargeBinary, primary_key=True),
+    Column("key", Bytes, primary_key=True),
     Column("external_id", Text, nullable=False),
     Column("scan", Integer, nullable=False),
     Column("payload", Text, nullable=False),
     Column("size", BigInteger, nullable=False),
-    Column("sha256", LargeBinary, nullable=False),
+    Column("sha256", Bytes, nullable=False),
     Column("fingerprint", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("action", Text),
@@ -103,7 +117,7 @@ sent = Table(
     "ledger_sent",
     metadata,
     _source(),
-    Column("key", LargeBinary, primary_key=True),
+    Column("key", Bytes, primary_key=True),
     Column("external_id", Text, nullable=False),
     Column("document_id", Text),
     Column("fingerprint", Text),
@@ -117,7 +131,7 @@ quarantine = Table(
     metadata,
     _source(),
     Column("part", SmallInteger, primary_key=True, autoincrement=False),
-    Column("key", LargeBinary, primary_key=True),
+    Column("key", Bytes, primary_key=True),
     Column("scan", Integer, nullable=False),
     Column("position", Integer, nullable=False),
     Column("place", Text, nullable=False),

@@ -20,7 +20,6 @@ from carrel.wire.catalog import (
     UploadDocumentFileResponse,
     UploadFileForm,
     UploadFileResponse,
-    UploadPlan,
     UploadStatus,
 )
 from service.callers import acting_for
@@ -67,12 +66,7 @@ async def upload_document(
 async def plan(request: PlanUploadRequest, connection: ConnectionDep, caller: CallerDep) -> PlanUploadResponse:
     """Tell what uploading up to 1000 documents would do."""
     caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
-    actions = await plan_uploads(connection, caller, planned=request.documents)
-    plans = [
-        UploadPlan(document_external_id=planned.document_external_id, action=action)
-        for planned, action in zip(request.documents, actions, strict=True)
-    ]
-    return PlanUploadResponse(documents=plans)
+    return PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))
 
 
 @router.post("/getDocument", tags=["extension"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService
 
 # Prefect reads its environment when it is first imported: before that, its state goes where the tests' state goes.
@@ -17,6 +18,7 @@ os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
 
 from prefect.settings import PREFECT_API_URL
 from prefect.testing.utilities import prefect_test_harness
+from pydantic import SecretStr
 
 from flows.settings import FlowSettings
 
@@ -56,3 +58,18 @@ def library(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"# Note {number}\n\nThe ferry number {number} leaves from pier {number * 7}.\n")
     return folder
+
+
+@pytest.fixture
+def database(databases: TestDatabases) -> Iterator[str]:
+    """The name of an empty PostgreSQL database."""
+    name = databases.empty()
+    yield name
+    databases.drop(name)
+
+
+@pytest.fixture
+def database_url(databases: TestDatabases, database: str) -> SecretStr:
+    """The address of an empty PostgreSQL database, for ledgers."""
+    url = databases.owner_url(database).set(drivername="postgresql")
+    return SecretStr(url.render_as_string(hide_password=False))

@@ -168,10 +168,11 @@ class PlanAction(StrEnum):
 
 
 class UploadPlan(ResponseModel):
-    """The answer for one document of a plan."""
+    """The answer for one document of a plan; `document_id` of one that is there and that the caller may update."""
 
     document_external_id: str
     action: PlanAction
+    document_id: UUID | None = None
 
 
 class PlanUploadResponse(Tabular):

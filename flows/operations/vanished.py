@@ -1,0 +1,116 @@
+"""Deleting what the source no longer has: only what this source has sent, as it was sent, and behind a guard.
+
+Nothing is deleted when the source was not read whole or is empty, or when it would be more than the limit. A document
+that somebody else has changed since stays, for then it is no longer this source's alone.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from carrel import AsyncCarrel
+from carrel.wire.catalog import PlanAction, PlannedUpload, UploadPlan
+from flows.operations.documents import folders_of
+from flows.operations.ledger import Ledger, Missing, State
+from flows.operations.options import UploadOptions
+from flows.operations.patience import Patience
+from flows.operations.rows import FIRST
+
+_PAGE = 500
+# A row that can't be read may be of any document, whatever id it seems to have.
+_HIDING = ("row_invalid", "folder_unreadable", "name_undecodable")
+
+
+async def plan_deletions(client: AsyncCarrel, ledger: Ledger, *, options: UploadOptions, patience: Patience) -> None:
+    """After a scan of the whole source, plan in the ledger what is to be deleted, or keep there why nothing is."""
+    if not await asyncio.to_thread(ledger.missing, limit=1):
+        return
+    found = await asyncio.to_thread(ledger.found)
+    reason = await asyncio.to_thread(_not_whole, ledger, found=found)
+    if not reason:
+        marked = await _mark(client, ledger, upload_as=options.upload_as_user_email, patience=patience)
+        reason = _beyond(options.delete_limit_percent, marked=marked, found=found)
+    if reason:
+        await asyncio.to_thread(ledger.hold_back, f"Nothing is deleted: {reason}")
+    else:
+        await asyncio.to_thread(ledger.confirm_deletions)
+
+
+def _not_whole(ledger: Ledger, *, found: int) -> str:
+    hidden, place = ledger.hidden_by_problems(_HIDING)
+    if hidden:
+        number = "an item" if hidden == 1 else f"{hidden} items"
+        return f"{number} of the source (such as {place}) can't be read, and may be documents. Mend that and run again."
+    if not found:
+        return "the source has no document at all, which looks like a folder that is not mounted."
+    return ""
+
+
+def _beyond(limit: int, *, marked: int, found: int) -> str:
+    if marked * 100 <= limit * (found + marked):
+        return ""
+    return (
+        f"{marked} of {found + marked} documents are no longer in the source, more than the limit of {limit} %."
+        " If that is meant, run again with a higher limit."
+    )
+
+
+async def _mark(client: AsyncCarrel, ledger: Ledger, *, upload_as: str | None, patience: Patience) -> int:
+    """Mark what may be deleted and what is left alone; forget what the catalog no longer has. Return the former."""
+    marked, after = 0, FIRST
+    while page := await asyncio.to_thread(ledger.missing, after=after, limit=_PAGE):
+        after = page[-1][0]
+        documents = await asyncio.to_thread(_unnamed, ledger, [missing for _, missing in page])
+        plans = await _ask(client, documents, upload_as=upload_as, patience=patience)
+        ours = [_with_id(one, plan) for one, plan in plans if plan.action is PlanAction.UNCHANGED]
+        others = [one for one, plan in plans if plan.action in {PlanAction.UPDATE, PlanAction.FORBIDDEN}]
+        gone = [one.external_id for one, plan in plans if plan.action is PlanAction.CREATE]
+        await asyncio.to_thread(ledger.mark, ours)
+        await asyncio.to_thread(ledger.mark, others, state=State.UNCHANGED)
+        await asyncio.to_thread(ledger.forget_sent, gone)
+        marked += len(ours)
+    return marked
+
+
+def _unnamed(ledger: Ledger, documents: Sequence[Missing]) -> list[Missing]:
+    """Return the documents that no problem of the source is about, nor about a folder that they were in."""
+    lines = {one.external_id: folders_of(one.external_id) for one in documents}
+    names = sorted({name for line in lines.values() for name in line})
+    problems: set[str] = set()
+    for start in range(0, len(names), 1000):
+        problems |= ledger.named_by_problems(names[start : start + 1000])
+    return [one for one in documents if not problems & lines[one.external_id]]
+
+
+async def _ask(
+    client: AsyncCarrel, documents: Sequence[Missing], *, upload_as: str | None, patience: Patience
+) -> list[tuple[Missing, UploadPlan]]:
+    """Ask whether the catalog has each document as it was sent, or as it may have been by a run that was killed."""
+    answers: list[tuple[Missing, UploadPlan]] = []
+    doubtful: list[Missing] = []
+    for one, plan in await _ask_once(client, documents, upload_as=upload_as, patience=patience):
+        if plan.action is PlanAction.UPDATE and one.fingerprint and one.intended:
+            doubtful.append(replace(one, fingerprint=None))
+        else:
+            answers.append((one, plan))
+    return answers + await _ask_once(client, doubtful, upload_as=upload_as, patience=patience)
+
+
+async def _ask_once(
+    client: AsyncCarrel, documents: Sequence[Missing], *, upload_as: str | None, patience: Patience
+) -> list[tuple[Missing, UploadPlan]]:
+    if not documents:
+        return []
+    planned = [
+        PlannedUpload(document_external_id=one.external_id, fingerprint=one.fingerprint or one.intended or "-")
+        for one in documents
+    ]
+
+    async def ask() -> list[UploadPlan]:
+        return (await client.catalog.plan_upload(documents=planned, upload_as_user_email=upload_as)).documents
+
+    return list(zip(documents, await patience.call(ask), strict=True))
+
+
+def _with_id(one: Missing, plan: UploadPlan) -> Missing:
+    return replace(one, document_id=str(plan.document_id) if plan.document_id else one.document_id)

@@ -1,0 +1,333 @@
+"""Ledgers in a file and in PostgreSQL: the same promises, and what only one that machines share has to keep."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from flows.errors import LedgerError, SourceBusyError
+from flows.operations.documents import Problem, SourceDocument
+from flows.operations.hashing import FileHash, hash_files
+from flows.operations.ledger import Action, Digest, Entry, Ledger, State
+from flows.operations.summary import summarize
+from tests.harness.databases import TestDatabases
+
+Open = Callable[..., Ledger]
+
+
+@pytest.fixture(params=["file", "database"])
+def open_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """Open ledgers of either kind: `open_ledger(source="s")`."""
+    url = request.getfixturevalue("database_url") if request.param == "database" else None
+    return lambda source="s": Ledger.at(tmp_path, target="t", source=source, database_url=url)
+
+
+@pytest.fixture
+def shared(tmp_path: Path, database_url: SecretStr) -> Open:
+    """Open ledgers in the database."""
+    return lambda source="s": Ledger.at(tmp_path, target="t", source=source, database_url=database_url)
+
+
+def _entry(key: str, fingerprint: str = "f1") -> Entry:
+    document = SourceDocument(path=Path("/library") / key, external_id=key, name=key, file_name=key, place=key)
+    return Entry(document, size=10, sha256=bytes(32), fingerprint=fingerprint)
+
+
+def _planned(ledger: Ledger, *keys: str) -> None:
+    ledger.record([_entry(key) for key in keys])
+    ledger.apply_plan(dict.fromkeys(keys, Action.CREATE))
+
+
+def _pending(ledger: Ledger) -> list[str]:
+    return sorted(entry.document.external_id for entry in ledger.pending(partition=0, partitions=1))
+
+
+def _sent(ledger: Ledger, key: str, fingerprint: str = "f1") -> None:
+    ledger.sent(key, state=State.INDEXED, document_id=f"id-{key}", sent_bytes=10, fingerprint=fingerprint)
+
+
+def _missing(ledger: Ledger) -> list[str]:
+    return sorted(missing.external_id for _, missing in ledger.missing())
+
+
+def test_run_goes_from_scan_to_end_and_leaves_what_was_sent(open_ledger: Open) -> None:
+    """A run's documents, counts, digests and failures are kept; the next run knows what was sent, and no more of it."""
+    digest = Digest(3, "marker", b"\1" * 32, 2**62)
+    with open_ledger() as ledger:
+        ledger.begin(options='{"source": "s"}')
+        ledger.keep_digests({"/library/a": digest})
+        _planned(ledger, "a", "b", "c")
+        ledger.record_problems([Problem("line 2", "row_invalid", "bad \udcff\0", "x\udcff")])
+        assert [entry.document.external_id for entry in ledger.record([_entry("a", "other")])] == ["a"]
+        _sent(ledger, "a")
+        ledger.failed(_entry("b"), state=State.FAILED, code="file_empty", message="Empty.", for_good=True)
+        summary = summarize(ledger)
+        assert (summary.created, summary.failed, summary.problems, summary.waiting) == (1, 1, 1, 1)
+        assert summary.sent_bytes == 10
+        assert [(one.place, one.code) for one in ledger.failures()] == [("line 2", "row_invalid"), ("b", "file_empty")]
+        assert ledger.failure_codes() == {"row_invalid": 1, "file_empty": 1}
+        ledger.finish()
+    with open_ledger() as ledger:
+        ledger.begin()
+        assert ledger.digests(["/library/a", "/library/b"]) == {"/library/a": digest}
+        assert summarize(ledger).documents == 0
+        assert _missing(ledger) == ["a", "c"]  # c may have been sent without anybody having heard of it
+
+
+def test_killed_run_is_taken_up_where_it_was(open_ledger: Open) -> None:
+    """What a run had sent stays sent for the run that takes it up; what it hadn't is planned again."""
+    with open_ledger() as first:
+        first.begin()
+        _planned(first, "a", "b")
+        _sent(first, "a")
+        key = first.run_key
+    with open_ledger() as second:
+        second.begin()
+        assert second.run_key == key
+        second.record([_entry("a"), _entry("b")])
+        second.forget_unseen()
+        second.apply_plan({"a": State.UNCHANGED, "b": Action.CREATE})
+        assert _pending(second) == ["b"]
+        assert summarize(second).created == 1
+
+
+def test_document_that_arrived_unheard_of_is_known_as_sent(open_ledger: Open) -> None:
+    """A run killed between the service's word and the ledger's: the next one finds the document there and knows it."""
+    with open_ledger() as first:
+        first.begin()
+        _planned(first, "heard", "gone")
+    with open_ledger() as second:
+        second.begin()
+        second.record([_entry("heard")])
+        second.forget_unseen()
+        second.apply_plan({"heard": State.UNCHANGED})
+        second.finish()
+    with open_ledger() as third:
+        third.begin()
+        found = {one.external_id: (one.fingerprint, one.intended) for _, one in third.missing()}
+        assert found == {"heard": ("f1", None), "gone": (None, "f1")}
+
+
+def test_document_the_catalog_had_already_is_not_known_as_sent(open_ledger: Open) -> None:
+    """What somebody else has loaded the same is not this source's to delete."""
+    with open_ledger() as ledger:
+        ledger.begin()
+        ledger.record([_entry("a")])
+        ledger.apply_plan({"a": State.UNCHANGED})
+        ledger.finish()
+    with open_ledger() as ledger:
+        ledger.begin()
+        assert _missing(ledger) == []
+
+
+def test_second_run_on_a_source_is_told_who_has_it(open_ledger: Open) -> None:
+    """Two runs on one source at once: the second stops with the first one's process; other sources are free."""
+    with open_ledger() as first, open_ledger() as rival, open_ledger("other") as other:
+        first.begin()
+        with pytest.raises(SourceBusyError, match=f"process {os.getpid()}"):
+            rival.begin()
+        other.begin()
+        first.close()
+        rival.begin()
+
+
+def test_of_many_that_begin_at_once_one_has_the_source(open_ledger: Open) -> None:
+    """However many begin together on a place that has no tables yet, one has the source and the others are told."""
+
+    def begin(_: int) -> Ledger | None:
+        ledger = open_ledger()
+        try:
+            ledger.begin()
+        except SourceBusyError:
+            ledger.close()
+            return None
+        return ledger
+
+    with ThreadPoolExecutor(6) as pool:
+        ledgers = [ledger for ledger in pool.map(begin, range(6)) if ledger is not None]
+    assert len(ledgers) == 1
+    ledgers[0].close()
+
+
+def test_who_was_taken_over_writes_no_more(open_ledger: Open) -> None:
+    """A batch of a run that another process has taken up is refused, and changes nothing."""
+    with open_ledger() as first:
+        first.begin()
+        _planned(first, "a")
+        stale = Ledger.join(first.address, first.claim)
+    with stale, open_ledger() as second:
+        second.begin()
+        with pytest.raises(SourceBusyError, match="taken this source over"):
+            _sent(stale, "a")
+        with pytest.raises(SourceBusyError):
+            Ledger.join(first.address, first.claim)
+        assert summarize(second).created == 0
+
+
+_HOLD = """
+import sys, pathlib
+from pydantic import SecretStr
+from flows.operations.ledger import Ledger
+url = SecretStr(sys.argv[2]) if sys.argv[2] else None
+ledger = Ledger.at(pathlib.Path(sys.argv[1]), target="t", source="s", database_url=url)
+ledger.begin()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_lock_ends_with_its_process(shared: Open, tmp_path: Path, database_url: SecretStr) -> None:
+    """A run that is killed outright leaves no lock behind in the database."""
+    command = [sys.executable, "-c", _HOLD, str(tmp_path), database_url.get_secret_value()]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        with shared() as rival:
+            with pytest.raises(SourceBusyError, match=f"process {process.pid} on "):
+                rival.begin()
+            process.kill()
+            process.wait()
+            _until_begun(rival)
+
+
+def _until_begun(ledger: Ledger) -> None:
+    """PostgreSQL notices a moment later that a client is gone."""
+    for _ in range(600):
+        try:
+            ledger.begin()
+        except SourceBusyError:
+            continue
+        return
+    ledger.begin()
+
+
+def test_run_whose_lock_is_lost_writes_no_more(shared: Open, databases: TestDatabases, database: str) -> None:
+    """When the connection that holds the lock breaks, every later write is refused, though nobody else has begun."""
+    with shared() as ledger:
+        ledger.begin()
+        _planned(ledger, "a", "b")
+        _sent(ledger, "a")
+        with Ledger.join(ledger.address, ledger.claim) as batch:
+            with databases.connect(database) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+                )
+            for writer in (ledger, batch):
+                with pytest.raises(LedgerError, match="Run again"):
+                    _sent(writer, "b")
+            with pytest.raises(LedgerError):
+                ledger.finish()
+        assert summarize(ledger).created == 1
+    with shared() as again:
+        again.begin()
+        again.record([_entry("a"), _entry("b")])
+        again.apply_plan({"a": State.UNCHANGED, "b": Action.CREATE})
+        assert _pending(again) == ["b"]
+
+
+def test_database_that_is_away_is_said_without_its_password(tmp_path: Path) -> None:
+    """What is wrong with the database is told by its setting; the address with its password is not."""
+    for url in ("postgresql://u:geheim@127.0.0.1:9/x", "mysql://u:geheim@h/x", "geheim", "postgresql://u:geheim@[h/x"):
+        with pytest.raises(LedgerError, match="CARREL_FLOWS_DATABASE_URL") as raised:
+            Ledger.at(tmp_path, target="t", source="s", database_url=SecretStr(url))
+        shown: BaseException | None = raised.value
+        while shown is not None:
+            assert "geheim" not in str(shown)
+            shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
+
+
+def test_external_ids_longer_than_an_index_takes(open_ledger: Open) -> None:
+    """Ids of 1,024 letters of four bytes each are kept and told apart."""
+    keys = ["🚢" * 1023 + end for end in ("a", "b")]
+    with open_ledger() as ledger:
+        ledger.begin()
+        _planned(ledger, *keys)
+        assert _pending(ledger) == keys
+
+
+def _old_ledger(path: Path) -> None:
+    """Write what the first format kept."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with sqlite3.connect(path) as connection:
+        connection.executescript(
+            """
+            CREATE TABLE runs (run_key TEXT PRIMARY KEY, started_at REAL NOT NULL, finished_at REAL,
+                process INTEGER NOT NULL, scan INTEGER NOT NULL);
+            CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+                ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, sha256 BLOB NOT NULL, hashed_at_ns INTEGER NOT NULL);
+            CREATE TABLE documents (run_key TEXT NOT NULL, external_id TEXT NOT NULL, bucket INTEGER NOT NULL,
+                scan INTEGER NOT NULL, payload TEXT NOT NULL, size INTEGER NOT NULL, sha256 BLOB NOT NULL,
+                fingerprint TEXT NOT NULL, state TEXT NOT NULL, action TEXT, document_id TEXT,
+                sent_bytes INTEGER NOT NULL DEFAULT 0, error_code TEXT, error_message TEXT,
+                PRIMARY KEY (run_key, external_id));
+            CREATE TABLE problems (run_key TEXT NOT NULL, place TEXT NOT NULL, external_id TEXT, code TEXT NOT NULL,
+                message TEXT NOT NULL);
+            CREATE TABLE refusals (external_id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, error_code TEXT NOT NULL,
+                error_message TEXT NOT NULL);
+            INSERT INTO runs VALUES ('k', 1.0, NULL, 1, 1);
+            INSERT INTO documents VALUES
+                ('k', 'sent', 1, 1, '{}', 1, x'00', 'f1', 'indexed', 'create', 'id-sent', 10, NULL, NULL),
+                ('k', 'planned', 1, 1, '{}', 1, x'00', 'f1', 'planned', 'create', NULL, 0, NULL, NULL);
+            INSERT INTO refusals VALUES ('refused', 'f1', 'file_empty', 'Empty.');
+            """
+        )
+    connection.close()
+
+
+def test_older_file_is_taken_over(tmp_path: Path) -> None:
+    """A ledger of the first format keeps its digests, its refusals and what it has sent; the rest is asked anew."""
+    read = tmp_path / "read.md"
+    read.write_text("x")
+    status = read.stat()
+    with Ledger.at(tmp_path / "new", target="t", source="s") as ledger:
+        old = tmp_path / "old" / ledger.address.path.name
+    _old_ledger(old)
+    with sqlite3.connect(old) as connection:
+        kept = (str(read), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, b"k" * 32, 2**62)
+        connection.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", kept)
+    connection.close()
+    with Ledger.at(tmp_path / "old", target="t", source="s") as ledger:
+        ledger.begin()
+        found = hash_files(ledger, [read])[read]
+        assert isinstance(found, FileHash)
+        assert found.sha256 == b"k" * 32
+        _planned(ledger, "planned", "refused")
+        ledger.set_aside()
+        assert _pending(ledger) == ["planned"]
+        assert [(one.external_id, one.code) for one in ledger.failures()] == [("refused", "file_empty")]
+        assert _missing(ledger) == ["sent"]
+
+
+def test_newer_ledger_is_left_as_it_is(tmp_path: Path) -> None:
+    """A file of a later format is refused in words, and not touched."""
+    with Ledger.at(tmp_path, target="t", source="s") as ledger:
+        path = ledger.address.path
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(LedgerError, match="newer"):
+        Ledger.at(tmp_path, target="t", source="s")
+
+
+def test_quarantine_is_read_in_pages(open_ledger: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the quarantine is, each item comes once, problems first, and a page at a time."""
+    monkeypatch.setattr("flows.operations.ledger._PAGE", 3)
+    with open_ledger() as ledger:
+        ledger.begin()
+        ledger.record_problems([Problem(f"line {number}", "row_invalid", "bad") for number in range(7)])
+        keys = [f"doc-{number}" for number in range(5)]
+        _planned(ledger, *keys)
+        for key in reversed(keys):
+            ledger.failed(_entry(key), state=State.FAILED, code="c", message="m", for_good=False)
+        places = [one.place for one in ledger.failures()]
+        assert places == [f"line {number}" for number in range(7)] + keys
+        assert [one.place for one in ledger.failures(limit=8)] == places[:8]
+        found: Any = [ledger.pending(partition=n, partitions=3) for n in range(3)]
+        assert found == [[], [], []]
