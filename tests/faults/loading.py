@@ -4,12 +4,15 @@ import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from service.embedded import SUPERUSER
 from tests.harness.databases import connect
+from tests.harness.embeddings_server import embeddings_server
 from tests.harness.processes import ServiceProcess, environment_without_settings
 from tests.harness.services import API_KEY
 
@@ -106,3 +109,23 @@ def catalog_of(service: ServiceProcess, loader: Loader) -> Catalog:
         rows=len(rows),
         odd=[row[0] for row in rows if row[4] != row[5] or not row[5]],
     )
+
+
+@contextmanager
+def cheap_service() -> Iterator[ServiceProcess]:
+    """Run a service with a database of its own, whose embedding costs nothing and whose clients may ask at will."""
+    with embeddings_server() as embeddings:
+        process = ServiceProcess(**embeddings, CARREL_RATE_LIMIT_REQUESTS="0")
+        try:
+            process.start()
+            yield process
+        finally:
+            process.close()
+
+
+def kill_database(service: ServiceProcess) -> None:
+    """Kill PostgreSQL, and the processes of its connections."""
+    database = service.database_server().process()
+    assert database is not None
+    for one in (database, *database.children()):
+        one.kill()

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.loading import BATCH, Loader, catalog_of
-from tests.harness.embeddings_server import embeddings_server
+from tests.faults.loading import BATCH, Loader, catalog_of, cheap_service
 from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Fault, Proxy, faulty
 
@@ -27,14 +26,9 @@ RATES = {
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[ServiceProcess]:
-    """A service whose embedding costs nothing."""
-    with embeddings_server() as embeddings:
-        process = ServiceProcess(**embeddings, CARREL_RATE_LIMIT_REQUESTS="0")
-        try:
-            process.start()
-            yield process
-        finally:
-            process.close()
+    """A service that nothing happens to."""
+    with cheap_service() as process:
+        yield process
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.loading import BATCH, Ended, Loader, catalog_of
-from tests.harness.embeddings_server import embeddings_server
+from tests.faults.loading import BATCH, Ended, Loader, catalog_of, cheap_service, kill_database
 from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Proxy, faulty
 
@@ -80,14 +79,9 @@ class Site:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[ServiceProcess]:
-    """A service with a database of its own, both of which are killed; embedding costs it nothing."""
-    with embeddings_server() as embeddings:
-        process = ServiceProcess(**embeddings, CARREL_RATE_LIMIT_REQUESTS="0")
-        try:
-            process.start()
-            yield process
-        finally:
-            process.close()
+    """A service with a database of its own, both of which are killed."""
+    with cheap_service() as process:
+        yield process
 
 
 @contextmanager
@@ -96,14 +90,6 @@ def a_site(service: ServiceProcess, folder: Path, *, name: str, documents: int) 
     with faulty(service.base_url) as proxy:
         loader = Loader(folder, proxy.base_url, name=name)
         yield Site(service, proxy, loader, random.Random(name), documents)  # noqa: S311 - no secret
-
-
-def kill_database(service: ServiceProcess) -> None:
-    """Kill PostgreSQL, and the processes of its connections."""
-    database = service.database_server().process()
-    assert database is not None
-    for one in (database, *database.children()):
-        one.kill()
 
 
 def flow_points(site: Site, points: int) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from flows.errors import SnapshotError
 
 Row = tuple[str | None, ...]
-_ROWS = 20_000
+_ROWS = 5_000
 
 
 class TableWriter:
