@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import carrel
-from cli import access, collections, directory, loading, snapshot, sync
+from cli import access, collections, directory, loading, quarantine, snapshot, sync
 from cli.outcome import EXIT_CODES
 from cli.search import search
 
@@ -28,6 +28,7 @@ app.command()(loading.upload)
 app.command()(loading.plan)
 app.command()(search)
 app.add_typer(collections.app)
+app.add_typer(quarantine.app)
 app.add_typer(sync.app)
 app.add_typer(directory.app)
 app.add_typer(access.app)

@@ -22,6 +22,13 @@ _Groups = Annotated[list[str] | None, typer.Option("--allow-group", metavar="GRO
 _Public = Annotated[bool, typer.Option("--internal-public", help="Everybody in the organization may read.")]
 _UploadAs = Annotated[str | None, typer.Option(metavar="EMAIL", help="The user to upload as.")]
 _Retry = Annotated[bool, typer.Option("--retry-refused", help="Send again what was refused and is the same.")]
+_Delete = Annotated[
+    bool, typer.Option("--delete-missing", help="Delete what was sent from here and the source no longer has.")
+]
+_Limit = Annotated[
+    int,
+    typer.Option("--delete-limit", metavar="PERCENT", min=0, max=100, help="The most of it that one run may delete."),
+]
 
 
 def pairs(metadata: list[str] | None) -> dict[str, str]:
@@ -47,12 +54,16 @@ def upload(
     hidden: Hidden = False,
     upload_as: _UploadAs = None,
     retry_refused: _Retry = False,
+    delete_missing: _Delete = False,
+    delete_limit: _Limit = 20,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="End without waiting for the index.")] = False,
     direct: Direct = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring the catalog to what a source holds: what is new or changed is sent, and nothing else.
 
+    With --delete-missing, what was sent from this source and is no longer there is deleted; but nothing at all when the
+    source could not be listed whole, is empty, or would lose more than the limit.
     Run it again after any interruption: it goes on where it was.
     """
     options = UploadOptions(
@@ -64,6 +75,8 @@ def upload(
         hidden=hidden,
         upload_as_user_email=upload_as,
         retry_refused=retry_refused,
+        delete_missing=delete_missing,
+        delete_limit_percent=delete_limit,
         wait_for_index=not no_wait,
     )
     screen = Screen(as_json=as_json)
@@ -84,6 +97,8 @@ def plan(
     hidden: Hidden = False,
     upload_as: _UploadAs = None,
     retry_refused: _Retry = False,
+    delete_missing: _Delete = False,
+    delete_limit: _Limit = 20,
     as_json: AsJson = False,
 ) -> None:
     """Say what `carrel upload` would do with the same options; nothing is sent or changed."""
@@ -96,6 +111,8 @@ def plan(
         hidden=hidden,
         upload_as_user_email=upload_as,
         retry_refused=retry_refused,
+        delete_missing=delete_missing,
+        delete_limit_percent=delete_limit,
     )
     screen = Screen(as_json=as_json)
     with explained(screen):

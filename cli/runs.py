@@ -17,7 +17,7 @@ from flows.operations.ledger import Ledger
 from flows.operations.names import names_of
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.plan import Plan
-from flows.operations.quarantine import failure_codes, failure_rows, write_quarantine
+from flows.operations.quarantine import failure_codes, failure_rows, retry, write_quarantine
 from flows.operations.scan import Scanned
 from flows.operations.summary import Summary, summarize
 from flows.settings import FlowSettings, prefect_environment
@@ -48,7 +48,7 @@ def run_plan(source: str, options: UploadOptions, *, screen: Screen) -> ExitCode
     """Show what `run_upload` would do."""
     settings = FlowSettings()
     outcome = asyncio.run(upload(source, options=options, settings=settings, dry_run=True))
-    code = ExitCode.PROBLEMS if outcome.summary.quarantined else ExitCode.DONE
+    code = _code(outcome.summary)
     with upload_ledger(source, settings=settings) as ledger:
         ledger.join_latest()
         if screen.as_json:
@@ -75,6 +75,14 @@ def run_collection_add(source: str, options: CollectionOptions, *, screen: Scree
 
     with collection_ledger(source, collection, settings=settings) as ledger:
         asyncio.run(_watched(work, ledger=ledger.address, screen=screen))
+        return _end(ledger, screen=screen)
+
+
+def run_retry(source: str, *, screen: Screen) -> ExitCode:
+    """Send what of a source is in quarantine again."""
+    with screen.bar("sending what is in quarantine again"):
+        outcome = asyncio.run(retry(source, settings=FlowSettings()))
+    with Ledger(outcome.ledger) as ledger:
         return _end(ledger, screen=screen)
 
 
@@ -132,15 +140,19 @@ def _tell(bar: Bar, summary: Summary) -> None:
 def _end(ledger: Ledger, *, screen: Screen) -> ExitCode:
     ledger.join_latest()
     summary = summarize(ledger)
-    code = ExitCode.PROBLEMS if summary.quarantined else ExitCode.DONE
+    code = _code(summary)
     if screen.as_json:
-        outcome = "quarantine" if summary.quarantined else "completed"
+        outcome = "quarantine" if summary.quarantined else "held_back" if summary.held_back else "completed"
         files = {"quarantineFile": str(quarantine_file(ledger))} if summary.quarantined else {}
         members: dict[str, Any] = {"outcome": outcome, "exitCode": code, **summary.as_json(), **files}
         screen.json({**members, "failures": failure_rows(ledger)})
     else:
         show_end(summary, ledger, screen=screen)
     return code
+
+
+def _code(summary: Summary) -> ExitCode:
+    return ExitCode.DONE if summary.complete else ExitCode.PROBLEMS
 
 
 def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, *, screen: Screen) -> None:

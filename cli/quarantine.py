@@ -1,0 +1,67 @@
+"""`carrel quarantine`: what could not be loaded, over all sources, and what to do about it."""
+
+from typing import Annotated
+
+import typer
+
+from cli.loading import AsJson
+from cli.outcome import explained
+from cli.screen import Screen
+
+app = typer.Typer(
+    name="quarantine", help="What could not be loaded: see it, send it again, or leave it out.", no_args_is_help=True
+)
+
+_SOURCE = "What it was loaded from, as `carrel upload` was given it, or the ledger's name that `list` shows."
+
+
+@app.callback()
+def quarantine() -> None:
+    """What could not be loaded: see it, send it again, or leave it out."""
+
+
+@app.command("list")
+def list_items(
+    source: Annotated[str | None, typer.Argument(help=f"{_SOURCE} Without it, all sources.")] = None,
+    *,
+    ignored: Annotated[bool, typer.Option("--ignored", help="Also what is ignored.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what is in quarantine on this machine (or in the database of the ledgers), with its reason."""
+    screen = Screen(as_json=as_json)
+    with explained(screen):
+        from cli.quarantined import show_quarantine  # noqa: PLC0415 - the flows come with an extra of their own
+
+        raise typer.Exit(show_quarantine(source, with_ignored=ignored, screen=screen))
+
+
+@app.command()
+def retry(source: Annotated[str, typer.Argument(help=_SOURCE)], *, as_json: AsJson = False) -> None:
+    """Send what of a source is in quarantine again, and nothing else, as its last run was told to.
+
+    Exit code 0: all of it is in the catalog now; 1: some is still in quarantine.
+    """
+    screen = Screen(as_json=as_json)
+    with explained(screen):
+        from cli.runs import run_retry  # noqa: PLC0415 - as above
+
+        raise typer.Exit(run_retry(source, screen=screen))
+
+
+@app.command()
+def ignore(
+    source: Annotated[str, typer.Argument(help=_SOURCE)],
+    names: Annotated[list[str], typer.Argument(help="Documents' external ids, or the places of what has none.")],
+    *,
+    undo: Annotated[bool, typer.Option("--undo", help="Let them count again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let items of a source's quarantine count no more, until they change.
+
+    Exit code 1: some of the names aren't in quarantine.
+    """
+    screen = Screen(as_json=as_json)
+    with explained(screen):
+        from cli.quarantined import ignore_items  # noqa: PLC0415 - as above
+
+        raise typer.Exit(ignore_items(source, names, undo=undo, screen=screen))

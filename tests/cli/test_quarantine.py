@@ -1,0 +1,105 @@
+"""`carrel quarantine` and deletions, as operators and scheduled jobs meet them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Ended, Run
+from tests.harness.services import RunningService
+
+Load = Callable[..., tuple[Ended, dict[str, Any]]]
+
+
+@pytest.fixture
+def load(run: Run, tmp_path: Path) -> Load:
+    """Run a command with --json on a data folder of the test's own; return how it ended, and its object."""
+
+    def load(*arguments: str) -> tuple[Ended, dict[str, Any]]:
+        ended = run(*arguments, "--json", CARREL_DATA_DIR=str(tmp_path / "data"), CARREL_FLOWS_OUTAGE_SECONDS="0")
+        answer = json.loads(ended.out) if ended.out else {}
+        assert answer.get("exitCode", ended.code) == ended.code
+        return ended, answer
+
+    return load
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, load: Load) -> Path:
+    """A folder that was uploaded: three documents arrived, and two are in quarantine."""
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"note-{number}.md").write_text(f"# Note {number}\n\nThe ferry number {number} leaves at noon.\n")
+    (folder / "empty.md").write_bytes(b"")
+    (folder / "broken [bold].pdf").write_bytes(b"%PDF-1.7 this is no PDF")
+    ended, counts = load("upload", "shelf", "--direct")
+    assert (ended.code, counts["created"], counts["failed"]) == (1, 3, 2)
+    return folder
+
+
+def _documents(service: RunningService) -> set[str]:
+    listed = service.call("catalog/listDocuments", {"pageSize": 1000}).json()["documents"]
+    return {document["documentExternalId"] for document in listed}
+
+
+def test_what_is_in_quarantine_is_listed_and_sent_again_once_mended(
+    shelf: Path, load: Load, run: Run, service: RunningService, tmp_path: Path
+) -> None:
+    """`list` has each item with its reason; `retry` sends just those, ends with 1 while one is left, then with 0."""
+    shown = run("quarantine", "list", CARREL_DATA_DIR=str(tmp_path / "data"))
+    assert (shown.code, "! broken [bold].pdf  file_" in shown.out, "! empty.md  file_empty" in shown.out) == (
+        0,
+        True,
+        True,
+    )
+    assert "2 in quarantine" in shown.err
+    (shelf / "empty.md").write_text("# Not empty any more\n")
+    ended, counts = load("quarantine", "retry", "shelf")
+    assert (ended.code, counts["created"], counts["failed"]) == (1, 1, 1)
+    assert "empty.md" in _documents(service)
+    (shelf / "broken [bold].pdf").unlink()
+    ended, _ = load("upload", "shelf", "--direct")
+    assert ended.code == 0
+    _, answer = load("quarantine", "list", "shelf")
+    assert answer["quarantine"] == []
+
+
+@pytest.mark.usefixtures("shelf")
+def test_what_is_ignored_no_longer_counts(load: Load) -> None:
+    """An ignored document doesn't end the next run with 1, and is listed only when asked for; --undo brings it back."""
+    ended, answer = load("quarantine", "ignore", "shelf", "empty.md", "broken [bold].pdf", "unknown.md")
+    assert (ended.code, answer["number"], answer["unknown"]) == (1, 2, ["unknown.md"])
+    ended, counts = load("upload", "shelf", "--direct")
+    assert (ended.code, counts["quarantined"], counts["ignored"]) == (0, 0, 2)
+    assert load("quarantine", "list")[1]["quarantine"] == []
+    listed = load("quarantine", "list", "--ignored")[1]["quarantine"]
+    assert [(item["document"], item["ignored"]) for item in listed] == [("broken [bold].pdf", True), ("empty.md", True)]
+    assert load("quarantine", "ignore", "shelf", "empty.md", "--undo")[0].code == 0
+    assert load("upload", "shelf", "--direct")[0].code == 1
+
+
+def test_a_source_that_nobody_loaded_is_wrong_usage(load: Load) -> None:
+    """Its quarantine can't be retried or ignored; what to do is said."""
+    for arguments in (("retry", "elsewhere"), ("ignore", "elsewhere", "x"), ("list", "elsewhere")):
+        ended, answer = load("quarantine", *arguments)
+        assert (ended.code, "carrel quarantine list" in answer["message"]) == (2, True)
+
+
+def test_missing_documents_are_deleted_when_asked_and_within_the_limit(
+    shelf: Path, load: Load, service: RunningService
+) -> None:
+    """The plan shows the deletion; more than the limit deletes nothing, says why, and ends with 1."""
+    for name in ("empty.md", "broken [bold].pdf"):
+        (shelf / name).unlink()
+    (shelf / "note-0.md").unlink()
+    held, counts = load("upload", "shelf", "--direct", "--delete-missing")
+    assert (held.code, counts["outcome"], counts["deleted"]) == (1, "held_back", 0)
+    assert "note-0.md" in _documents(service)
+    options = ("--delete-missing", "--delete-limit", "50")
+    planned, plan = load("plan", "shelf", *options)
+    assert (planned.code, plan["to_delete"], "note-0.md" in _documents(service)) == (0, 1, True)
+    done, counts = load("upload", "shelf", "--direct", *options)
+    assert (done.code, counts["deleted"], _documents(service)) == (0, 1, {"note-1.md", "note-2.md"})
