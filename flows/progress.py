@@ -138,8 +138,13 @@ def plan_markdown(scanned: Scanned, plan: Plan) -> str:
         f"| refused before, still the same | {plan.refused} |",
         f"| sent already by this run | {plan.resumed} |",
         f"| items that can't be a document | {scanned.problems} |",
+        f"| ignored | {plan.ignored} |",
+        f"| delete, since the source no longer has them | {plan.delete} |",
+        f"| no longer in the source, but changed by others: left alone | {plan.left} |",
         "",
     ]
+    if plan.held_back:
+        lines += [f"**{plan.held_back}**", ""]
     for reason, number in scanned.skipped.items():
         lines.append(f"Left out as {reason}: {number} (such as {', '.join(scanned.examples[reason])}).")
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from app.ui.notices import show_problem, show_table
+from app.ui.notices import show_problem, show_table, show_warning
 from flows.operations.summary import Summary
 from flows.runs import RunStatus
 
@@ -32,6 +32,8 @@ def show_run(status: RunStatus) -> None:
     if counts.documents or counts.problems:
         for column, (label, number) in zip(st.columns(5), numbers(counts), strict=True):
             column.metric(label, f"{number:,}")
+    if counts.held_back:
+        show_warning(counts.held_back)
     if status.failures:
         show_failures(status)
     if status.plan:
