@@ -10,6 +10,7 @@ import typer
 import carrel
 from cli import access, collections, directory, loading, quarantine, snapshot, sync
 from cli.outcome import EXIT_CODES
+from cli.reindex import reindex
 from cli.search import search
 
 EPILOG = f"The service's address and the key come from CARREL_BASE_URL and CARREL_API_KEY. {EXIT_CODES}"
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command()(loading.upload)
 app.command()(loading.plan)
 app.command()(search)
+app.command()(reindex)
 app.add_typer(collections.app)
 app.add_typer(quarantine.app)
 app.add_typer(sync.app)

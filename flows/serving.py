@@ -24,14 +24,17 @@ from flows.errors import FlowError
 from flows.limits import set_limits
 from flows.lost_runs import watch_for_lost_runs
 from flows.permission_snapshot import permission_snapshot
+from flows.reindex import reindex
 from flows.runs import DEPLOYMENT
 from flows.scheduling import register
 from flows.settings import FlowSettings
 
 FLOWS: Mapping[str, AnyFlow] = {
-    flow.name: flow for flow in (bulk_upload, collection_add, docstore_sync, permission_snapshot)
+    flow.name: flow for flow in (bulk_upload, collection_add, docstore_sync, permission_snapshot, reindex)
 }
 """Every flow that is served, by its name."""
+
+_Mark = tuple[int, int] | None  # what tells one state of a file from another; None: it isn't there
 
 _log = logging.getLogger(__name__)
 _STARTING = timedelta(seconds=120)
@@ -48,6 +51,7 @@ async def serve_flows(settings: FlowSettings, *, limit: int = 4) -> None:
     _write_into(settings.data_dir / "flows" / "tmp")
     # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is all that is wanted.
     warnings.filterwarnings("ignore", message="coroutine 'Runner.astop' was never awaited", category=RuntimeWarning)
+    read = _mark(settings.deployments)  # before it is read: what is written meanwhile is seen afterwards
     entries = read_deployments(settings.deployments, flows=FLOWS)
     await _prefect_answers()
     await watch_for_lost_runs()
@@ -57,7 +61,7 @@ async def serve_flows(settings: FlowSettings, *, limit: int = 4) -> None:
     for flow in FLOWS.values():
         await runner.aadd_deployment(await _started_by_hand(flow))
     await register(entries, runner=runner, flows=FLOWS)
-    following = asyncio.create_task(_follow_file(settings.deployments, runner=runner))
+    following = asyncio.create_task(_follow_file(settings.deployments, seen=read, runner=runner))
     try:
         await runner.start()
     finally:
@@ -68,9 +72,8 @@ async def _started_by_hand(flow: AnyFlow) -> RunnerDeployment:
     return await flow.ato_deployment(DEPLOYMENT, entrypoint_type=EntrypointType.MODULE_PATH)
 
 
-async def _follow_file(path: Path, *, runner: Runner) -> None:
+async def _follow_file(path: Path, *, seen: _Mark, runner: Runner) -> None:
     """Register anew whenever the file has changed; a file that is wrong is said once, and nothing is changed."""
-    seen = _mark(path)
     while True:
         await asyncio.sleep(_LOOKING)
         if (now := _mark(path)) == seen:
@@ -82,7 +85,7 @@ async def _follow_file(path: Path, *, runner: Runner) -> None:
             _log.error("What was registered before stays, since the new file could not be:\n%s", exc)
 
 
-def _mark(path: Path) -> tuple[int, int] | None:
+def _mark(path: Path) -> _Mark:
     try:
         status = path.stat()
     except OSError:

@@ -37,7 +37,7 @@ def _row(name: str, field: FieldInfo) -> str:
 def _default(field: FieldInfo) -> str:
     if field.default_factory is not None:
         return "depends on the machine"
-    if field.default in (None, ()) or "Secret" in str(field.annotation):
+    if field.default in (None, (), {}) or "Secret" in str(field.annotation):
         return "none"
     return f"`{field.default}`"
 

@@ -1,6 +1,7 @@
 """Everything configurable, read once from `CARREL_…` at the edge and passed in; docs/settings.md lists it."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -102,6 +103,11 @@ class Settings(BaseSettings):
     embeddings_api_key: SecretStr | None = Field(default=None, description="The key for that endpoint.")
     embeddings_model: str | None = Field(default=None, description="The model's name at that endpoint.")
     embeddings_dimensions: int | None = Field(default=None, ge=1, le=4000, description="The length of its vectors.")
+    embeddings_further_models: Annotated[Mapping[str, int], NoDecode] = Field(
+        default={},
+        description="Further models of that endpoint and the lengths of their vectors, such as large=1536,old=768: "
+        "what indexes are rebuilt to, or from.",
+    )
     embeddings_precision: Literal["fp32", "int8"] = Field(default="fp32", description="Arithmetic of the local model.")
     inline_indexing_seconds: float = Field(
         default=20.0, ge=0, description="How long an upload waits for its indexing before it goes on in the background."
@@ -232,6 +238,17 @@ class Settings(BaseSettings):
             msg = "must be memory, or an address such as redis://:password@host:6379/0 (rediss:// with TLS)"
             raise ValueError(msg)
         return value
+
+    @field_validator("embeddings_further_models", mode="before")
+    @classmethod
+    def _pairs(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        pairs = [part.strip().rpartition("=") for part in value.split(",") if part.strip()]
+        if not all(name.strip() and length.strip().isdecimal() for name, _, length in pairs):
+            msg = "must be names and lengths, such as large=1536,old=768"
+            raise ValueError(msg)
+        return {name.strip(): int(length) for name, _, length in pairs}
 
     @field_validator("trusted_proxies", "model_names", "docstore_allowed_hosts", mode="before")
     @classmethod

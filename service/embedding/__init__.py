@@ -53,25 +53,45 @@ class Embedders:
 
 
 async def open_embedders(settings: Settings) -> Embedders:
-    """Open the local model, and before it the endpoint that the settings name, if they name one.
+    """Open the local model, and before it the models of the endpoint that the settings name, if they name one.
 
     Raises ValueError when the endpoint's settings don't fit together, ModelFilesError when the local model's files
     aren't installed.
     """
     folder: Path = settings.data_dir / MODEL_FOLDER
-    dimensions = remote_dimensions(settings)
+    models = remote_models(settings)
     local = await LocalEmbedder.open(folder, precision=settings.embeddings_precision)
-    if settings.embeddings_url is None or settings.embeddings_model is None:
-        return Embedders(local)
-    remote = RemoteEmbedder(
-        url=settings.embeddings_url,
+    remote = [_remote(settings, name, dimensions, local.tokenizer) for name, dimensions in models.items()]
+    return Embedders(*remote, local)
+
+
+def _remote(settings: Settings, model: str, dimensions: int, tokenizer: WordPieces) -> RemoteEmbedder:
+    is_default = model == settings.embeddings_model
+    return RemoteEmbedder(
+        url=settings.embeddings_url or "",
         api_key=settings.embeddings_api_key,
-        model=settings.embeddings_model,
+        model=model,
         dimensions=dimensions,
-        ask_for_dimensions=settings.embeddings_dimensions is not None,
-        tokenizer=local.tokenizer,
+        ask_for_dimensions=is_default and settings.embeddings_dimensions is not None,
+        tokenizer=tokenizer,
     )
-    return Embedders(remote, local)
+
+
+def remote_models(settings: Settings) -> dict[str, int]:
+    """Return the endpoint's models and the lengths of their vectors, the default first; none without an endpoint.
+
+    ValueError says which setting is missing or doesn't fit.
+    """
+    default, further = remote_dimensions(settings), dict(settings.embeddings_further_models)
+    if settings.embeddings_url is None or settings.embeddings_model is None:
+        if further:
+            raise ValueError("CARREL_EMBEDDINGS_FURTHER_MODELS are of the endpoint in CARREL_EMBEDDINGS_URL; set that.")
+        return {}
+    if {MINILM, settings.embeddings_model} & further.keys():
+        raise ValueError("CARREL_EMBEDDINGS_FURTHER_MODELS names a model that there is already.")
+    for dimensions in further.values():
+        _check_dimensions(dimensions, setting="CARREL_EMBEDDINGS_FURTHER_MODELS")
+    return {settings.embeddings_model: default, **further}
 
 
 def remote_dimensions(settings: Settings) -> int:
@@ -81,7 +101,11 @@ def remote_dimensions(settings: Settings) -> int:
     if settings.embeddings_url is not None and settings.embeddings_model == MINILM:
         raise ValueError(f"CARREL_EMBEDDINGS_MODEL can't be {MINILM}, which is the local model's name.")
     dimensions = settings.embeddings_dimensions or min(INDEX_TABLES)
+    _check_dimensions(dimensions, setting="CARREL_EMBEDDINGS_DIMENSIONS")
+    return dimensions
+
+
+def _check_dimensions(dimensions: int, *, setting: str) -> None:
     if dimensions not in INDEX_TABLES:
         known = ", ".join(map(str, sorted(INDEX_TABLES)))
-        raise ValueError(f"CARREL_EMBEDDINGS_DIMENSIONS is {dimensions}; there are index tables for: {known}.")
-    return dimensions
+        raise ValueError(f"{setting} is {dimensions}; there are index tables for: {known}.")

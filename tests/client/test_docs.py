@@ -69,6 +69,14 @@ def test_the_page_about_document_databases_runs(
     assert (page["sync"].status, page["sync"].config.collection_name) == ("PENDING", "articles")
 
 
+def test_the_page_about_indexing_again_runs(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python block of docs/reindexing.md rebuilds a collection's index."""
+    monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
+    page: dict[str, Any] = {}
+    assert run_code_of(ROOT / "docs" / "reindexing.md", page) == 1
+    assert (page["rebuild"].index_rebuild_id, page["failures"]) == (page["started"].index_rebuild_id, [])
+
+
 def test_the_page_about_asking_runs(
     service: RunningService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -242,7 +242,7 @@ def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(
     shelf.go_on()
     gate.open.set()
     passages = retrieving.result(60)
-    names = [passage.name for passage in passages]
+    names = [passage.document_name for passage in passages]
     assert (names[0], len(names)) == ("lamp.txt", 3)
 
 

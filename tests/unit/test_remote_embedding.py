@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from service.embedding import Embedders, remote_dimensions
+from service.embedding import Embedders, remote_dimensions, remote_models
 from service.embedding import remote as remote_module
 from service.embedding.remote import TEXTS_A_REQUEST, RemoteEmbedder, endpoint
 from service.embedding.tokenizer import WordPieces
@@ -144,6 +144,32 @@ def test_settings_that_do_not_fit(settings: dict[str, object], says: str):
     """Settings that can't work stop the start with the name of the one to change."""
     with pytest.raises(ValueError, match=says):
         remote_dimensions(Settings.model_validate(settings))
+
+
+def test_further_models_of_an_endpoint():
+    """Beside the default, which comes first, each with the length of its vectors, from a setting that can be read."""
+    endpoint_set = {"embeddings_url": "http://m.test", "embeddings_model": "m", "embeddings_dimensions": 768}
+
+    def settings(further: str) -> Settings:
+        return Settings.model_validate({**endpoint_set, "embeddings_further_models": further})
+
+    assert remote_models(settings("")) == {"m": 768}
+    assert list(remote_models(settings("large=1536, a/b:c=384")).items()) == [
+        ("m", 768),
+        ("large", 1536),
+        ("a/b:c", 384),
+    ]
+    for further, says in (
+        ("large=1537", "FURTHER_MODELS is 1537"),
+        ("m=384", "already"),
+        ("all-MiniLM-L6-v2=384", "already"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            remote_models(settings(further))
+    with pytest.raises(ValueError, match="such as large=1536"):
+        settings("large")
+    with pytest.raises(ValueError, match="set that"):
+        remote_models(Settings.model_validate({"embeddings_further_models": "large=1536"}))
 
 
 def test_unknown_models_are_refused():

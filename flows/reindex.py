@@ -1,0 +1,94 @@
+"""The flow that indexes a collection again: what is stale, everything, or with another embedding model."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from carrel.wire.rebuilds import IndexRebuild
+from flows.operations.jobs import Stopwatch
+from flows.operations.rebuilding import Rebuilt, rebuild_index
+from flows.operations.reindexing import Reindexed, ReindexOptions, reindex_documents
+from flows.progress import Progress, following
+from flows.running import current_run_id
+from flows.runs import COUNTS, FAILURES, PLAN, PROGRESS
+from flows.settings import FlowSettings
+
+_TOLD_EVERY = 2.0
+
+
+@flow(name="reindex", persist_result=False)
+async def reindex(source: str, options: ReindexOptions | None = None) -> State[dict[str, Any]]:
+    """Index again the documents of the collection that `source` names, by its name or id (catalog: is the catalog).
+
+    Only what is stale, unless the options say otherwise. With a model the whole index is made anew beside the old one,
+    which is searched until the new one takes its place at once. Run again after it was killed, it goes on from there.
+    """
+    chosen = options or ReindexOptions()
+    async with following(current_run_id()) as progress:
+        told = _Told(progress)
+        await progress.publish(PLAN, kind="markdown", data=_plan(source, chosen))
+        if chosen.model is None:
+            done = await reindex_documents(source, options=chosen, settings=FlowSettings(), on_update=told.documents)
+        else:
+            done = await rebuild_index(source, options=chosen, settings=FlowSettings(), on_update=told.rebuild)
+        return await _concluded(progress, done)
+
+
+class _Told:
+    """Publishes how far it is, every other second."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._watch = Stopwatch()
+        self._last = -_TOLD_EVERY
+
+    async def documents(self, now: Reindexed) -> None:
+        """Tell how far the documents of a collection are."""
+        sent = now.reindexed + now.failed + now.left.total()
+        await self._tell(now.as_json(), documents=now.documents, sent=sent, wanted=now.wanted, failed=now.failed)
+
+    async def rebuild(self, now: IndexRebuild) -> None:
+        """Tell how far a new index is."""
+        documents, indexed = now.document_count or 0, now.indexed_count or 0
+        counts = {"documents": documents, "reindexed": indexed}
+        await self._tell(counts, documents=documents, sent=indexed, wanted=documents, failed=now.failed_count or 0)
+
+    async def _tell(self, counts: Mapping[str, Any], *, documents: int, sent: int, wanted: int, failed: int) -> None:
+        seconds = self._watch.seconds
+        if seconds - self._last < _TOLD_EVERY:
+            return
+        self._last = seconds
+        row = {
+            **counts,
+            "documents": documents,
+            "sent": sent,
+            "quarantined": failed,
+            "phase": "indexing",
+            "progress": round(100 * sent / wanted, 1) if wanted else 0.0,
+            "seconds": round(seconds, 1),
+            "documentsPerSecond": round(sent / seconds, 1) if seconds else 0.0,
+        }
+        await self._progress.publish(COUNTS, kind="table", data=json.dumps([row]))
+        await self._progress.publish(PROGRESS, kind="progress", data=row["progress"])
+
+
+def _plan(source: str, options: ReindexOptions) -> str:
+    if options.model is not None:
+        return f"Makes the index of {source} anew with {options.model}, beside the one that is searched meanwhile."
+    return f"Indexes again {'every document' if options.everything else 'what is stale'} of {source}."
+
+
+async def _concluded(progress: Progress, done: Reindexed | Rebuilt) -> State[dict[str, Any]]:
+    failures: Sequence[Mapping[str, str]] = done.failures
+    if failures:
+        await progress.publish(FAILURES, kind="table", data=json.dumps(list(failures)))
+    row = {**done.as_json(), "quarantined": len(failures), "phase": "done", "progress": 100.0}
+    await progress.publish(COUNTS, kind="table", data=json.dumps([row]))
+    await progress.publish(PROGRESS, kind="progress", data=100.0)
+    get_run_logger().info(done.text())
+    name = "CompletedWithProblems" if done.has_problems else "Completed"
+    return Completed(name=name, message=done.text(), data=done.as_json())
