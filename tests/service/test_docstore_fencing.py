@@ -48,14 +48,26 @@ def delete(syncing: Syncing) -> None:
     done(syncing.call("deleteDocstoreSync", syncing.named))
 
 
-@pytest.mark.parametrize("overtake", [update, launch, delete])
+def take_up(syncing: Syncing) -> None:
+    """Begin the run again, as another worker does that takes this one for dead."""
+    service = syncing.service
+    organization_id = organization_of(service)
+
+    async def begin() -> None:
+        async with service.runtime.database.transaction(organization_id) as connection:
+            assert await queries.begin_run(connection, organization_id, sync_id=UUID(syncing.sync_id))
+
+    service.run(begin())
+
+
+@pytest.mark.parametrize("overtake", [update, launch, take_up, delete])
 def test_a_run_that_was_overtaken_brings_nothing_more(
     syncing: Syncing, overtake: Callable[[Syncing], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Changed, launched anew when it was taken for lost, or deleted: the document in hand is the last one."""
+    """Changed, launched or begun anew when it was taken for lost, or deleted: the document in hand is the last one."""
     done(syncing.create())
     runtime, organization_id = syncing.service.runtime, organization_of(syncing.service)
-    upload = applying._upload
+    upload = applying._upload  # pyright: ignore[reportPrivateUsage] - where a run is while it brings a document
 
     async def upload_and_overtake(*arguments: object) -> object:
         status = await upload(*arguments)  # type: ignore[arg-type]
