@@ -20,6 +20,7 @@ from flows.operations.scan import Scanned
 from flows.operations.sending import adder, deleter, uploader
 from flows.operations.settle import settle
 from flows.operations.summary import Summary
+from flows.operations.vanished import spare_changed
 from flows.settings import FlowSettings
 
 # An upload is answered when its file has been read, for which it may have to wait behind all the others on their way.
@@ -112,25 +113,34 @@ def partitions_of(documents: int, *, batch_size: int) -> int:
 async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurrency: int) -> int:
     """Do one batch with a client and a ledger of its own; return how many documents it held.
 
-    Doing it again does what is left of it. Raises RefusedError or ServiceDownError.
+    Doing it again does what is left of it. Raises RefusedError, ServiceDownError, and what a Ledger does.
     """
     async with open_client(settings) as client:
         with await asyncio.to_thread(Ledger.join, settings.ledger(job.ledger), job.claim) as ledger:
+            patience = patience_of(client, settings)
+            deleting = job.kind == "deletion"
+            if deleting:
+                doomed = await asyncio.to_thread(
+                    ledger.pending, partition=partition, partitions=job.partitions, deleting=True
+                )
+                await spare_changed(client, ledger, doomed, upload_as=job.upload_as, patience=patience)
             return await apply_batch(
                 ledger,
                 partition=partition,
                 partitions=job.partitions,
-                send=_sender(client, job),
-                patience=patience_of(client, settings),
+                send=_sender(client, ledger, job),
+                patience=patience,
                 concurrency=concurrency,
-                deleting=job.kind == "deletion",
+                deleting=deleting,
             )
 
 
-def _sender(client: AsyncCarrel, job: Job) -> Send:
+def _sender(client: AsyncCarrel, ledger: Ledger, job: Job) -> Send:
     if job.kind == "collection":
         return adder(client)
-    return (deleter if job.kind == "deletion" else uploader)(client, upload_as=job.upload_as)
+    if job.kind == "deletion":
+        return deleter(client, ledger, upload_as=job.upload_as)
+    return uploader(client, upload_as=job.upload_as)
 
 
 async def carry_out(

@@ -377,6 +377,11 @@ class Ledger:
             with self._write() as connection:
                 queries.forget_sent(connection, self.source_id, [key_of(name) for name in external_ids])
 
+    def assure(self) -> None:
+        """Raise what a write would when this run is no longer the one that has the source."""
+        with self._write():
+            pass
+
     def deleted(self, external_id: str) -> None:
         """Keep that a document is deleted."""
         key = key_of(external_id)

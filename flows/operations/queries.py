@@ -125,11 +125,13 @@ def claim_run(connection: Connection, values: Values) -> AnyRow:
 
 def drop_runs(connection: Connection, source_id: int, *, but: str | None) -> None:
     """Drop the source's runs with their documents; `but` is the key of one that stays."""
-    dropped = [runs.c.source_id == source_id, runs.c.run_key != (but or "")]
-    of_them = documents.c.run_id.in_(select(runs.c.run_id).where(*dropped))
+    old = select(runs.c.run_id).where(runs.c.source_id == source_id, runs.c.run_key != (but or ""))
+    # Locked first, so that who still writes for one of them is done, and finds it gone with his next write.
+    dropped = connection.execute(old.with_for_update()).scalars().all()
+    of_them = documents.c.run_id.in_(dropped)
     _keep_intents(connection, source_id, of_them)
     connection.execute(delete(documents).where(of_them))
-    connection.execute(delete(runs).where(*dropped))
+    connection.execute(delete(runs).where(runs.c.run_id.in_(dropped)))
 
 
 def update_run(connection: Connection, run_id: int, values: Values) -> None:

@@ -13,7 +13,7 @@ from carrel.wire.collections import CollectionIndexStatus
 from flows.operations.apply import IndexingFailedError, Send, Sent
 from flows.operations.contents import open_contents
 from flows.operations.documents import SourceDocument
-from flows.operations.ledger import Entry, State
+from flows.operations.ledger import Entry, Ledger, State
 
 _INDEXED: Mapping[CollectionIndexStatus, State] = {
     CollectionIndexStatus.INDEXED: State.INDEXED,
@@ -66,11 +66,15 @@ def upload_fields(document: SourceDocument) -> dict[str, Any]:
     return fields
 
 
-def deleter(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
-    """Return what deletes a document. Safe to repeat: one that is there no more is as good as deleted."""
+def deleter(client: AsyncCarrel, ledger: Ledger, *, upload_as: str | None = None) -> Send:
+    """Return what deletes a document. Safe to repeat: one that is there no more is as good as deleted.
+
+    It deletes nothing once another run has the source, which may have sent the document again.
+    """
 
     async def send(entry: Entry) -> Sent:
         document_id = entry.document_id or ""
+        await asyncio.to_thread(ledger.assure)
         with contextlib.suppress(NotFoundError):
             await client.catalog.delete_document(document_id, user_email=upload_as)
         return Sent(State.DELETED, document_id, 0, entry.fingerprint)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from carrel import AsyncCarrel
 from carrel.wire.catalog import PlanAction, PlannedUpload, UploadPlan
 from flows.operations.documents import folders_of
-from flows.operations.ledger import Ledger, Missing, State
+from flows.operations.ledger import Entry, Ledger, Missing, State
 from flows.operations.options import UploadOptions
 from flows.operations.patience import Patience
 from flows.operations.rows import FIRST
@@ -34,6 +34,20 @@ async def plan_deletions(client: AsyncCarrel, ledger: Ledger, *, options: Upload
         await asyncio.to_thread(ledger.hold_back, f"Nothing is deleted: {reason}")
     else:
         await asyncio.to_thread(ledger.confirm_deletions)
+
+
+async def spare_changed(
+    client: AsyncCarrel, ledger: Ledger, documents: Sequence[Entry], *, upload_as: str | None, patience: Patience
+) -> None:
+    """Right before documents are deleted, leave those alone that were changed since the plan, perhaps hours ago."""
+    for start in range(0, len(documents), _PAGE):
+        page = [
+            Missing(one.document.external_id, one.document_id, one.fingerprint, None)
+            for one in documents[start : start + _PAGE]
+        ]
+        plans = await _ask_once(client, page, upload_as=upload_as, patience=patience)
+        changed = [one for one, plan in plans if plan.action in {PlanAction.UPDATE, PlanAction.FORBIDDEN}]
+        await asyncio.to_thread(ledger.mark, changed, state=State.UNCHANGED)
 
 
 def _not_whole(ledger: Ledger, *, found: int) -> str:

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from carrel import Carrel
+from carrel.errors import PermissionDeniedError
 from flows.errors import SourceBusyError
 from flows.operations.bulk import upload, upload_ledger
-from flows.operations.jobs import Hooks, Job, Outcome, run_in_turn
+from flows.operations.jobs import Hooks, Job, Outcome, open_client, run_in_turn
+from flows.operations.ledger import Ledger
 from flows.operations.options import UploadOptions
+from flows.operations.sending import deleter
 from flows.settings import FlowSettings
 from tests.harness.services import RunningService
 
@@ -173,6 +176,46 @@ async def test_document_that_somebody_else_changed_stays(
     assert _names(service) == _files(library) | {"shelf-0/note-0.md"}
 
 
+async def test_document_changed_between_plan_and_deletion_stays(
+    library: Path, flow_settings: FlowSettings, service: RunningService
+) -> None:
+    """Sending may take hours: what somebody else changes meanwhile is left alone, though the plan had it."""
+    await _run(library, flow_settings)
+    _remove(library, 0, 1)
+
+    async def change_and_delete(job: Job) -> None:
+        with Carrel(service.api_key, service.base_url) as client:
+            client.catalog.upload_file(b"Ours now.", file_name="a.md", document_external_id="shelf-0/note-0.md")
+        await run_in_turn(job, settings=flow_settings)
+
+    asked = UploadOptions(delete_missing=True)
+    outcome = await upload(str(library), options=asked, settings=flow_settings, hooks=Hooks(change_and_delete))
+    assert (outcome.plan.delete, outcome.summary.deleted, outcome.summary.left) == (2, 1, 1)
+    assert _names(service) == _files(library) | {"shelf-0/note-0.md"}
+
+
+async def test_run_that_was_taken_over_deletes_no_more(
+    library: Path, flow_settings: FlowSettings, service: RunningService
+) -> None:
+    """A deletion that another run could know nothing of does not happen: that run may have sent the document again."""
+    await _run(library, flow_settings)
+    _remove(library, 0)
+
+    async def be_taken_over(job: Job) -> None:
+        async with open_client(flow_settings) as client:
+            with Ledger.join(flow_settings.ledger(job.ledger), job.claim) as stale:
+                send = deleter(client, stale)
+                (doomed,) = stale.pending(partition=0, partitions=1, deleting=True)
+                with stale._store.write() as connection:
+                    connection.exec_driver_sql("UPDATE ledger_runs SET claim = 'another'")
+                await send(doomed)
+
+    asked = UploadOptions(delete_missing=True)
+    with pytest.raises(SourceBusyError, match="taken this source over"):
+        await upload(str(library), options=asked, settings=flow_settings, hooks=Hooks(be_taken_over))
+    assert len(_names(service)) == 12
+
+
 async def test_deletion_that_is_refused_is_in_quarantine(
     library: Path, flow_settings: FlowSettings, service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,11 +234,8 @@ async def test_deletion_that_is_refused_is_in_quarantine(
     assert _names(service) == _files(library)
 
 
-def _refusing(client: Any, *, upload_as: str | None) -> Any:
-    from carrel.errors import PermissionDeniedError  # noqa: PLC0415
-    from flows.operations.sending import deleter  # noqa: PLC0415
-
-    send = deleter(client, upload_as=upload_as)
+def _refusing(client: Any, ledger: Any, *, upload_as: str | None) -> Any:
+    send = deleter(client, ledger, upload_as=upload_as)
 
     async def refuse(entry: Any) -> Any:
         if entry.document.external_id == "shelf-0/note-0.md":
