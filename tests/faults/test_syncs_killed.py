@@ -1,0 +1,224 @@
+"""kill -9 of the service and of its database in the middle of a sync: afterwards the collection is the source.
+
+At each point every document is another one, some vanish and some are new; something is killed at a random moment, and
+sets of ids and hashes are compared. The long profile does so 20 times over 2,000 documents.
+"""
+
+import hashlib
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from service.docstore.mongodb import PAGE_DOCUMENTS
+from service.docstore.values import SourceId
+from service.embedded import SUPERUSER
+from tests.harness.databases import connect
+from tests.harness.embeddings_server import embeddings_server
+from tests.harness.mongo.processes import MongoServer
+from tests.harness.processes import ServiceProcess
+from tests.service.directory import done
+from tests.service.docstore import START, a_thing
+
+DOCUMENTS, MANY = 200, 2000
+POINTS, MANY_POINTS = 2, 10
+SECONDS = 600
+
+# Of the stand-in for a model, whose vectors have 384 dimensions: chunks lie in a table for each size.
+_CATALOG = """
+SELECT d.external_id, encode(v.file_sha256, 'hex'), d.version, s.indexed_version = d.version,
+       s.chunk_count > 0 AND s.chunk_count =
+           (SELECT count(*) FROM chunks_384 k WHERE k.document_id = d.document_id AND k.space_id = s.space_id)
+FROM documents d
+JOIN document_versions v ON v.document_id = d.document_id AND v.version = d.version
+JOIN space_documents s ON s.document_id = d.document_id
+JOIN collections c ON c.space_id = s.space_id
+WHERE d.deleted_at IS NULL AND c.collection_id = %s
+"""
+
+
+@dataclass
+class Site:
+    """A service, a document database, and a sync of the one with the other, in one edition after the other."""
+
+    service: ServiceProcess
+    mongo: MongoServer
+    dice: random.Random
+    documents: int
+    collection_id: str = ""
+    sync_id: str = ""
+    edition: int = 0
+    said: str = ""
+
+    def things(self) -> list[dict[str, Any]]:
+        """The source in this edition: a twentieth of the last one's documents is gone, and as many are new."""
+        moment = START + timedelta(hours=self.edition)
+        return [
+            a_thing(
+                number, content={"text": f"Edition {self.edition} of lamp {number}."}, updatedAt=moment, serial=number
+            )
+            for number in self._numbers(self.edition)
+        ]
+
+    def _numbers(self, edition: int) -> range:
+        return range(edition * self.lost, edition * self.lost + self.documents)
+
+    @property
+    def lost(self) -> int:
+        """How many documents vanish from one edition to the next."""
+        return self.documents // 20
+
+    def launch(self) -> None:
+        """Write the next edition, and launch the sync; the first one makes it."""
+        self.edition += 1
+        self.mongo.collection.delete_many({})
+        self.mongo.collection.insert_many(self.things())
+        before = self.versions()
+        folder = "documentCollections/docstore"
+        if self.sync_id:
+            assert done(self.service.call(f"{folder}/launchDocstoreSync", self.named))["syncLaunched"]
+        else:
+            name = {"collectionName": self.mongo.collection_name}
+            made = done(self.service.call("documentCollections/createDocumentCollection", name))
+            self.collection_id = made["documentCollectionId"]
+            fields = {"body": "content.text", "sourceName": "title", "sourceSystemUpdated": "updatedAt"}
+            config = {"syncName": "things", "collectionName": self.mongo.collection_name, "sourceFields": fields}
+            body = {"documentCollectionId": self.collection_id, "docstoreURI": self.mongo.uri, "config": config}
+            created = done(self.service.call(f"{folder}/createDocstoreSync", body))
+            self.sync_id = created["docstoreCredentialId"]
+        self._wait_for_a_moment(before)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """How requests name the sync."""
+        return {"docstoreCredentialId": self.sync_id}
+
+    def _wait_for_a_moment(self, before: int) -> None:
+        """Wait until some of the documents were brought, or nearly all; soon ids are listed then, and some removed."""
+        most = self.documents - self.lost  # later, what is removed hides what was brought
+        number = most if self.dice.random() < 0.25 else self.dice.randrange(0, most)
+        self.said = f"edition {self.edition}, killed after {number} documents"
+        deadline = time.monotonic() + SECONDS
+        while self.versions() < before + number:
+            assert time.monotonic() < deadline, self.said
+            time.sleep(0.005)
+        time.sleep(self.dice.uniform(0, 0.3))
+
+    def _external_id(self, thing: dict[str, Any]) -> str:
+        return f"{self.sync_id}:{SourceId(thing['_id']).key}"
+
+    def _wait_until_searchable(self) -> None:
+        """Wait until all is indexed: what the killed service was at is taken up by and by."""
+        deadline = time.monotonic() + SECONDS
+        while not all(row[3] and row[4] for row in self._rows(_CATALOG, self.collection_id)):
+            assert time.monotonic() < deadline, self.said
+            time.sleep(0.1)
+
+    def versions(self) -> int:
+        """How many versions of documents there are."""
+        return self._rows("SELECT count(*) FROM document_versions")[0][0]
+
+    def _rows(self, statement: str, *values: str) -> list[tuple[Any, ...]]:
+        with connect(self.service.database_server().url(user=SUPERUSER)) as connection:
+            return connection.execute(statement, values).fetchall()  # type: ignore[call-overload, no-any-return]
+
+    def ended(self) -> dict[str, Any]:
+        """Wait for the run, which goes on by itself, and return the sync."""
+        deadline = time.monotonic() + SECONDS
+        sync: dict[str, Any] = {}
+        while sync.get("status") not in {"COMPLETED", "FAILED"}:
+            assert time.monotonic() < deadline, (self.said, sync)
+            time.sleep(0.1)
+            with suppress(httpx.TransportError):
+                answer = self.service.call("documentCollections/docstore/getDocstoreSync", self.named)
+                sync = answer.json() if answer.status_code == 200 else {}
+        return sync
+
+    def compare(self) -> None:
+        """Compare the collection with the source, and what the run did with what there was to do."""
+        sync = self.ended()
+        assert sync["status"] == "COMPLETED", (self.said, sync)
+        assert "warning" not in sync, (self.said, sync)
+        rows = self._rows(_CATALOG, self.collection_id)
+        source = {
+            self._external_id(thing): hashlib.sha256(thing["content"]["text"].encode()).hexdigest()
+            for thing in self.things()
+        }
+        assert {row[0]: row[1] for row in rows} == source, self.said
+        assert len(rows) == sync["documentCount"] == self.documents, self.said
+        self._wait_until_searchable()
+        # Brought twice or not, each edition is one version of every document; no more than a page was brought again.
+        editions = [self._numbers(edition + 1) for edition in range(self.edition)]
+        expected = {
+            self._external_id(thing): sum(thing["serial"] in numbers for numbers in editions) for thing in self.things()
+        }
+        assert {row[0]: row[2] for row in rows} == expected, self.said
+        counts = sync["counts"]
+        assert counts["created"] + counts["updated"] <= self.documents, (self.said, counts)
+        # The latest is read again to see that nothing follows it.
+        assert counts["unchanged"] <= PAGE_DOCUMENTS + self.documents * (self.edition == 1), (self.said, counts)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[ServiceProcess]:
+    """A service with a database of its own, both of which are killed; embedding costs it nothing."""
+    with embeddings_server() as embeddings:
+        process = ServiceProcess(
+            **embeddings,
+            CARREL_RATE_LIMIT_REQUESTS="0",
+            CARREL_DOCSTORE_ALLOWED_HOSTS="127.0.0.1",
+            CARREL_DOCSTORE_OVERLAP_SECONDS="0",
+        )
+        try:
+            process.start()
+            yield process
+        finally:
+            process.close()
+
+
+def kill_service(service: ServiceProcess) -> None:
+    """Kill the service, and start it again."""
+    service.kill()
+    service.start()
+
+
+def kill_database(service: ServiceProcess) -> None:
+    """Kill PostgreSQL, and the processes of its connections; the service starts it again."""
+    database = service.database_server().process()
+    assert database is not None
+    for one in (database, *database.children()):
+        one.kill()
+
+
+def sync_and_kill(site: Site, kills: list[Callable[[ServiceProcess], None]]) -> None:
+    """Kill something in each run; another run finds nothing to do."""
+    for kill in kills:
+        site.launch()
+        kill(site.service)
+        site.compare()
+    done(site.service.call("documentCollections/docstore/launchDocstoreSync", site.named))
+    again = site.ended()
+    assert [again["counts"][name] for name in ("created", "updated", "deleted", "failed")] == [0, 0, 0, 0]
+
+
+KILLS = [kill_service, kill_database]
+
+
+def test_what_is_killed_loses_nothing_and_brings_nothing_twice(service: ServiceProcess, mongo: MongoServer) -> None:
+    """After kill -9 at a random moment: the same ids and hashes as the source, one version, at most a page again."""
+    site = Site(service, mongo, random.Random(5), DOCUMENTS)  # noqa: S311 - no secret
+    sync_and_kill(site, KILLS * POINTS)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3 * 3600)
+def test_the_same_at_many_more_moments(service: ServiceProcess, mongo: MongoServer) -> None:
+    """The same at 20 moments over 2,000 documents."""
+    site = Site(service, mongo, random.Random(20), MANY)  # noqa: S311 - no secret
+    sync_and_kill(site, KILLS * MANY_POINTS)
