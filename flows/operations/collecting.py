@@ -14,6 +14,7 @@ from flows.operations.options import CollectionOptions, kept_options
 from flows.operations.patience import Patience
 from flows.operations.plan import read_plan
 from flows.operations.scan import Prepare, scan
+from flows.operations.selection import is_selection, selected
 from flows.operations.sources import source_identity
 from flows.operations.summary import summarize
 from flows.settings import FlowSettings
@@ -40,6 +41,8 @@ async def add_to_collection(
 ) -> Outcome:
     """Add every document that the source names, by its external id, to the collection; no file is read or sent.
 
+    A source of `catalog://` is a selection from the catalog itself (flows.operations.selection).
+
     `only_quarantine` adds just what is in quarantine.
     Needs EDITOR on the collection and READ on the documents. Raises what flows.operations.bulk.upload does.
     """
@@ -59,6 +62,7 @@ async def add_to_collection(
                 names=names,
                 prepare=_membership(collection),
                 only_quarantine=only_quarantine,
+                chunks=selected(client, source, defaults=defaults, patience=patience) if is_selection(source) else None,
             )
             await _identify(client, ledger, patience=patience)
             plan = await asyncio.to_thread(read_plan, ledger)

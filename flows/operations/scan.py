@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -43,22 +43,22 @@ async def scan(
     names: Names,
     prepare: Prepare | None = None,
     only_quarantine: bool = False,
+    chunks: AsyncIterator[list[SourceItem]] | None = None,
 ) -> Scanned:
     """Read the source into the ledger, a thousand items at a time; what an earlier scan had beyond it is forgotten.
 
     `only_quarantine`: of the source just what is in quarantine, or in a folder that is. `prepare` makes the ledger's
-    entries (by default hash_documents, for uploads). Raises SourceError when the source can't be read at all.
+    entries (by default hash_documents, for uploads). `chunks` are the source's items where reading them takes more than
+    its name. Raises SourceError when the source can't be read at all.
     """
     prepare = prepare or hash_documents
     scanned = Scanned()
-    items = read_source(source, defaults=defaults)
-    while chunk := await asyncio.to_thread(_chunk, items):
-        if only_quarantine:
-            chunk = await asyncio.to_thread(_in_quarantine, ledger, chunk)
-        named = [_with_usable_id(item) for item in chunk if isinstance(item, SourceDocument)]
+    async for chunk in chunks or _chunks_of(read_source(source, defaults=defaults)):
+        items = await asyncio.to_thread(_in_quarantine, ledger, chunk) if only_quarantine else chunk
+        named = [_with_usable_id(item) for item in items if isinstance(item, SourceDocument)]
         documents = [item for item in named if isinstance(item, SourceDocument)]
-        problems = [item for item in (*chunk, *named) if isinstance(item, Problem)]
-        _count_skipped(scanned, [item for item in chunk if isinstance(item, Skipped)])
+        problems = [item for item in (*items, *named) if isinstance(item, Problem)]
+        _count_skipped(scanned, [item for item in items if isinstance(item, Skipped)])
         resolved = await names.resolve(documents)
         known = [item for item in resolved if isinstance(item, SourceDocument)]
         problems += [item for item in resolved if isinstance(item, Problem)]
@@ -67,6 +67,11 @@ async def scan(
         scanned.problems += refused
     await asyncio.to_thread(ledger.forget_unseen)
     return scanned
+
+
+async def _chunks_of(items: Iterator[SourceItem]) -> AsyncGenerator[list[SourceItem]]:
+    while chunk := await asyncio.to_thread(_chunk, items):
+        yield chunk
 
 
 def _chunk(items: Iterator[SourceItem]) -> list[SourceItem]:

@@ -13,6 +13,7 @@ from flows.errors import SourceError
 from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, undecodable
 from flows.operations.manifest import MANIFEST_SUFFIXES, read_manifest
 from flows.operations.objects import SCHEMES, is_object_url, list_objects, object_identity
+from flows.operations.selection import is_selection
 
 _WILDCARDS = frozenset("*?[")
 
@@ -47,6 +48,8 @@ def source_identity(source: str) -> str:
     """
     if is_object_url(source):
         return object_identity(source)
+    if is_selection(source):
+        return source
     path = local_path(source)
     if path.exists():
         identity = str(path.resolve())

@@ -1,0 +1,82 @@
+"""Documents chosen from the catalog itself, as `catalog://GLOB?field=value`, to add them to a collection.
+
+GLOB is of external ids (`reports/*.pdf`; `*` also matches slashes, and no GLOB is every document), or is one document's
+id. Each `field=value` is custom metadata that a document must have; of a field given twice, either value will do.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Self
+from urllib.parse import parse_qs, unquote
+
+from carrel import AsyncCarrel
+from carrel.wire.catalog import Document, ListDocumentsResponse
+from flows.errors import SourceError
+from flows.operations.documents import Defaults, SourceDocument, SourceItem
+from flows.operations.patience import Patience
+
+SCHEME = "catalog://"
+_PAGE = 1000
+
+
+def is_selection(source: str) -> bool:
+    """Whether a source is a selection from the catalog."""
+    return source.startswith(SCHEME)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which documents: by their external id or id, and by their custom metadata."""
+
+    pattern: str
+    metadata: Mapping[str, list[str]]
+
+    @classmethod
+    def read(cls, source: str) -> Self:
+        """Read a source; SourceError when what follows its question mark isn't field=value."""
+        pattern, _, query = source.removeprefix(SCHEME).partition("?")
+        try:
+            metadata = parse_qs(query, keep_blank_values=True, strict_parsing=bool(query))
+        except ValueError as exc:
+            msg = f"{source}: write the metadata that is wanted as {SCHEME}reports/*?team=ferries&year=2026"
+            raise SourceError(msg) from exc
+        return cls(unquote(pattern) or "*", metadata)
+
+    def takes(self, document: Document) -> bool:
+        """Whether a document is chosen."""
+        named = fnmatchcase(document.document_external_id, self.pattern) or (
+            self.pattern.lower() == str(document.document_id)
+        )
+        has = document.custom_metadata
+        return named and all(has.get(field) in values for field, values in self.metadata.items())
+
+
+async def selected(
+    client: AsyncCarrel, source: str, *, defaults: Defaults, patience: Patience
+) -> AsyncGenerator[list[SourceItem]]:
+    """Walk the catalog, as far as the caller may read it, and yield what is chosen, a page at a time."""
+    selection, token = Selection.read(source), None
+    while True:
+        page = await patience.call(lambda: _page(client, token))  # noqa: B023 - called before the next round
+        yield [_chosen(one, defaults) for one in page.documents if selection.takes(one)]
+        token = page.next_page_token
+        if token is None:
+            return
+
+
+async def _page(client: AsyncCarrel, token: str | None) -> ListDocumentsResponse:
+    return await anext(client.catalog.list_documents(page_size=_PAGE, page_token=token).pages())
+
+
+def _chosen(document: Document, defaults: Defaults) -> SourceDocument:
+    name = document.document_external_id
+    return SourceDocument(
+        path=Path(name),
+        external_id=name,
+        name=document.document_name,
+        file_name=document.file_name,
+        metadata=defaults.metadata,
+        place=name,
+    )
