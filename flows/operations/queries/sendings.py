@@ -1,0 +1,89 @@
+"""What a source has sent, over all runs, and what of it the source no longer has."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    exists,
+    literal,
+    null,
+    or_,
+    select,
+    update,
+)
+
+from flows.operations.queries.common import DELETES, AnyRow, Values, insert_into, insert_many
+from flows.operations.tables import documents, sent
+
+
+def keep_intents(connection: Connection, source_id: int, which: ColumnElement[bool]) -> None:
+    """Of documents that may have been sent without anybody having heard of it, keep the fingerprint they had."""
+    doubtful = select(literal(source_id), documents.c.key, documents.c.external_id, documents.c.fingerprint).where(
+        which, documents.c.action.in_(("create", "update")), documents.c.state.in_(("found", "planned"))
+    )
+    statement = insert_into(connection, sent).from_select(["source_id", "key", "external_id", "intended"], doubtful)
+    intended = {"intended": statement.excluded.intended}
+    connection.execute(statement.on_conflict_do_update(index_elements=["source_id", "key"], set_=intended))
+
+
+def adopt(connection: Connection, source_id: int, *, run_id: int, keys: Sequence[bytes]) -> None:
+    """Of documents that the catalog has as they are here, keep those as sent that this source had meant to send."""
+    intended = exists().where(
+        sent.c.source_id == source_id, sent.c.key == documents.c.key, sent.c.intended == documents.c.fingerprint
+    )
+    planned = and_(documents.c.action.in_(("create", "update")), documents.c.state == "found")
+    arrived = select(
+        literal(source_id), documents.c.key, documents.c.external_id, documents.c.fingerprint, null()
+    ).where(documents.c.run_id == run_id, documents.c.key.in_(keys), or_(planned, intended))
+    statement = insert_into(connection, sent).from_select(
+        ["source_id", "key", "external_id", "fingerprint", "intended"], arrived
+    )
+    values = {"fingerprint": statement.excluded.fingerprint, "intended": None}
+    connection.execute(statement.on_conflict_do_update(index_elements=["source_id", "key"], set_=values))
+
+
+def has_intents(connection: Connection, source_id: int) -> bool:
+    """Say whether there is a document of which nobody knows if it arrived."""
+    found = select(exists().where(sent.c.source_id == source_id, sent.c.intended.is_not(None)))
+    return bool(connection.execute(found).scalar_one())
+
+
+def keep_sent(connection: Connection, values: Values) -> None:
+    """Keep that the source has sent a document, and what it was."""
+    statement = insert_into(connection, sent).values(**values, intended=None)
+    fresh = {"document_id": values["document_id"], "fingerprint": values["fingerprint"], "intended": None}
+    connection.execute(statement.on_conflict_do_update(index_elements=["source_id", "key"], set_=fresh))
+
+
+def forget_sent(connection: Connection, source_id: int, keys: Sequence[bytes]) -> None:
+    """Forget that the source has sent documents: they are there no more."""
+    connection.execute(delete(sent).where(sent.c.source_id == source_id, sent.c.key.in_(keys)))
+
+
+def missing(connection: Connection, source_id: int, *, run_id: int, after: bytes, limit: int) -> Sequence[AnyRow]:
+    """Return what the source has sent and the run has not found, by key, behind `after`."""
+    found = exists().where(documents.c.run_id == run_id, documents.c.key == sent.c.key)
+    rows = select(sent).where(sent.c.source_id == source_id, sent.c.key > after, ~found)
+    return connection.execute(rows.order_by(sent.c.key).limit(limit)).all()
+
+
+def mark(connection: Connection, values: Sequence[Values]) -> None:
+    """Keep documents that may be deleted, as FOUND: nothing deletes them before `confirm`."""
+    statement = insert_into(connection, documents)
+    fresh = {name: statement.excluded[name] for name in values[0] if name not in {"run_id", "key"}}
+    insert_many(connection, statement.on_conflict_do_update(index_elements=["run_id", "key"], set_=fresh), values)
+
+
+def confirm(connection: Connection, run_id: int) -> None:
+    """Plan to delete what is marked."""
+    marked = and_(documents.c.run_id == run_id, DELETES, documents.c.state == "found")
+    connection.execute(update(documents).where(marked).values(state="planned"))
+
+
+def unmark(connection: Connection, run_id: int) -> None:
+    """Forget what is marked."""
+    marked = and_(documents.c.run_id == run_id, DELETES, documents.c.state == "found")
+    connection.execute(delete(documents).where(marked))
