@@ -17,7 +17,7 @@ from tests.harness.processes import ServiceProcess, environment_without_settings
 from tests.harness.services import API_KEY
 
 BATCH = 50
-_RUN_SECONDS = 900
+_RUN_SECONDS = 1800
 
 # Of the stand-in for a model, whose vectors have 384 dimensions: chunks lie in a table for each size.
 _CATALOG = """
