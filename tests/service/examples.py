@@ -170,7 +170,7 @@ class Things:
         self.spare_collection_id = self.owner.collection()
 
     def new_rebuild(self) -> None:
-        """Make a collection anew whose rebuild can be cancelled: it never ends, since its document can't be embedded."""
+        """Make a collection anew whose rebuild never ends by itself: its document can't be embedded."""
         self.cancelled_collection_id = self.owner.collection()
         document_id = self.owner.upload(f"{self.owner.mark}-{next(_numbers)}", text=f"What can't {UNKNOWABLE}.")
         self.owner.place(document_id, self.cancelled_collection_id)
