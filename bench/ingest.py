@@ -23,9 +23,9 @@ from bench.flows import flow, spent, write_documents
 from bench.report import report
 from bench.running import Stack, running_stack
 from flows.operations.bulk import upload
-from flows.operations.documents import Defaults, SourceDocument
 from flows.operations.options import UploadOptions
-from flows.operations.sources import read_source
+from flows.operations.sources.documents import Defaults, SourceDocument
+from flows.operations.sources.reading import read_source
 from flows.settings import FlowSettings
 from service.chunking import chunk_blocks
 from service.embedding.local import LocalEmbedder

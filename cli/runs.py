@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from cli.outcome import ExitCode
 from cli.screen import Bar, Screen
-from flows.operations.addresses import Address
 from flows.operations.bulk import upload, upload_ledger
 from flows.operations.collecting import add_to_collection, collection_ledger
 from flows.operations.jobs import open_client, patience_of
 from flows.operations.ledger import Ledger
+from flows.operations.ledger.addresses import Address
 from flows.operations.names import names_of
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.plan import Plan

@@ -7,7 +7,7 @@ import platformdirs
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from flows.operations.addresses import Address
+from flows.operations.ledger.addresses import Address
 
 
 def _data_dir() -> Path:

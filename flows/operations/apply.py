@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from carrel.errors import APIConnectionError, APIError, CarrelError
 from flows.errors import FlowError
-from flows.operations.contents import ChangingFileError
 from flows.operations.ledger import Entry, Ledger, State
 from flows.operations.patience import Patience
+from flows.operations.sources.contents import ChangingFileError
 
 _log = logging.getLogger(__name__)
 # What these say stays true until the document changes, so that later runs need not send it again.

@@ -8,7 +8,7 @@ from flows.operations.names import names_of
 from flows.operations.options import UploadOptions, kept_options
 from flows.operations.plan import make_plan, read_plan
 from flows.operations.scan import scan
-from flows.operations.sources import source_identity
+from flows.operations.sources.reading import source_identity
 from flows.operations.summary import summarize
 from flows.operations.vanished import plan_deletions
 from flows.settings import FlowSettings

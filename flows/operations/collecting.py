@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 
 from carrel import AsyncCarrel
-from flows.operations.documents import Defaults, SourceDocument
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, patience_of
 from flows.operations.ledger import Entry, Ledger
 from flows.operations.names import names_of
@@ -14,8 +13,9 @@ from flows.operations.options import CollectionOptions, kept_options
 from flows.operations.patience import Patience
 from flows.operations.plan import read_plan
 from flows.operations.scan import Prepare, scan
-from flows.operations.selection import is_selection, selected
-from flows.operations.sources import source_identity
+from flows.operations.sources.documents import Defaults, SourceDocument
+from flows.operations.sources.reading import source_identity
+from flows.operations.sources.selection import is_selection, selected
 from flows.operations.summary import summarize
 from flows.settings import FlowSettings
 
@@ -41,7 +41,7 @@ async def add_to_collection(
 ) -> Outcome:
     """Add every document that the source names, by its external id, to the collection; no file is read or sent.
 
-    A source of `catalog://` is a selection from the catalog itself (flows.operations.selection).
+    A source of `catalog://` is a selection from the catalog itself (flows.operations.sources.selection).
 
     `only_quarantine` adds just what is in quarantine.
     Needs EDITOR on the collection and READ on the documents. Raises what flows.operations.bulk.upload does.

@@ -7,8 +7,8 @@ from uuid import UUID
 from carrel import AsyncCarrel
 from carrel.errors import PermissionDeniedError
 from flows.errors import NameUnknownError
-from flows.operations.documents import Access, Defaults, Problem, SourceDocument
 from flows.operations.patience import Patience
+from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument
 
 Lookup = Callable[[], Awaitable[Sequence[tuple[str, str]]]]
 """Returns every (name or external id, id) the caller may see."""

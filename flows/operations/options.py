@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.operations.documents import Access, Defaults
+from flows.operations.sources.documents import Access, Defaults
 
 
 class UploadOptions(BaseModel):

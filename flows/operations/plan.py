@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from carrel import AsyncCarrel
 from carrel.wire.catalog import PlanAction, PlannedUpload
 from flows.operations.ledger import Action, Ledger, State
+from flows.operations.ledger.rows import FIRST
 from flows.operations.patience import Patience
-from flows.operations.rows import FIRST
 
 _BATCH = 1000  # the most planUpload takes
 

@@ -17,9 +17,9 @@ from flows.operations.bulk import upload
 from flows.operations.collecting import add_to_collection
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome
 from flows.operations.ledger import Failure, Ledger
+from flows.operations.ledger.shelf import KnownSource, QuarantineRow, known_sources, quarantine_rows, set_ignored
 from flows.operations.options import CollectionOptions, UploadOptions
-from flows.operations.shelf import KnownSource, QuarantineRow, known_sources, quarantine_rows, set_ignored
-from flows.operations.sources import source_identity
+from flows.operations.sources.reading import source_identity
 from flows.settings import FlowSettings
 
 _SHOWN = 1000

@@ -9,13 +9,13 @@ from itertools import islice
 from pydantic import TypeAdapter, ValidationError
 
 from carrel.wire.common import Identifier
-from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, folders_of
-from flows.operations.fingerprint import fingerprint_of
-from flows.operations.hashing import hash_files
 from flows.operations.ledger import Entry, Ledger
 from flows.operations.names import Names
-from flows.operations.objects import marker_digest
-from flows.operations.sources import read_source
+from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, folders_of
+from flows.operations.sources.fingerprint import fingerprint_of
+from flows.operations.sources.hashing import hash_files
+from flows.operations.sources.objects import marker_digest
+from flows.operations.sources.reading import read_source
 
 Prepare = Callable[[Ledger, list[SourceDocument]], Sequence[Entry | Problem]]
 """Makes the ledger's entries of documents; called in a thread."""

@@ -11,9 +11,9 @@ from carrel.errors import NotFoundError
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import CollectionIndexStatus
 from flows.operations.apply import IndexingFailedError, Send, Sent
-from flows.operations.contents import open_contents
-from flows.operations.documents import SourceDocument
 from flows.operations.ledger import Entry, Ledger, State
+from flows.operations.sources.contents import open_contents
+from flows.operations.sources.documents import SourceDocument
 
 _INDEXED: Mapping[CollectionIndexStatus, State] = {
     CollectionIndexStatus.INDEXED: State.INDEXED,

@@ -7,10 +7,10 @@ from carrel import AsyncCarrel
 from carrel.errors import CarrelError
 from carrel.wire.catalog import GetDocumentResponse, IndexingStatus
 from flows.operations.apply import IndexingFailedError, quarantine, run_workers
-from flows.operations.fingerprint import key_of
 from flows.operations.ledger import Entry, Ledger, State
+from flows.operations.ledger.rows import FIRST
 from flows.operations.patience import Patience
-from flows.operations.rows import FIRST
+from flows.operations.sources.fingerprint import key_of
 
 _WORKERS = 4
 _FIRST_PAUSE = 0.5

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from flows.operations.states import Action, State
+from flows.operations.ledger.states import Action, State
 
 if TYPE_CHECKING:
     from flows.operations.ledger import Ledger

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from carrel import AsyncCarrel
 from carrel.wire.catalog import PlanAction, PlannedUpload, UploadPlan
-from flows.operations.documents import folders_of
 from flows.operations.ledger import Entry, Ledger, Missing, State
+from flows.operations.ledger.rows import FIRST
 from flows.operations.options import UploadOptions
 from flows.operations.patience import Patience
-from flows.operations.rows import FIRST
+from flows.operations.sources.documents import folders_of
 
 _PAGE = 500
 # A row that can't be read may be of any document, whatever id it seems to have.

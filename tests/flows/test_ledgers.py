@@ -14,9 +14,9 @@ import pytest
 from pydantic import SecretStr
 
 from flows.errors import LedgerError, SourceBusyError
-from flows.operations.documents import Problem, SourceDocument
-from flows.operations.hashing import FileHash, hash_files
 from flows.operations.ledger import Action, Digest, Entry, Ledger, State
+from flows.operations.sources.documents import Problem, SourceDocument
+from flows.operations.sources.hashing import FileHash, hash_files
 from flows.operations.summary import summarize
 from tests.harness.databases import TestDatabases
 

@@ -10,12 +10,12 @@ import pytest
 
 from carrel import Carrel
 from flows.errors import SourceError
-from flows.operations import objects
 from flows.operations.bulk import upload
-from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument
-from flows.operations.objects import object_identity
 from flows.operations.options import UploadOptions
-from flows.operations.sources import read_source, source_identity
+from flows.operations.sources import objects
+from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument
+from flows.operations.sources.objects import object_identity
+from flows.operations.sources.reading import read_source, source_identity
 from flows.settings import FlowSettings
 from tests.harness.object_store import SECRET, Bucket, object_store
 from tests.harness.services import RunningService

@@ -7,7 +7,7 @@ import pytest
 from flows.errors import SourceError
 from flows.operations.collecting import add_to_collection
 from flows.operations.options import CollectionOptions
-from flows.operations.selection import Selection
+from flows.operations.sources.selection import Selection
 from flows.settings import FlowSettings
 from tests.harness.documents import create_collection, ok, uploaded
 from tests.harness.services import RunningService

@@ -7,11 +7,11 @@ from pydantic import SecretStr
 
 from carrel import Carrel
 from flows.operations.bulk import upload
-from flows.operations.documents import SourceDocument
 from flows.operations.jobs import open_client, patience_of
 from flows.operations.ledger import Action, Entry, Ledger, State
 from flows.operations.options import UploadOptions
 from flows.operations.settle import settle
+from flows.operations.sources.documents import SourceDocument
 from flows.operations.summary import summarize
 from flows.settings import FlowSettings
 from tests.harness.services import RunningService

@@ -7,10 +7,10 @@ import pytest
 
 from cli.runs import show_end, show_plan
 from cli.screen import Screen
-from flows.operations.documents import Problem
 from flows.operations.ledger import Ledger
 from flows.operations.plan import read_plan
 from flows.operations.scan import Scanned
+from flows.operations.sources.documents import Problem
 from flows.operations.summary import Summary, summarize
 
 NAME = "notes:ship:[bold]\\"

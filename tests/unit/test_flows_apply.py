@@ -19,11 +19,11 @@ from carrel.errors import (
 )
 from flows.errors import RefusedError, ServiceDownError
 from flows.operations.apply import Sent, apply_batch
-from flows.operations.contents import ChangingFileError, open_contents
-from flows.operations.documents import SourceDocument
-from flows.operations.fingerprint import fingerprint_of
 from flows.operations.ledger import Action, Entry, Ledger, State
 from flows.operations.patience import Patience
+from flows.operations.sources.contents import ChangingFileError, open_contents
+from flows.operations.sources.documents import SourceDocument
+from flows.operations.sources.fingerprint import fingerprint_of
 from flows.operations.summary import Summary, summarize
 
 Script = Callable[[str], Awaitable[None]]
@@ -215,7 +215,7 @@ def test_fingerprint_is_of_the_bytes_that_are_sent(tmp_path: Path) -> None:
 
 def test_large_file_is_streamed_and_a_change_meanwhile_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file too large for memory is read from disk; one that is written to while it is sent is not kept as sent."""
-    monkeypatch.setattr("flows.operations.contents._IN_MEMORY", 10)
+    monkeypatch.setattr("flows.operations.sources.contents._IN_MEMORY", 10)
     path = tmp_path / "a"
     path.write_bytes(b"x" * 100)
     document = SourceDocument(path=path, external_id="a", name="a", file_name="a")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.operations.documents import Access, SourceDocument
-from flows.operations.fingerprint import fingerprint_of, key_of, key_range
+from flows.operations.sources.documents import Access, SourceDocument
+from flows.operations.sources.fingerprint import fingerprint_of, key_of, key_range
 
 DIGEST = bytes(32)
 DOCUMENT = SourceDocument(

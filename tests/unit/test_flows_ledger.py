@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from flows.errors import LedgerError, SourceBusyError
-from flows.operations.documents import Access, Problem, SourceDocument
-from flows.operations.hashing import FileHash, hash_files
 from flows.operations.ledger import Action, Entry, Ledger, State
 from flows.operations.quarantine import failure_rows, write_quarantine
+from flows.operations.sources.documents import Access, Problem, SourceDocument
+from flows.operations.sources.hashing import FileHash, hash_files
 from flows.operations.summary import summarize
 
 
@@ -228,9 +228,9 @@ def test_known_file_is_not_read(ledger: Ledger, tmp_path: Path, monkeypatch: pyt
     """A file of known status costs no reading: it is not even opened."""
     path = tmp_path / "a"
     path.write_text("x")
-    monkeypatch.setattr("flows.operations.hashing._RACY_NS", -(10**12))
+    monkeypatch.setattr("flows.operations.sources.hashing._RACY_NS", -(10**12))
     first = hash_files(ledger, [path])
-    monkeypatch.setattr("flows.operations.hashing.FileIO", None)
+    monkeypatch.setattr("flows.operations.sources.hashing.FileIO", None)
     assert hash_files(ledger, [path]) == first
 
 

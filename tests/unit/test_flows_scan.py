@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from flows.operations.documents import Defaults
 from flows.operations.ledger import Ledger
 from flows.operations.names import Names
 from flows.operations.scan import scan
+from flows.operations.sources.documents import Defaults
 
 
 async def _nothing() -> list[tuple[str, str]]:

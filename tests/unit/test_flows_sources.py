@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from flows.errors import SourceError
-from flows.operations.documents import Access, Defaults, Problem, Skipped, SourceDocument, SourceItem
-from flows.operations.manifest import ManifestRow
-from flows.operations.sources import read_source, source_identity
+from flows.operations.sources.documents import Access, Defaults, Problem, Skipped, SourceDocument, SourceItem
+from flows.operations.sources.manifest import ManifestRow
+from flows.operations.sources.reading import read_source, source_identity
 
 
 def _read(source: Path | str, defaults: Defaults | None = None) -> list[SourceItem]:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 
-from flows.operations.documents import SourceDocument
+from flows.operations.sources.documents import SourceDocument
 
 _KEY_BYTES = 16
 _KEYS = 2 ** (8 * _KEY_BYTES)

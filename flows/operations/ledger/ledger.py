@@ -20,12 +20,10 @@ from pydantic import SecretStr
 from sqlalchemy import Connection
 
 from flows.errors import LedgerError, SourceBusyError
-from flows.operations import queries
-from flows.operations.addresses import Address
-from flows.operations.documents import Problem
-from flows.operations.fingerprint import key_of, key_range
-from flows.operations.locks import lock_halves, lock_of
-from flows.operations.rows import (
+from flows.operations.ledger import queries
+from flows.operations.ledger.addresses import Address
+from flows.operations.ledger.locks import lock_halves, lock_of
+from flows.operations.ledger.rows import (
     FIRST,
     LAST,
     Digest,
@@ -40,10 +38,10 @@ from flows.operations.rows import (
     storable,
     values_of,
 )
-from flows.operations.states import Action, Count, State
-from flows.operations.store import Store
-
-__all__ = ["Action", "Address", "Count", "Digest", "Entry", "Failure", "Ledger", "Missing", "State"]
+from flows.operations.ledger.states import Action, Count, State
+from flows.operations.ledger.store import Store
+from flows.operations.sources.documents import Problem
+from flows.operations.sources.fingerprint import key_of, key_range
 
 _PAGE = 1000
 _FORBIDDEN = ("external_id_taken", "The external id names a document that this caller may not update.")
@@ -72,7 +70,7 @@ class Ledger:
     def at(
         cls, folder: Path, *, target: str, source: str, kind: str = "upload", database_url: SecretStr | None = None
     ) -> Self:
-        """Open the ledger of a source (flows.operations.sources.source_identity) on the service at `target`.
+        """Open the ledger of a source (flows.operations.sources.reading.source_identity) on the service at `target`.
 
         It is a file in `folder`, or in the database that is given.
         """

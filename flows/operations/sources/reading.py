@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from flows.errors import SourceError
-from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, undecodable
-from flows.operations.manifest import MANIFEST_SUFFIXES, read_manifest
-from flows.operations.objects import SCHEMES, is_object_url, list_objects, object_identity
-from flows.operations.selection import is_selection
+from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, undecodable
+from flows.operations.sources.manifest import MANIFEST_SUFFIXES, read_manifest
+from flows.operations.sources.objects import SCHEMES, is_object_url, list_objects, object_identity
+from flows.operations.sources.selection import is_selection
 
 _WILDCARDS = frozenset("*?[")
 

@@ -6,9 +6,9 @@ from typing import Protocol
 from sqlalchemy import Connection
 
 from flows.errors import SourceBusyError
-from flows.operations import queries
-from flows.operations.addresses import Address
-from flows.operations.store import Store, explained
+from flows.operations.ledger import queries
+from flows.operations.ledger.addresses import Address
+from flows.operations.ledger.store import Store, explained
 
 _HALF = 2**32
 

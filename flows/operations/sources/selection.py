@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, unquote
 from carrel import AsyncCarrel
 from carrel.wire.catalog import Document, ListDocumentsResponse
 from flows.errors import SourceError
-from flows.operations.documents import Defaults, SourceDocument, SourceItem
 from flows.operations.patience import Patience
+from flows.operations.sources.documents import Defaults, SourceDocument, SourceItem
 
 SCHEME = "catalog://"
 _PAGE = 1000

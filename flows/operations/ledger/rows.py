@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from flows.operations.documents import Access, Problem, SourceDocument, StoredObject
-from flows.operations.fingerprint import key_of
-from flows.operations.states import State
+from flows.operations.ledger.states import State
+from flows.operations.sources.documents import Access, Problem, SourceDocument, StoredObject
+from flows.operations.sources.fingerprint import key_of
 
 FIRST = bytes(16)
 """Before every key (but that of one text in 2**128)."""

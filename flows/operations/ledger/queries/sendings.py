@@ -15,8 +15,8 @@ from sqlalchemy import (
     update,
 )
 
-from flows.operations.queries.common import DELETES, AnyRow, Values, insert_into, insert_many
-from flows.operations.tables import documents, sent
+from flows.operations.ledger.queries.common import DELETES, AnyRow, Values, insert_into, insert_many
+from flows.operations.ledger.tables import documents, sent
 
 
 def keep_intents(connection: Connection, source_id: int, which: ColumnElement[bool]) -> None:

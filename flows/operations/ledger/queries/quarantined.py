@@ -16,8 +16,8 @@ from sqlalchemy import (
     update,
 )
 
-from flows.operations.queries.common import AnyRow, Values, insert_into
-from flows.operations.tables import quarantine
+from flows.operations.ledger.queries.common import AnyRow, Values, insert_into
+from flows.operations.ledger.tables import quarantine
 
 
 def quarantine_items(connection: Connection, values: Sequence[Values]) -> None:

@@ -3,8 +3,8 @@
 Losing them costs time, never a document: what is in the catalog is the service's to say, and every run asks it. The
 one thing that only the ledger knows is what a source has sent, and without that nothing is ever deleted.
 
-A `key` is a digest of 16 bytes (flows.operations.fingerprint), since an external id or a path can be longer than an
-index of PostgreSQL takes.
+A `key` is a digest of 16 bytes (flows.operations.sources.fingerprint), since an external id or a path can be longer
+than an index of PostgreSQL takes.
 """
 
 from sqlalchemy import (
@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 FORMAT = 2
-"""Goes up when the tables change; 1 was SQLite alone (flows.operations.upgrading)."""
+"""Goes up when the tables change; 1 was SQLite alone (flows.operations.ledger.upgrading)."""
 
 
 class Bytes(LargeBinary):
@@ -80,7 +80,7 @@ runs = Table(
     Column("held_back", Text, nullable=False, server_default=""),
 )
 
-# Digests of files, trusted while their `marker` is the same (flows.operations.hashing says how one is made).
+# Digests of files, trusted while their `marker` is the same (flows.operations.sources.hashing says how one is made).
 files = Table(
     "ledger_files",
     metadata,

@@ -12,10 +12,10 @@ from io import FileIO
 from pathlib import Path
 from typing import IO
 
-from flows.operations.fingerprint import fingerprint_of
-from flows.operations.hashing import hash_open_file
 from flows.operations.ledger import Entry
-from flows.operations.objects import marker_digest, read_object
+from flows.operations.sources.fingerprint import fingerprint_of
+from flows.operations.sources.hashing import hash_open_file
+from flows.operations.sources.objects import marker_digest, read_object
 
 _IN_MEMORY = 4 * 1024 * 1024
 

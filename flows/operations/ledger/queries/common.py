@@ -11,7 +11,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from flows.operations.tables import documents
+from flows.operations.ledger.tables import documents
 
 AnyRow = Row[*tuple[Any, ...]]
 Values = dict[str, Any]

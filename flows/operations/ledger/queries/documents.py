@@ -16,9 +16,9 @@ from sqlalchemy import (
     update,
 )
 
-from flows.operations.queries.common import DELETES, AnyRow, Values, insert_into, insert_many
-from flows.operations.queries.sendings import keep_intents
-from flows.operations.tables import documents, files, quarantine
+from flows.operations.ledger.queries.common import DELETES, AnyRow, Values, insert_into, insert_many
+from flows.operations.ledger.queries.sendings import keep_intents
+from flows.operations.ledger.tables import documents, files, quarantine
 
 
 def read_digests(connection: Connection, source_id: int, keys: Sequence[bytes]) -> Sequence[AnyRow]:

@@ -17,8 +17,8 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from sqlalchemy.pool import StaticPool
 
 from flows.errors import LedgerError
-from flows.operations.addresses import Address
-from flows.operations.upgrading import prepare_database, prepare_file
+from flows.operations.ledger.addresses import Address
+from flows.operations.ledger.upgrading import prepare_database, prepare_file
 
 _BUSY_SECONDS = 60.0
 _PERMISSION_DENIED = "42501"

@@ -1,7 +1,7 @@
 """The ledger's SQL, for SQLite and PostgreSQL alike. Keys are at most a thousand a statement."""
 
-from flows.operations.queries.common import AnyRow
-from flows.operations.queries.documents import (
+from flows.operations.ledger.queries.common import AnyRow
+from flows.operations.ledger.queries.documents import (
     count_found,
     counts,
     entries_of,
@@ -19,7 +19,7 @@ from flows.operations.queries.documents import (
     set_aside,
     update_document,
 )
-from flows.operations.queries.quarantined import (
+from flows.operations.ledger.queries.quarantined import (
     count_codes,
     count_problems,
     failures,
@@ -33,7 +33,7 @@ from flows.operations.queries.quarantined import (
     release_unseen,
     set_ignored,
 )
-from flows.operations.queries.runs import (
+from flows.operations.ledger.queries.runs import (
     claim_run,
     connection_pid,
     drop_runs,
@@ -48,7 +48,16 @@ from flows.operations.queries.runs import (
     unfinished_run,
     update_run,
 )
-from flows.operations.queries.sendings import adopt, confirm, forget_sent, has_intents, keep_sent, mark, missing, unmark
+from flows.operations.ledger.queries.sendings import (
+    adopt,
+    confirm,
+    forget_sent,
+    has_intents,
+    keep_sent,
+    mark,
+    missing,
+    unmark,
+)
 
 __all__ = [
     "AnyRow",

@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, 
 from pydantic.alias_generators import to_camel
 
 from flows.errors import SourceError
-from flows.operations.documents import Access, Defaults, Problem, SourceDocument, SourceItem, undecodable
+from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument, SourceItem, undecodable
 
 MANIFEST_SUFFIXES = frozenset({".csv", ".jsonl", ".ndjson"})
 _METADATA_PREFIX = "metadata."

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flows.operations import queries
-from flows.operations.fingerprint import key_of
-from flows.operations.rows import storable
-from flows.operations.store import Store
+from flows.operations.ledger import queries
+from flows.operations.ledger.rows import storable
+from flows.operations.ledger.store import Store
+from flows.operations.sources.fingerprint import key_of
 from flows.settings import FlowSettings
 
 _PAGE = 1000

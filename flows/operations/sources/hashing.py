@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from flows.operations.ledger import Ledger
-from flows.operations.rows import Digest
+from flows.operations.ledger.rows import Digest
 
 _RACY_NS = 2_000_000_000
 

@@ -14,9 +14,9 @@ from sqlalchemy import (
     update,
 )
 
-from flows.operations.queries.common import AnyRow, Values, insert_into
-from flows.operations.queries.sendings import keep_intents
-from flows.operations.tables import documents, runs, sources
+from flows.operations.ledger.queries.common import AnyRow, Values, insert_into
+from flows.operations.ledger.queries.sendings import keep_intents
+from flows.operations.ledger.tables import documents, runs, sources
 
 # Whether the connection that took the source's advisory lock (in two halves) still has it.
 _LOCK_HELD = (

@@ -3,8 +3,8 @@
 from sqlalchemy import Connection, Engine, func, insert, inspect, select, text
 
 from flows.errors import LedgerError
-from flows.operations.fingerprint import key_of
-from flows.operations.tables import FORMAT, files, formats, metadata, quarantine, sent, sources
+from flows.operations.ledger.tables import FORMAT, files, formats, metadata, quarantine, sent, sources
+from flows.operations.sources.fingerprint import key_of
 
 _CREATION = 0x6361_7272_656C_6C64  # the advisory lock under which tables are made: a number of our own
 _PAGE = 1000

@@ -21,7 +21,15 @@ from obstore.exceptions import BaseError, InvalidPathError
 from obstore.store import ObjectStore, from_url
 
 from flows.errors import SourceError
-from flows.operations.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, StoredObject, undecodable
+from flows.operations.sources.documents import (
+    Defaults,
+    Problem,
+    Skipped,
+    SourceDocument,
+    SourceItem,
+    StoredObject,
+    undecodable,
+)
 
 if TYPE_CHECKING:
     from obstore import GetResult, ObjectMeta
