@@ -1,15 +1,17 @@
 """Asking a document database: of allowed addresses alone, again when the connection broke, and what its errors mean."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import struct
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bson.errors import BSONError
 from pymongo.errors import ConnectionFailure, ExecutionTimeout, OperationFailure, PyMongoError
 
 from service.docstore.addresses import Egress
 from service.docstore.sources import SourceError
+from service.logs import logger
 
 Result = TypeVar("Result")
 
@@ -19,6 +21,8 @@ LONGEST_QUOTE = 300
 # Codes by which a server says that the query itself is wrong; what it says then is about the query.
 _BAD_QUERY = frozenset({2, 9, 14, 40, 168, 16410, 17287})
 _UNAUTHORIZED = frozenset({13, 18, 8000})
+# What the driver trips over when an answer is not of the form that it takes for granted.
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, struct.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,9 @@ class Asking:
                 if self.egress.denied or attempt == MOST_ATTEMPTS:
                     raise self.told(error) from None
             except (PyMongoError, BSONError, OSError) as error:
+                raise self.told(error) from None
+            except _MALFORMED as error:
+                logger.warning("docstore_answer_malformed", kind=type(error).__name__)
                 raise self.told(error) from None
             await asyncio.sleep(FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
         raise AssertionError
@@ -68,15 +75,22 @@ class Asking:
         return SourceError("source_failed", "The document database gave an answer that can't be read.")
 
     def _refused(self, error: OperationFailure) -> SourceError:
-        if error.code in _UNAUTHORIZED:
+        # A server may call anything a code.
+        code = error.code if isinstance(error.code, int) else None
+        if code in _UNAUTHORIZED:
             return SourceError(
                 "source_refused",
                 "The document database does not accept the user of the docstoreURI, or does not let it read the"
                 " collection. Update the sync.",
             )
-        if error.code in _BAD_QUERY:
-            said = str((error.details or {}).get("errmsg", ""))[:LONGEST_QUOTE]
-            if any(word in said for word in self.words):
-                said = "no reason that can be repeated"
+        if code in _BAD_QUERY:
+            said = self._repeatable(error.details or {})
             return SourceError("source_refused_filter", f"The document database refuses the filterExpression: {said}")
-        return SourceError("source_failed", f"The document database refuses to answer (code {error.code}).")
+        return SourceError("source_failed", f"The document database refuses to answer (code {code}).")
+
+    def _repeatable(self, answer: Mapping[str, Any]) -> str:
+        """Return what a server says of a query as plain text, unless there is something of the address in it."""
+        said = str(answer.get("errmsg", ""))
+        if any(word in said for word in self.words):
+            return "no reason that can be repeated"
+        return "".join(one if one.isprintable() else " " for one in said[:LONGEST_QUOTE])

@@ -25,6 +25,7 @@ from pymongo.errors import PyMongoError
 
 from carrel.wire.docstore import DocstoreConfig
 from service.docstore.addresses import AllowedHosts, Egress
+from service.docstore.announcements import bound_announcements
 from service.docstore.asking import Asking
 from service.docstore.filters import filter_query
 from service.docstore.paths import value_at
@@ -78,6 +79,7 @@ async def open_mongodb(
     uri: SecretStr, config: DocstoreConfig, *, allowed: AllowedHosts, seconds: float, connect_seconds: float
 ) -> AsyncGenerator["MongoSource"]:
     """Open the source of a sync; nothing is connected before it is first asked. A query may take so many seconds."""
+    bound_announcements()
     parts = await connection_parts(uri, seconds=connect_seconds)
     egress = Egress(await asyncio.to_thread(allowed.resolved))
     milliseconds = int(connect_seconds * 1000)
@@ -211,7 +213,7 @@ class MongoSource:
         return await self._asking.ask(lambda: self._page(asked, projection, order, limit))
 
     async def _page(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
-        documents: list[SourceDocument] = []
+        found: list[Raw] = []
         size = 0
         cursor = self._collection.find(
             query,
@@ -224,11 +226,12 @@ class MongoSource:
         )
         async with cursor:
             async for raw in cursor:
-                documents.append(_decoded(raw, self._updated))
+                found.append(raw)
                 size += len(raw.raw)
                 if size >= PAGE_BYTES:
-                    return _Found(documents, is_all=False)
-        return _Found(documents, is_all=len(documents) < limit)
+                    break
+        documents = await asyncio.to_thread(_decoded_all, found, self._updated)
+        return _Found(documents, is_all=len(found) < limit and size < PAGE_BYTES)
 
     def _since(self, position: Position) -> Query:
         assert self._updated is not None  # noqa: S101 - the caller has looked
@@ -271,11 +274,21 @@ def _position_after(position: Position, documents: Sequence[SourceDocument]) -> 
     return None if after == position else after
 
 
+def _decoded_all(found: Sequence[Raw], updated: str | None) -> list[SourceDocument]:
+    return [_decoded(raw, updated) for raw in found]
+
+
 def _decoded(raw: Raw, updated: str | None) -> SourceDocument:
     try:
         fields = known = _decode(raw, _CODEC)
     except (BSONError, ValueError):
         fields, known = None, _decode(raw, _LENIENT)
+    if "_id" not in known:
+        raise SourceError(
+            "source_without_ids",
+            "The document database gives documents without _id, by which they are told apart. If collectionName names a"
+            " view, have it keep that field.",
+        )
     value = None if updated is None else value_at(known, updated)
     time = value if isinstance(value, datetime) else None
     return SourceDocument(SourceId(known["_id"]), fields, len(raw.raw), time)

@@ -1,0 +1,122 @@
+"""A document database that means harm, or answers like one: a run ends with a reason, and costs no more than others.
+
+Each test is such a server over TCP, which answers the driver's questions with what the test says.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import bson
+import pytest
+from bson import Int64
+from pydantic import SecretStr
+from pymongo.common import MAX_MESSAGE_SIZE
+from pymongo.hello import Hello
+
+from carrel.wire.docstore import DocstoreConfig
+from service.docstore.addresses import AllowedHosts
+from service.docstore.announcements import MOST_MEMBERS
+from service.docstore.mongodb import MongoSource, open_mongodb
+from service.docstore.sources import SourceError
+from tests.harness.mongo import server as protocol
+from tests.service.docstore import DATED
+
+HELLO = protocol.Server([]).do_hello({}) | {"ok": 1.0}
+LARGE = 4 * MAX_MESSAGE_SIZE
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def batch(*documents: dict[str, Any]) -> dict[str, Any]:
+    """An answer that is these documents."""
+    return {"ok": 1.0, "cursor": {"id": Int64(0), "ns": "shop.things", "firstBatch": list(documents)}}
+
+
+@asynccontextmanager
+async def source_of(answer: Answer, *, frame: bytes | None = None, **hello: Any) -> AsyncGenerator[MongoSource]:
+    """A source whose server greets with these members, and answers so; or with this frame's length, and nothing."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                length, request, _, kind = protocol.HEADER.unpack(await reader.readexactly(16))
+                body = await reader.readexactly(length - 16)
+                query = kind == protocol.OP_QUERY
+                command = protocol.read_query(body) if query else protocol.read_message(body)[0]
+                greeting = next(iter(command)) in {"hello", "ismaster"}
+                if frame is not None and not greeting:
+                    writer.write(frame)
+                    continue
+                reply = bson.encode(HELLO | hello if greeting else answer(command))
+                writer.write((protocol.reply_to_query if query else protocol.reply_to_message)(request, reply))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    config = {"syncName": "s", "collectionName": "things", "sourceFields": DATED}
+    opened = open_mongodb(
+        SecretStr(f"mongodb://127.0.0.1:{port}/shop"),
+        DocstoreConfig.model_validate(config),
+        allowed=AllowedHosts.of(["127.0.0.0/8"]),
+        seconds=0.5,
+        connect_seconds=0.5,
+    )
+    async with listening, opened as source:
+        yield source
+
+
+async def refusal(answer: Answer, **options: Any) -> SourceError:
+    """Why a snapshot of such a server ends."""
+    async with source_of(answer, **options) as source:
+        with pytest.raises(SourceError) as caught:
+            [page async for page in source.snapshot(None)]
+    return caught.value
+
+
+async def test_a_message_larger_than_any_is_not_waited_for() -> None:
+    """Whatever size the server has announced: the driver would make room for all of it when the header has come."""
+    frame = protocol.HEADER.pack(LARGE, 0, 0, protocol.OP_MSG)
+    error = await refusal(lambda _: batch(), frame=frame, maxMessageSizeBytes=LARGE)
+    assert error.code == "source_failed", "it made room, and waited"
+
+
+@pytest.mark.parametrize("told", [2**31 - 1, float("nan"), "all", None])
+async def test_an_announced_size_is_believed_up_to_the_largest_there_is(told: Any) -> None:
+    """Of no type does one come through that a message's length is never greater than."""
+    async with source_of(lambda _: batch(), maxMessageSizeBytes=told) as source:
+        assert await source.count() == 0
+    assert Hello({"maxMessageSizeBytes": told}).max_message_size == MAX_MESSAGE_SIZE
+
+
+async def test_no_more_members_are_watched_than_a_replica_set_has() -> None:
+    """A server that names thousands would have the driver watch, and connect to, each of them."""
+    async with source_of(lambda _: batch()):
+        named = Hello({"hosts": [f"203.0.113.7:{port}" for port in range(1, 5000)]})
+    assert len(named.all_hosts) == MOST_MEMBERS
+
+
+@pytest.mark.parametrize(
+    "answer", [{"ok": 1.0}, {"ok": 1.0, "cursor": 5}, {"ok": 0.0, "code": {"a": 1}, "errmsg": "no"}, {"ok": "yes"}]
+)
+async def test_an_answer_that_is_none_ends_the_run_as_the_sources_fault(answer: dict[str, Any]) -> None:
+    """And not as a defect of the service, with the driver's trace in its log."""
+    assert (await refusal(lambda _: answer)).code == "source_failed"
+
+
+async def test_documents_without_ids_are_told() -> None:
+    """A view may leave them out, and then nothing tells one document from another."""
+    assert (await refusal(lambda _: batch({"title": "Thing"}))).code == "source_without_ids"
+
+
+async def test_what_a_database_says_of_a_filter_is_repeated_as_plain_text() -> None:
+    """Without what no text here may hold, and not a piece of the address where it is cut."""
+    said = {"ok": 0.0, "code": 2, "errmsg": "unknown\0operator\x1b[2J $foo"}
+    error = await refusal(lambda _: said)
+    assert error.code == "source_refused_filter"
+    assert error.message.endswith("unknown operator [2J $foo")
+    cut = {"ok": 0.0, "code": 2, "errmsg": "x" * 296 + "127.0.0.1"}
+    assert "127" not in (await refusal(lambda _: cut)).message
