@@ -64,18 +64,25 @@ def map_document(document: SourceDocument, target: Target) -> MappedDocument:
     """Return what to upload; MappingError when the document lacks what the mapping wants, or has it in a wrong type."""
     if document.fields is None:
         raise MappingError("undecodable", "The document is not valid BSON. Mend it in its database.")
+    try:
+        return _mapped(document.source_id, document.fields, target)
+    except RecursionError:
+        raise MappingError("too_deep", "The document is nested deeper than MongoDB lets documents be.") from None
+
+
+def _mapped(source_id: SourceId, values: Mapping[str, Any], target: Target) -> MappedDocument:
     fields = target.config.source_fields
-    name = _text_of(document.fields, fields.source_name, "sourceName")
-    content, suffix = _body(document.fields, fields.body)
-    url = None if fields.source_url is None else value_at(document.fields, fields.source_url)
+    name = _text_of(values, fields.source_name, "sourceName")
+    content, suffix = _body(values, fields.body)
+    url = None if fields.source_url is None else value_at(values, fields.source_url)
     if url is not None and not isinstance(url, str):
         raise MappingError("wrong_type", "sourceUrl: the field must hold text.")
     updated = None
     if fields.source_system_updated is not None:
-        updated = time_of(value_at(document.fields, fields.source_system_updated))
+        updated = time_of(value_at(values, fields.source_system_updated))
     try:
         form = UploadFileForm(
-            document_external_id=target.external_id(document.source_id),
+            document_external_id=target.external_id(source_id),
             document_name=name,
             collection_id=target.collection_id,
             document_external_url=url or None,

@@ -4,12 +4,13 @@ A source is read in an order that can be taken up again after a position, and ne
 SourceError, whose message names nothing of the address.
 """
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, Self
 
-from service.docstore.values import SourceId, from_extended, to_extended
+from service.docstore.values import SourceId, extended_text, from_extended, to_extended
 
 
 class SourceError(Exception):
@@ -42,16 +43,19 @@ class Position:
     source_id: SourceId | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the position as it is kept, with the types of its values."""
+        """Return the position as it is kept, with the types of its values.
+
+        The id is kept as text: it may hold characters that PostgreSQL's JSON has not.
+        """
         return {
             "updated": to_extended(self.updated),
-            "_id": None if self.source_id is None else {"value": to_extended(self.source_id.value)},
+            "_id": None if self.source_id is None else extended_text(self.source_id.value),
         }
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Self:
         """Read what `to_json` returned."""
-        source_id = None if kept["_id"] is None else SourceId(from_extended(kept["_id"]["value"]))
+        source_id = None if kept["_id"] is None else SourceId(from_extended(json.loads(kept["_id"])))
         return cls(updated=from_extended(kept["updated"]), source_id=source_id)
 
 

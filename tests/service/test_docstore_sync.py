@@ -208,6 +208,17 @@ def test_what_cannot_be_mapped_is_listed_with_its_reason(syncing: Syncing) -> No
     assert syncing.failures().keys() == {"thing-0102", "thing-0103", "thing-0104"}
 
 
+def test_an_id_of_any_characters_is_kept_as_a_place_to_go_on_from(syncing: Syncing) -> None:
+    """Though PostgreSQL's text and JSON have no NUL: such a document neither ends the run nor is left out."""
+    things = [a_thing(number, _id=f"{number}\0\x7f") for number in range(3)]
+    syncing.mongo.collection.insert_many([*things, a_thing(3, _id="9\0", title=None)])
+    for _ in range(2):
+        sync = syncing.first_run() if not syncing.sync_id else syncing.run()
+        assert sync["status"] == "COMPLETED", sync
+        assert (sync["documentCount"], sync["counts"]["failed"]) == (4, 1)
+    assert syncing.names() == {f"Thing {number}" for number in range(3)}
+
+
 def test_a_document_that_fails_later_stays_as_it_was(syncing: Syncing) -> None:
     """A document whose text was emptied is no reason to forget what it said."""
     syncing.mongo.collection.insert_many([a_thing(number) for number in range(3)])

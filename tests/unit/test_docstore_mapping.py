@@ -92,6 +92,14 @@ def test_ids_of_different_types_are_different() -> None:
         assert (again.updated, again.source_id and again.source_id.key) == (MOMENT, SourceId(one).key)
 
 
+def test_a_position_holds_nothing_that_a_database_cannot_keep() -> None:
+    """PostgreSQL's JSON has no NUL, and an id may have one anywhere in it."""
+    for value in ("a\0b", {"a": ["\0"]}, Regex("\0")):
+        kept = json.dumps(Position(MOMENT, SourceId(value)).to_json())
+        assert "\\u0000" not in kept.replace("\\\\", "")
+        assert Position.from_json(json.loads(kept)) == Position(MOMENT, SourceId(value))
+
+
 @pytest.mark.parametrize("odd", ["x" * 2000, "a\0b", "\ud800", "a\nb", ""])
 def test_an_odd_id_is_known_by_its_digest(odd: str) -> None:
     """However long or strange, it names a document within the bounds of an external id."""
@@ -171,6 +179,16 @@ def test_what_cannot_be_mapped_says_why(fields: dict[str, Any], code: str, membe
     assert caught.value.code == code
     assert member in caught.value.message
     assert "javascript" not in caught.value.message
+
+
+def test_a_document_nested_beyond_reason_fails_alone() -> None:
+    """Deeper than calls can be, and than MongoDB lets a document be: that one can't be mapped, and says so."""
+    nested: Any = "text"
+    for _ in range(20_000):
+        nested = {"a": nested}
+    with pytest.raises(MappingError) as caught:
+        mapped(text=nested)
+    assert caught.value.code == "too_deep"
 
 
 def test_the_fingerprint_covers_everything_that_is_sent() -> None:

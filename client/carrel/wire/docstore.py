@@ -182,7 +182,8 @@ class DocstoreError(ResponseModel):
 class DocstoreSync(ResponseModel):
     """A sync and how its last run went; never its address.
 
-    `cursor` is how far the source was read, in Extended JSON; `warning` what a run that came to its end left undone.
+    `cursor` is how far the source was read, in Extended JSON (of an `_id`, its text); `warning` what a run that came to
+    its end left undone.
     """
 
     docstore_credential_id: UUID
