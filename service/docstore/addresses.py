@@ -22,6 +22,10 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # IPv4 addresses written as IPv6 ones, for translation on the way (RFC 6052).
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+# What the library's `is_global` takes for public, and is not: of IPv6 all but global unicast (RFC 4291), such as
+# site-local addresses and translators of one's own (RFC 8215); of IPv4 protocol assignments (RFC 6890).
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+_ASSIGNED = ipaddress.IPv4Network("192.0.0.0/24")
 
 
 class AddressDenied(OSError):  # noqa: N818 - an OSError, as every other reason why there is no connection
@@ -54,7 +58,7 @@ class AllowedHosts:
             one in network for one in {address, meant} for network in self.networks if one.version == network.version
         ):
             return True
-        return meant.is_global and not meant.is_multicast
+        return _is_public(meant)
 
     def may_allow(self, host: str) -> bool:
         """Whether a host as written in a URI may turn out to be allowed; names are judged when connecting."""
@@ -78,6 +82,11 @@ class AllowedHosts:
                 continue
             found |= {ipaddress.ip_network(str(one[4][0]).split("%")[0]) for one in addresses}
         return AllowedHosts((*self.networks, *found), self.names)
+
+
+def _is_public(address: Address) -> bool:
+    within = address in _UNICAST if isinstance(address, ipaddress.IPv6Address) else address not in _ASSIGNED
+    return within and address.is_global and not address.is_multicast
 
 
 def _meant(address: Address) -> Address:
