@@ -130,11 +130,14 @@ def _rebuilds(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 async def newest_rebuild(
     connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID | None
 ) -> AnyRow | None:
-    """The newest rebuild of a collection's index, or of the catalog's: a row, with `replaces_space_id`."""
+    """The newest rebuild of a collection's index, or of the catalog's: a row, with `replaces_space_id`.
+
+    That is the one that runs, if one does. Ids tell no order: they come from the clocks of replicas.
+    """
     statement = (
         _rebuilds(organization_id)
         .where(index_rebuilds.c.collection_id.is_not_distinct_from(collection_id))
-        .order_by(index_rebuilds.c.rebuild_id.desc())
+        .order_by((index_rebuilds.c.status == "RUNNING").desc(), index_rebuilds.c.started_at.desc())
         .limit(1)
     )
     return (await connection.execute(statement)).one_or_none()

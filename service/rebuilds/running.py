@@ -37,9 +37,25 @@ async def keep_rebuilding(runtime: Runtime) -> None:
 
 
 async def rebuild_all(runtime: Runtime) -> None:
-    """Take steps, one organization's after the other's, until there is nothing to do in any of them for now."""
-    while any([await rebuild_organization(runtime, each) for each in await organization_ids(runtime.database)]):
-        pass
+    """Take steps, one organization's after the other's, until there is nothing to do in any of them for now.
+
+    What fails in one keeps none of the others waiting: it is raised once they have nothing to do.
+    """
+    doing, failures = asyncio.current_task(), dict[UUID, Exception]()
+    going_on = True
+    while going_on:
+        going_on = False
+        for each in await organization_ids(runtime.database):
+            if each in failures:
+                continue
+            try:
+                going_on |= await rebuild_organization(runtime, each)
+            except Exception as error:
+                if doing is not None and doing.cancelling():
+                    raise
+                failures[each] = error
+    if failures:
+        raise ExceptionGroup("rebuilds failed", list(failures.values()))
 
 
 async def rebuild_organization(runtime: Runtime, organization_id: UUID) -> bool:
@@ -53,9 +69,10 @@ async def rebuild_organization(runtime: Runtime, organization_id: UUID) -> bool:
 
 
 async def _go_on(runtime: Runtime, organization_id: UUID, rebuild: AnyRow) -> bool:
+    # Indexing first: to look for what is not copied yet compares all places of both spaces.
     return (
-        await copy_some(runtime, organization_id, rebuild)
-        or await _index_some(runtime, organization_id, rebuild)
+        await _index_some(runtime, organization_id, rebuild)
+        or await copy_some(runtime, organization_id, rebuild)
         or await try_swap(runtime, organization_id, rebuild)
     )
 

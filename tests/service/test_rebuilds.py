@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -316,6 +317,58 @@ def test_one_rebuild_at_a_time(shelf: Shelf) -> None:
     shelf.finish()
     again = shelf.start()
     assert (again["indexRebuildId"], again["status"]) == (first["indexRebuildId"], "COMPLETED")
+
+
+def test_a_rebuild_is_the_newest_whatever_a_replicas_clock_says(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that a replica with a slow clock starts, and whose id is therefore less, goes on, is shown, and ends."""
+    shelf.start()
+    shelf.finish()
+    monkeypatch.setattr("service.rebuilds.service.uuid7", lambda: UUID(int=1))
+    again = shelf.start(LOCAL)
+    assert (again["status"], again["embeddingsModel"]) == ("RUNNING", LOCAL)
+    assert shelf.finish()["embeddingsModel"] == LOCAL
+    assert shelf.model() == LOCAL
+
+
+def test_what_is_to_be_copied_is_not_looked_for_with_every_document(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All places of both indexes are compared for that: once for a batch, and once more before the swap."""
+    looked: list[int] = []
+    missing_places = queries.missing_places
+
+    async def counted(*arguments: Any, **options: Any) -> Any:
+        looked.append(1)
+        return await missing_places(*arguments, **options)
+
+    monkeypatch.setattr(queries, "missing_places", counted)
+    monkeypatch.setattr(running, "INDEXED_AT_ONCE", 1)
+    shelf.start()
+    shelf.finish()
+    assert len(looked) == 2
+
+
+def test_an_organization_whose_rebuild_fails_keeps_no_other_from_its_own(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are visited all the same, and the failure is told after that."""
+    broken = UUID(int=1)
+    rebuild_organization, organization_ids = running.rebuild_organization, running.organization_ids
+
+    async def visit(runtime: Any, organization_id: UUID) -> bool:
+        if organization_id == broken:
+            raise RuntimeError("broken")
+        return await rebuild_organization(runtime, organization_id)
+
+    async def with_broken(database: Any) -> list[UUID]:
+        return [broken, *await organization_ids(database)]
+
+    monkeypatch.setattr(running, "rebuild_organization", visit)
+    monkeypatch.setattr(running, "organization_ids", with_broken)
+    shelf.start()
+    with pytest.raises(ExceptionGroup):
+        shelf.go_on()
+    assert shelf.state()["status"] == "COMPLETED"
 
 
 def test_an_empty_collection_is_rebuilt_at_once(quiet: RunningService, embeddings: EmbeddingsEndpoint) -> None:
