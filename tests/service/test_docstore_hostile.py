@@ -17,7 +17,7 @@ from pymongo.hello import Hello
 
 from carrel.wire.docstore import DocstoreConfig
 from service.docstore.addresses import AllowedHosts
-from service.docstore.announcements import MOST_MEMBERS
+from service.docstore.announcements import MOST_ITERATIONS, MOST_MEMBERS
 from service.docstore.mongodb import MongoSource, open_mongodb
 from service.docstore.sources import SourceError
 from tests.harness.mongo import server as protocol
@@ -34,7 +34,9 @@ def batch(*documents: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def source_of(answer: Answer, *, frame: bytes | None = None, **hello: Any) -> AsyncGenerator[MongoSource]:
+async def source_of(
+    answer: Answer, *, frame: bytes | None = None, user: str = "", **hello: Any
+) -> AsyncGenerator[MongoSource]:
     """A source whose server greets with these members, and answers so; or with this frame's length, and nothing."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -59,7 +61,7 @@ async def source_of(answer: Answer, *, frame: bytes | None = None, **hello: Any)
     port = listening.sockets[0].getsockname()[1]
     config = {"syncName": "s", "collectionName": "things", "sourceFields": DATED}
     opened = open_mongodb(
-        SecretStr(f"mongodb://127.0.0.1:{port}/shop"),
+        SecretStr(f"mongodb://{user}127.0.0.1:{port}/shop"),
         DocstoreConfig.model_validate(config),
         allowed=AllowedHosts.of(["127.0.0.0/8"]),
         seconds=0.5,
@@ -97,6 +99,21 @@ async def test_no_more_members_are_watched_than_a_replica_set_has() -> None:
     async with source_of(lambda _: batch()):
         named = Hello({"hosts": [f"203.0.113.7:{port}" for port in range(1, 5000)]})
     assert len(named.all_hosts) == MOST_MEMBERS
+
+
+@pytest.mark.parametrize("iterations", [MOST_ITERATIONS, MOST_ITERATIONS + 1])
+async def test_a_password_is_not_hashed_as_often_as_a_server_likes(iterations: int) -> None:
+    """The driver does that on the event loop: two billion times, as a server may ask for, would stop the service."""
+    asked: list[str] = []
+
+    def answer(command: dict[str, Any]) -> dict[str, Any]:
+        asked.append(next(iter(command)))
+        nonce = bytes(command["payload"]).rpartition(b"r=")[2]
+        payload = b"r=%s0,s=c2FsdA==,i=%d" % (nonce, iterations)
+        return {"ok": 1.0, "conversationId": 1, "done": False, "payload": payload}
+
+    assert (await refusal(answer, user="reader:lighthouse@")).code == "source_failed"
+    assert ("saslContinue" in asked) == (iterations <= MOST_ITERATIONS)
 
 
 @pytest.mark.parametrize(
