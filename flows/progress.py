@@ -140,7 +140,7 @@ def plan_markdown(scanned: Scanned, plan: Plan) -> str:
         f"| items that can't be a document | {scanned.problems} |",
         f"| ignored | {plan.ignored} |",
         f"| delete, since the source no longer has them | {plan.delete} |",
-        f"| no longer in the source, but changed by others: left alone | {plan.left} |",
+        f"| no longer in the source, but changed by others or in another source: left alone | {plan.left} |",
         "",
     ]
     if plan.held_back:

@@ -43,7 +43,7 @@ async def upload(
     watch = Stopwatch()
     async with open_client(settings) as client:
         with upload_ledger(source, settings=settings) as ledger:
-            kept = None if only_quarantine else kept_options(source, options)
+            kept = None if only_quarantine or dry_run else kept_options(source, options)
             await asyncio.to_thread(ledger.begin, options=kept, anew=only_quarantine)
             patience = patience_of(client, settings)
             names = names_of(client, patience=patience)
@@ -63,4 +63,7 @@ async def upload(
                 "upload", scanned, plan, options.wait_for_index, options.upload_as_user_email, dry_run=dry_run
             )
             await carry_out(planned, client, ledger, settings=settings, patience=patience, hooks=hooks)
-            return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
+            outcome = Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
+            if dry_run:
+                await asyncio.to_thread(ledger.forget_plan)
+            return outcome

@@ -25,7 +25,8 @@ class Plan:
     """How many documents there are of each kind; `refused` were refused for good before and are still the same.
 
     `resumed` were sent by this run before it was interrupted. `delete` are no longer in the source; nor are `left`, but
-    somebody else has changed them since, so they stay. `held_back` says why nothing is deleted.
+    somebody else has changed them since, or another source has them, so they stay. `held_back` says why nothing is
+    deleted.
     """
 
     create: int
@@ -61,7 +62,7 @@ class Plan:
         if self.delete:
             parts.append(f"{self.delete} to delete")
         if self.left:
-            parts.append(f"{self.left} no longer in the source but changed by others, left alone")
+            parts.append(f"{self.left} no longer in the source but changed by others or in another source, left alone")
         text = ", ".join(parts)
         return f"{text}. {self.held_back}" if self.held_back else text
 

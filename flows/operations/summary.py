@@ -17,8 +17,8 @@ class Summary:
     `documents` of the source are created, updated, unchanged, forbidden, failed, or still `waiting` to be sent;
     `indexing` of the created and updated can't be searched yet. `problems` are items that can't be a document.
     `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
-    `undeleted` could not be deleted; `left` were changed by others since, so they stay. `held_back` says why nothing
-    is deleted.
+    `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay.
+    `held_back` says why nothing is deleted.
     """
 
     documents: int = 0
@@ -83,7 +83,7 @@ class Summary:
         if self.to_delete:
             parts.append(f"{self.deleted} of {self.to_delete} deleted")
         if self.left:
-            parts.append(f"{self.left} changed by others and left alone")
+            parts.append(f"{self.left} changed by others or in another source, left alone")
         if self.ignored:
             parts.append(f"{self.ignored} ignored")
         if self.waiting:

@@ -1,7 +1,8 @@
 """Deleting what the source no longer has: only what this source has sent, as it was sent, and behind a guard.
 
-Nothing is deleted when the source was not read whole or is empty, or when it would be more than the limit. A document
-that somebody else has changed since stays, for then it is no longer this source's alone.
+Nothing is deleted when the source was not read whole or is empty, or when it would be more than the limit of what was
+there before. A document that somebody else has changed since, or that another source has too, stays: it is no longer
+this source's alone. What a run doesn't look at (hidden files, unless they are asked for) it can't miss.
 """
 
 import asyncio
@@ -17,6 +18,8 @@ from flows.operations.patience import Patience
 from flows.operations.sources.documents import folders_of
 
 _PAGE = 500
+# What a plan says of a document that is not as this source has sent it.
+_OTHERS = frozenset({PlanAction.UPDATE, PlanAction.FORBIDDEN})
 # A row that can't be read may be of any document, whatever id it seems to have.
 _HIDING = ("row_invalid", "folder_unreadable", "name_undecodable")
 
@@ -28,8 +31,9 @@ async def plan_deletions(client: AsyncCarrel, ledger: Ledger, *, options: Upload
     found = await asyncio.to_thread(ledger.found)
     reason = await asyncio.to_thread(_not_whole, ledger, found=found)
     if not reason:
-        marked = await _mark(client, ledger, upload_as=options.upload_as_user_email, patience=patience)
-        reason = _beyond(options.delete_limit_percent, marked=marked, found=found)
+        marked = await _mark(client, ledger, options=options, patience=patience)
+        known = await asyncio.to_thread(ledger.known)
+        reason = _beyond(options.delete_limit_percent, marked=marked, known=known)
     if reason:
         await asyncio.to_thread(ledger.hold_back, f"Nothing is deleted: {reason}")
     else:
@@ -46,8 +50,9 @@ async def spare_changed(
             for one in documents[start : start + _PAGE]
         ]
         plans = await _ask_once(client, page, upload_as=upload_as, patience=patience)
-        changed = [one for one, plan in plans if plan.action in {PlanAction.UPDATE, PlanAction.FORBIDDEN}]
-        await asyncio.to_thread(ledger.mark, changed, state=State.UNCHANGED)
+        elsewhere = await asyncio.to_thread(ledger.found_by_others, [one.external_id for one in page])
+        spared = [one for one, plan in plans if plan.action in _OTHERS or one.external_id in elsewhere]
+        await asyncio.to_thread(ledger.mark, spared, state=State.UNCHANGED)
 
 
 def _not_whole(ledger: Ledger, *, found: int) -> str:
@@ -60,30 +65,39 @@ def _not_whole(ledger: Ledger, *, found: int) -> str:
     return ""
 
 
-def _beyond(limit: int, *, marked: int, found: int) -> str:
-    if marked * 100 <= limit * (found + marked):
+def _beyond(limit: int, *, marked: int, known: int) -> str:
+    """Measured by what was there before: what is new says nothing of whether the rest was listed."""
+    if marked * 100 <= limit * (known + marked):
         return ""
     return (
-        f"{marked} of {found + marked} documents are no longer in the source, more than the limit of {limit} %."
+        f"{marked} of {known + marked} documents that were there before are no longer in the source, more than the"
+        f" limit of {limit} %."
         " If that is meant, run again with a higher limit."
     )
 
 
-async def _mark(client: AsyncCarrel, ledger: Ledger, *, upload_as: str | None, patience: Patience) -> int:
+async def _mark(client: AsyncCarrel, ledger: Ledger, *, options: UploadOptions, patience: Patience) -> int:
     """Mark what may be deleted and what is left alone; forget what the catalog no longer has. Return the former."""
     marked, after = 0, FIRST
     while page := await asyncio.to_thread(ledger.missing, after=after, limit=_PAGE):
         after = page[-1][0]
-        documents = await asyncio.to_thread(_unnamed, ledger, [missing for _, missing in page])
-        plans = await _ask(client, documents, upload_as=upload_as, patience=patience)
-        ours = [_with_id(one, plan) for one, plan in plans if plan.action is PlanAction.UNCHANGED]
-        others = [one for one, plan in plans if plan.action in {PlanAction.UPDATE, PlanAction.FORBIDDEN}]
+        looked_for = [missing for _, missing in page if options.hidden or not _is_hidden(missing.external_id)]
+        documents = await asyncio.to_thread(_unnamed, ledger, looked_for)
+        elsewhere = await asyncio.to_thread(ledger.found_by_others, [one.external_id for one in documents])
+        plans = await _ask(client, documents, upload_as=options.upload_as_user_email, patience=patience)
         gone = [one.external_id for one, plan in plans if plan.action is PlanAction.CREATE]
+        still = [(one, plan) for one, plan in plans if plan.action is not PlanAction.CREATE]
+        others = [one for one, plan in still if plan.action in _OTHERS or one.external_id in elsewhere]
+        ours = [_with_id(one, plan) for one, plan in still if one not in others]
         await asyncio.to_thread(ledger.mark, ours)
         await asyncio.to_thread(ledger.mark, others, state=State.UNCHANGED)
         await asyncio.to_thread(ledger.forget_sent, gone)
         marked += len(ours)
     return marked
+
+
+def _is_hidden(external_id: str) -> bool:
+    return any(part.startswith(".") for part in external_id.split("/"))
 
 
 def _unnamed(ledger: Ledger, documents: Sequence[Missing]) -> list[Missing]:

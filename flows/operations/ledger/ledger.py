@@ -10,7 +10,7 @@ import hashlib
 import os
 import socket
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -329,6 +329,40 @@ class Ledger:
         with self._store.read() as connection:
             return queries.count_found(connection, self.run_id, scan=self.scan)
 
+    def known(self) -> int:
+        """Return how many of the documents found were in the catalog before this run."""
+        with self._store.read() as connection:
+            return queries.count_known(connection, self.run_id)
+
+    def found_by_others(self, names: Sequence[str]) -> set[str]:
+        """Return which of these external ids the last run of another source of the same service has found.
+
+        As far as this place of ledgers knows; at most a thousand.
+        """
+        by_key = {key_of(name): name for name in names}
+        name = self.address.name
+        with self._store.read() as connection:
+            own = queries.read_source(connection, name)
+        target = own.target if own else ""
+        found: set[bytes] = set()
+        for store in self._stores():
+            try:
+                with store.read() as connection:
+                    found |= queries.found_by_others(connection, name=name, target=target, keys=list(by_key))
+            finally:
+                if store is not self._store:
+                    store.close()
+        return {by_key[bytes(key)] for key in found}
+
+    def _stores(self) -> Iterator[Store]:
+        """Yield where other sources' ledgers are: the same database, or the other files of the folder."""
+        if self.address.shared:
+            yield self._store
+            return
+        for path in sorted(self.address.folder.glob("*.sqlite")):
+            if path != self.address.path:
+                yield Store(self.address.of(path.stem))
+
     def named_by_problems(self, names: Sequence[str]) -> set[str]:
         """Return which of these external ids this scan has come upon as what can't be a document."""
         with self._store.read() as connection:
@@ -387,6 +421,11 @@ class Ledger:
             queries.update_document(connection, self.run_id, key, {"state": State.DELETED})
             queries.forget_sent(connection, self.source_id, [key])
             queries.release(connection, self.source_id, part=1, key=key)
+
+    def forget_plan(self) -> None:
+        """Forget what was planned to be sent, since nothing of it is: a later run need not ask if it arrived."""
+        with self._write() as connection:
+            queries.forget_plan(connection, self.run_id)
 
     # Additions to a collection
 

@@ -6,6 +6,7 @@ Nothing here talks to the service.
 import os
 import stat
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -153,7 +154,25 @@ def _glob(pattern: Path, defaults: Defaults) -> Iterator[SourceItem]:
     except (ValueError, NotImplementedError) as exc:
         msg = f"{pattern} is no pattern that can be searched for: {exc}"
         raise SourceError(msg) from exc
-    return _matches(root, found, defaults)
+    return chain(_matches(root, found, defaults), _closed_folders(root, rest, defaults))
+
+
+def _closed_folders(root: Path, pattern: str, defaults: Defaults) -> Iterator[Problem]:
+    """Yield the folders that the pattern leads into and that can't be listed, which globbing passes over silently."""
+    told: set[str] = set()
+    parts = PurePosixPath(pattern).parts
+    for end, part in enumerate(parts):
+        if not _WILDCARDS & set(part):
+            continue
+        for folder in root.glob("/".join(parts[:end])) if end else (root,):
+            place = _relative(str(folder), str(root))
+            if place in told or not folder.is_dir() or (_is_hidden(place) and not defaults.hidden):
+                continue
+            try:
+                os.scandir(folder).close()
+            except OSError as exc:
+                told.add(place)
+                yield Problem(place=_readable(place), code="folder_unreadable", message=f"Can't be listed: {exc}")
 
 
 def _matches(root: Path, found: list[Path], defaults: Defaults) -> Iterator[SourceItem]:
@@ -161,12 +180,16 @@ def _matches(root: Path, found: list[Path], defaults: Defaults) -> Iterator[Sour
         place = _relative(str(path), str(root))
         if undecodable(place):
             yield _misnamed(place)
-        elif not defaults.hidden and any(part.startswith(".") for part in PurePosixPath(place).parts):
+        elif not defaults.hidden and _is_hidden(place):
             yield Skipped(place=place, reason="hidden")
         elif os.path.islink(path) or not is_inside(os.path.realpath(path), str(root)):  # noqa: PTH114 - never raises
             yield _link(str(path), str(root), defaults)
         elif os.path.isfile(path):  # noqa: PTH113 - never raises
             yield _document(str(path), place, defaults)
+
+
+def _is_hidden(place: str) -> bool:
+    return any(part.startswith(".") for part in PurePosixPath(place).parts)
 
 
 def _misnamed(place: str) -> Problem:

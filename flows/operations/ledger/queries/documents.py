@@ -157,6 +157,13 @@ def counts(connection: Connection, run_id: int) -> Sequence[AnyRow]:
     return connection.execute(found.group_by(documents.c.state, documents.c.action)).all()
 
 
+def count_known(connection: Connection, run_id: int) -> int:
+    """Return how many of the documents that the run has found were in the catalog before it."""
+    before = or_(documents.c.state == "unchanged", documents.c.action == "update")
+    found = select(func.count()).where(documents.c.run_id == run_id, ~DELETES, before)
+    return connection.execute(found).scalar_one()
+
+
 def count_found(connection: Connection, run_id: int, *, scan: int) -> int:
     """Return how many documents this scan has found."""
     found = select(func.count()).where(documents.c.run_id == run_id, documents.c.scan == scan, ~DELETES)

@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from flows.operations.ledger.queries.common import DELETES, AnyRow, Values, insert_into, insert_many
-from flows.operations.ledger.tables import documents, sent
+from flows.operations.ledger.tables import documents, runs, sent, sources
 
 
 def keep_intents(connection: Connection, source_id: int, which: ColumnElement[bool]) -> None:
@@ -70,6 +70,18 @@ def missing(connection: Connection, source_id: int, *, run_id: int, after: bytes
     return connection.execute(rows.order_by(sent.c.key).limit(limit)).all()
 
 
+def found_by_others(connection: Connection, *, name: str, target: str, keys: Sequence[bytes]) -> set[bytes]:
+    """Return which documents the last run of another source (any but the one of this `name`) has found."""
+    others = and_(sources.c.name != name, sources.c.target == target, sources.c.kind == "upload")
+    found = (
+        select(documents.c.key)
+        .join(runs, runs.c.run_id == documents.c.run_id)
+        .join(sources, sources.c.source_id == runs.c.source_id)
+        .where(others, documents.c.key.in_(keys), ~DELETES)
+    )
+    return set(connection.execute(found).scalars())
+
+
 def mark(connection: Connection, values: Sequence[Values]) -> None:
     """Keep documents that may be deleted, as FOUND: nothing deletes them before `confirm`."""
     statement = insert_into(connection, documents)
@@ -81,6 +93,12 @@ def confirm(connection: Connection, run_id: int) -> None:
     """Plan to delete what is marked."""
     marked = and_(documents.c.run_id == run_id, DELETES, documents.c.state == "found")
     connection.execute(update(documents).where(marked).values(state="planned"))
+
+
+def forget_plan(connection: Connection, run_id: int) -> None:
+    """Forget what was planned to be sent: nobody can have sent it."""
+    planned = and_(documents.c.run_id == run_id, documents.c.state == "planned", ~DELETES)
+    connection.execute(update(documents).where(planned).values(state="found", action=None))
 
 
 def unmark(connection: Connection, run_id: int) -> None:
