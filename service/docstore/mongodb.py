@@ -166,15 +166,15 @@ class MongoSource:
 
     async def read(self, source_ids: Sequence[SourceId]) -> Sequence[SourceDocument]:
         """Return those of these documents that there are; asked again for those that made a page too large."""
-        found: list[SourceDocument] = []
+        found: dict[str, SourceDocument] = {}
         wanted = [source_id.value for source_id in source_ids]
         while wanted:
             answer = await self._find({"_id": {"$in": wanted}}, self._projection, [("_id", 1)], len(wanted))
-            documents = answer.documents
-            found += documents
-            seen = {document.source_id.key for document in documents}
-            wanted = [value for value in wanted if SourceId(value).key not in seen] if documents else []
-        return found
+            found |= {document.source_id.key: document for document in answer.documents}
+            # One may come with an id of another type: it is equal to MongoDB, and never the one that is wanted.
+            rest = [value for value in wanted if SourceId(value).key not in found]
+            wanted = rest if len(rest) < len(wanted) else []
+        return list(found.values())
 
     async def count(self) -> int:
         """Return how many documents there are, as the database itself counts them."""
@@ -196,6 +196,7 @@ class MongoSource:
     ) -> AsyncIterator[list[SourceDocument]]:
         for kinds, least in _from(after):
             query: dict[str, Any] = {"_id": {"$gt": after.value} if after and after.kind in kinds else _least(least)}
+            reached: SourceId | None = None
             while True:
                 asked = {"$and": [query, narrowed]} if narrowed else query
                 found = await self._find(asked, projection, [("_id", 1)], limit)
@@ -205,7 +206,12 @@ class MongoSource:
                     yield own
                 if found.is_all or least is None:
                     break
-                query = {"_id": {"$gt": found.documents[-1].source_id.value}}
+                if found.documents[-1].source_id == reached:
+                    raise SourceError(
+                        "source_unordered", "The document database gives the same documents again, and no later ones."
+                    )
+                reached = found.documents[-1].source_id
+                query = {"_id": {"$gt": reached.value}}
 
     async def _find(self, query: Query, projection: Query, order: list[tuple[str, int]], limit: int) -> _Found:
         """Return the first documents that match query and filter, fewer than `limit` when they are large."""

@@ -18,10 +18,11 @@ from pymongo.hello import Hello
 from carrel.wire.docstore import DocstoreConfig
 from service.docstore.addresses import AllowedHosts
 from service.docstore.announcements import MOST_ITERATIONS, MOST_MEMBERS
-from service.docstore.mongodb import MongoSource, open_mongodb
+from service.docstore.mongodb import PAGE_DOCUMENTS, MongoSource, open_mongodb
 from service.docstore.sources import SourceError
+from service.docstore.values import SourceId
 from tests.harness.mongo import server as protocol
-from tests.service.docstore import DATED
+from tests.service.docstore import DATED, a_thing
 
 HELLO = protocol.Server([]).do_hello({}) | {"ok": 1.0}
 LARGE = 4 * MAX_MESSAGE_SIZE
@@ -122,6 +123,32 @@ async def test_a_password_is_not_hashed_as_often_as_a_server_likes(iterations: i
 async def test_an_answer_that_is_none_ends_the_run_as_the_sources_fault(answer: dict[str, Any]) -> None:
     """And not as a defect of the service, with the driver's trace in its log."""
     assert (await refusal(lambda _: answer)).code == "source_failed"
+
+
+async def test_a_server_that_answers_the_same_for_ever_is_told() -> None:
+    """Whatever page is asked for: nothing that comes after a document is that document."""
+    asked: list[str] = []
+
+    def answer(command: dict[str, Any]) -> dict[str, Any]:
+        asked.append(next(iter(command)))
+        assert len(asked) < 10, "it follows"
+        return batch(*(a_thing(number, _id=number) for number in range(PAGE_DOCUMENTS)))
+
+    assert (await refusal(answer)).code == "source_unordered"
+
+
+async def test_an_id_that_has_another_type_now_is_asked_for_once() -> None:
+    """MongoDB takes a number for equal to itself of any type: a document that was inserted anew answers to both."""
+    asked: list[str] = []
+
+    def answer(command: dict[str, Any]) -> dict[str, Any]:
+        asked.append(next(iter(command)))
+        assert len(asked) < 10, "it asks on"
+        return batch(a_thing(1, _id=Int64(5)))
+
+    async with source_of(answer) as source:
+        [found] = await source.read([SourceId(5), SourceId(6)])
+    assert found.source_id.key == "long:5"
 
 
 async def test_documents_without_ids_are_told() -> None:
