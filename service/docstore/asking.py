@@ -52,7 +52,7 @@ class Asking:
 
     def told(self, error: Exception) -> SourceError:
         """Say what went wrong without what the driver says, which names hosts, and may quote the address."""
-        if self.egress.denied:
+        if self.egress.denied and isinstance(error, (ConnectionFailure, OSError)):
             return SourceError(
                 "source_host_not_allowed",
                 "The document database, or another server that it names, has an address that is not public. An operator"

@@ -13,11 +13,13 @@ import pytest
 from bson import Int64
 from pydantic import SecretStr
 from pymongo.common import MAX_MESSAGE_SIZE
+from pymongo.errors import AutoReconnect, OperationFailure
 from pymongo.hello import Hello
 
 from carrel.wire.docstore import DocstoreConfig
-from service.docstore.addresses import AllowedHosts
+from service.docstore.addresses import AddressDenied, AllowedHosts, Egress
 from service.docstore.announcements import MOST_ITERATIONS, MOST_MEMBERS
+from service.docstore.asking import Asking
 from service.docstore.mongodb import PAGE_DOCUMENTS, MongoSource, open_mongodb
 from service.docstore.sources import SourceError
 from service.docstore.values import SourceId
@@ -164,3 +166,15 @@ async def test_what_a_database_says_of_a_filter_is_repeated_as_plain_text() -> N
     assert error.message.endswith("unknown operator [2J $foo")
     cut = {"ok": 0.0, "code": 2, "errmsg": "x" * 296 + "127.0.0.1"}
     assert "127" not in (await refusal(lambda _: cut)).message
+
+
+def test_a_member_that_is_denied_is_no_reason_for_another_error() -> None:
+    """Where other members answer, what they say is told; where none does, that the address is not allowed."""
+    egress = Egress(AllowedHosts())
+    with pytest.raises(AddressDenied):
+        egress.judge(("10.0.0.1", 27017))
+    asking = Asking(egress, words=frozenset(), seconds=1)
+    refused = OperationFailure("no", code=2, details={"errmsg": "unknown operator"})
+    assert asking.told(refused).code == "source_refused_filter"
+    assert asking.told(AutoReconnect("no")).code == "source_host_not_allowed"
+    assert asking.told(AddressDenied("no")).code == "source_host_not_allowed"
