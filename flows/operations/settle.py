@@ -6,6 +6,7 @@ import time
 from carrel import AsyncCarrel
 from carrel.errors import CarrelError
 from carrel.wire.catalog import GetDocumentResponse, IndexingStatus
+from flows.errors import ServiceDownError
 from flows.operations.apply import IndexingFailedError, quarantine, run_workers
 from flows.operations.ledger import Entry, Ledger, State
 from flows.operations.ledger.rows import FIRST
@@ -15,6 +16,7 @@ from flows.operations.sources.fingerprint import key_of
 _WORKERS = 4
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
+STALLED_SECONDS = 900.0
 
 
 async def settle(
@@ -23,18 +25,23 @@ async def settle(
     *,
     patience: Patience,
     user_email: str | None = None,
-    stalled_seconds: float = 900.0,
-) -> int:
-    """Ask after every uploaded document until its index is there or has failed; return how many were left waiting.
+) -> None:
+    """Ask after every uploaded document until its index is there or has failed.
 
-    `user_email` names the user it was uploaded as, who alone may be able to read it. It ends early when nothing at all
-    has become searchable for `stalled_seconds`.
+    `user_email` names the user it was uploaded as, who alone may be able to read it. Raises ServiceDownError when
+    nothing at all has become searchable for `STALLED_SECONDS`.
     """
     pause, moved = _FIRST_PAUSE, time.monotonic()
     while True:
         waiting, done = await _ask_all(client, ledger, patience=patience, user_email=user_email)
-        if not waiting or time.monotonic() - moved > stalled_seconds:
-            return waiting
+        if not waiting:
+            return
+        if time.monotonic() - moved > STALLED_SECONDS:
+            msg = (
+                f"The service has made nothing searchable for {STALLED_SECONDS:.0f} s, and {waiting} documents wait."
+                " Run again: the run goes on from here."
+            )
+            raise ServiceDownError(msg)
         if done:
             pause, moved = _FIRST_PAUSE, time.monotonic()
         await asyncio.sleep(pause)
