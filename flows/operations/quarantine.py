@@ -70,6 +70,9 @@ async def retry(source: str, *, settings: FlowSettings, hooks: Hooks = NO_HOOKS)
     Raises what flows.operations.bulk.upload does, and SourceError when the source has no ledger.
     """
     known = await asyncio.to_thread(_one, source, settings=settings)
+    if known.target not in {"", settings.base_url}:
+        msg = f"{source} was loaded into another service. Run again with CARREL_BASE_URL={known.target}"
+        raise SourceError(msg)
     kept = json.loads(known.options)
     if "source" not in kept:
         msg = f"Nothing is known of how {source} was loaded. Run `carrel upload` on it once more."

@@ -140,6 +140,15 @@ async def test_problem_of_the_source_is_ignored_by_its_place(library: Path, flow
     assert (second.summary.problems, second.summary.ignored, second.summary.complete) == (0, 1, True)
 
 
+async def test_retry_of_what_went_to_another_service_is_refused(poisoned: Path, flow_settings: FlowSettings) -> None:
+    """A ledger's name says where its source was loaded: elsewhere there is nothing to retry, and no success."""
+    await _upload(poisoned, flow_settings)
+    ledger = next(list_quarantine(settings=flow_settings)).ledger
+    elsewhere = flow_settings.model_copy(update={"base_url": "http://127.0.0.1:9"})
+    with pytest.raises(SourceError, match=f"CARREL_BASE_URL={flow_settings.base_url}"):
+        await retry(ledger, settings=elsewhere)
+
+
 async def test_collection_and_upload_of_one_source_are_told_apart(
     library: Path, flow_settings: FlowSettings, service: RunningService
 ) -> None:
