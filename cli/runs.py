@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from cli.outcome import ExitCode
 from cli.screen import Bar, Screen
+from flows.errors import ServiceDownError
 from flows.operations.bulk import upload, upload_ledger
 from flows.operations.collecting import add_to_collection, collection_ledger
 from flows.operations.jobs import open_client, patience_of
@@ -37,7 +38,7 @@ def run_upload(source: str, options: UploadOptions, *, screen: Screen, direct: b
         _prepare_prefect(settings)
         from flows.bulk_upload import bulk_upload  # noqa: PLC0415 - Prefect reads its settings when imported
 
-        return bulk_upload(source, options)
+        return _as_flow(lambda: bulk_upload(source, options))
 
     with upload_ledger(source, settings=settings) as ledger:
         asyncio.run(_watched(work, ledger=ledger.address, screen=screen))
@@ -71,7 +72,7 @@ def run_collection_add(source: str, options: CollectionOptions, *, screen: Scree
         _prepare_prefect(settings)
         from flows.collection_add import collection_add  # noqa: PLC0415 - as above
 
-        return collection_add(source, options)
+        return _as_flow(lambda: collection_add(source, options))
 
     with collection_ledger(source, collection, settings=settings) as ledger:
         asyncio.run(_watched(work, ledger=ledger.address, screen=screen))
@@ -98,6 +99,17 @@ def _prepare_prefect(settings: FlowSettings) -> None:
         os.environ.setdefault(name, value)
     # Where Prefect's server is away, this one counts what it has not been told yet; its name is its whole name.
     logging.getLogger("EventsWorker").setLevel(logging.CRITICAL)
+
+
+async def _as_flow(flow: Callable[[], Awaitable[T]]) -> T:
+    """Run a flow; where Prefect isn't there, nothing is begun: without this it would be a failure without words."""
+    from prefect.client.orchestration import get_client  # noqa: PLC0415 - as above
+
+    async with get_client() as client:
+        if (error := await client.api_healthcheck()) is not None:
+            msg = f"Prefect does not answer at {client.api_url}. Start it (`python -m flows.server`), or say --direct."
+            raise ServiceDownError(msg) from error
+    return await flow()
 
 
 async def _watched(work: Callable[[], Awaitable[T]], *, ledger: Address, screen: Screen) -> T:

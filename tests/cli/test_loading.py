@@ -92,6 +92,14 @@ def test_each_way_to_fail_has_its_code(load: Load, service: RunningService, tmp_
     assert (ended.code, answer["outcome"]) == (5, "source_busy")
 
 
+@pytest.mark.usefixtures("library")
+def test_a_prefect_that_is_away_is_no_run_with_problems(load: Load) -> None:
+    """Nothing was loaded then: 4 and what to do, not the 1 of a run that was done."""
+    ended, answer = load("upload", "library", PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert (ended.code, answer["outcome"]) == (4, "service_down")
+    assert "--direct" in answer["message"]
+
+
 def test_documents_of_the_catalog_join_a_collection(load: Load, library: Path) -> None:
     """`collections add` finds them by their external ids; one that the catalog lacks ends it with 1."""
     load("upload", "library", "--direct")
