@@ -63,6 +63,18 @@ class Entry(BaseModel):
             raise ValueError(msg)
         return name
 
+    @field_validator("source")
+    @classmethod
+    def _holds_no_credential(cls, source: str | None) -> str | None:
+        """Prefect keeps and shows what a deployment is called with."""
+        address = (source or "").partition("://")
+        if address[1] and address[0] != "catalog" and ("@" in address[2].partition("/")[0] or "?" in address[2]):
+            msg = (
+                "credentials and queries don't go into a source's URL; leave them in the serving process's environment"
+            )
+            raise ValueError(msg)
+        return source
+
     @field_validator("cron")
     @classmethod
     def _is_cron(cls, cron: str | None) -> str | None:
@@ -107,7 +119,8 @@ def _parameters_of(flow: AnyFlow) -> type[BaseModel]:
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    deployments: list[Any] | None = None
+    # Not left out, since a file that is just being written is empty, and would end everything that is registered.
+    deployments: list[Any] | None
 
 
 def read_deployments(path: Path, *, flows: Mapping[str, AnyFlow]) -> Sequence[Entry]:
@@ -145,7 +158,7 @@ def read_deployments(path: Path, *, flows: Mapping[str, AnyFlow]) -> Sequence[En
 
 def _members(path: Path, marked: Marked) -> list[Any]:
     try:
-        return _File.model_validate({} if marked.value is None else marked.value).deployments or []
+        return _File.model_validate(marked.value).deployments or []
     except ValidationError as exc:
         msg = f"{path}: it has one list, under `deployments:`, and nothing else ({exc.errors()[0]['msg']})"
         raise DeploymentsError(msg) from exc

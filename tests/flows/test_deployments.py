@@ -137,6 +137,8 @@ def test_mistakes_are_all_named_by_line_and_entry(tmp_path: Path) -> None:
         ("deployments: []\nother: 1\n", "one list, under `deployments:`"),
         ("deployments: []\ndeployments: []\n", ":2: deployments stands there twice"),
         (b"\xff\xfe", "can't be read"),
+        ("", "one list, under `deployments:`"),
+        ("# Only begun to be written.\n", "one list, under `deployments:`"),
     ],
 )
 def test_what_is_no_such_file_is_said(tmp_path: Path, text: str | bytes, words: str) -> None:
@@ -147,6 +149,16 @@ def test_what_is_no_such_file_is_said(tmp_path: Path, text: str | bytes, words: 
         read_deployments(path, flows=FLOWS)
     with pytest.raises(DeploymentsError, match="can't be read"):
         read_deployments(tmp_path / "none.yaml", flows=FLOWS)
+
+
+@pytest.mark.parametrize("source", ["s3://key:hush@bucket/p", "https://key:hush@host/p", "s3://bucket/p?token=hush"])
+def test_credential_in_a_source_is_refused_before_prefect_keeps_it(tmp_path: Path, source: str) -> None:
+    """Parameters of deployments are shown to whoever sees Prefect; the message doesn't repeat it either."""
+    path = tmp_path / "secret.yaml"
+    path.write_text(f"deployments:\n  - name: a\n    flow: bulk-upload\n    source: {source}\n")
+    with pytest.raises(DeploymentsError, match=r"a: source: .*environment") as raised:
+        read_deployments(path, flows=FLOWS)
+    assert "hush" not in str(raised.value)
 
 
 async def _registered(path: Path, text: str, runner: Runner) -> None:
