@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from flows.errors import ServiceDownError
 from flows.operations.bulk import upload, upload_ledger
 from flows.operations.collecting import add_to_collection, collection_ledger
 from flows.operations.jobs import open_client, patience_of
-from flows.operations.ledger import Ledger
+from flows.operations.ledger import Ledger, State
 from flows.operations.ledger.addresses import Address
 from flows.operations.names import names_of
 from flows.operations.options import CollectionOptions, UploadOptions
@@ -21,6 +22,7 @@ from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_codes, failure_rows, retry, write_quarantine
 from flows.operations.scan import Scanned
 from flows.operations.summary import Summary, summarize
+from flows.operations.vanished import TO_DELETE, deletions
 from flows.settings import FlowSettings, prefect_environment
 
 T = TypeVar("T")
@@ -54,7 +56,8 @@ def run_plan(source: str, options: UploadOptions, *, screen: Screen) -> ExitCode
         ledger.join_latest()
         if screen.as_json:
             members = {"outcome": "planned", "exitCode": code, "plan": outcome.plan.text(), **outcome.summary.as_json()}
-            screen.json({**members, "failures": failure_rows(ledger)})
+            names = list(deletions(ledger, states=TO_DELETE))
+            screen.json({**members, "deletions": names, "failures": failure_rows(ledger)})
         else:
             show_plan(outcome.plan, outcome.scanned, ledger, screen=screen)
     return code
@@ -157,7 +160,8 @@ def _end(ledger: Ledger, *, screen: Screen) -> ExitCode:
         outcome = "quarantine" if summary.quarantined else "held_back" if summary.held_back else "completed"
         files = {"quarantineFile": str(quarantine_file(ledger))} if summary.quarantined else {}
         members: dict[str, Any] = {"outcome": outcome, "exitCode": code, **summary.as_json(), **files}
-        screen.json({**members, "failures": failure_rows(ledger)})
+        names = list(deletions(ledger, states=(State.DELETED,)))
+        screen.json({**members, "deletions": names, "failures": failure_rows(ledger)})
     else:
         show_end(summary, ledger, screen=screen)
     return code
@@ -173,6 +177,7 @@ def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, *, screen: Screen) -
     for reason, number in scanned.skipped.items():
         examples = ", ".join(scanned.examples[reason])
         screen.line(f"left out as {reason}: {number:,} (such as {examples})", style="dim")
+    _show_deletions(plan, ledger, screen=screen)
     if scanned.problems or plan.forbidden or plan.refused:
         _show_failures(ledger, screen=screen)
 
@@ -183,6 +188,18 @@ def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
     if summary.quarantined:
         _show_failures(ledger, screen=screen)
         screen.line(f"All of it, one JSON object a line: {quarantine_file(ledger)}")
+
+
+def _show_deletions(plan: Plan, ledger: Ledger, *, screen: Screen) -> None:
+    names = deletions(ledger, states=TO_DELETE)
+    first = list(islice(names, _SHOWN))
+    if not first:
+        return
+    screen.line("Would be deleted, with a higher limit:" if plan.held_back else "Would be deleted:", style="bold")
+    for name in first:
+        screen.line(f"- {name}")
+    if more := sum(1 for _ in names):
+        screen.line(f"and {more:,} more; --json names all of them")
 
 
 def _show_failures(ledger: Ledger, *, screen: Screen) -> None:

@@ -18,7 +18,7 @@ class Summary:
     `indexing` of the created and updated can't be searched yet. `problems` are items that can't be a document.
     `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
     `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay.
-    `held_back` says why nothing is deleted.
+    `held_back` says why nothing is deleted; `to_delete` are then those that would be, as far as that can be known.
     """
 
     documents: int = 0
@@ -57,7 +57,7 @@ class Summary:
     @property
     def progress(self) -> float:
         """How much of what is to be sent is done, 0 to 100 (percent)."""
-        whole = self.to_send + self.to_delete
+        whole = self.to_send + (0 if self.held_back else self.to_delete)
         done = self.to_send - self.waiting + self.deleted + self.undeleted
         return 100.0 * done / whole if whole else 100.0
 
@@ -103,6 +103,9 @@ def summarize(ledger: "Ledger") -> Summary:
     deletions = {count.state: count.documents for count in everything if count.action is Action.DELETE}
     undeleted = deletions.get(State.FAILED, 0) + deletions.get(State.FORBIDDEN, 0)
     deleted = deletions.get(State.DELETED, 0)
+    held_back = ledger.held_back()
+    # What is marked is not decided on before the guard has seen all of it.
+    held = deletions.get(State.FOUND, 0) if held_back else 0
 
     def number(*states: State, action: Action | None = None) -> int:
         return sum(c.documents for c in counts if c.state in states and action in (None, c.action))
@@ -121,11 +124,11 @@ def summarize(ledger: "Ledger") -> Summary:
         problems=ledger.problem_count(),
         sent_bytes=sum(count.sent_bytes for count in counts),
         ignored=number(State.IGNORED) + ledger.problem_count(ignored=True),
-        to_delete=deletions.get(State.PLANNED, 0) + deleted + undeleted,
+        to_delete=deletions.get(State.PLANNED, 0) + held + deleted + undeleted,
         deleted=deleted,
         undeleted=undeleted,
         left=deletions.get(State.UNCHANGED, 0),
-        held_back=ledger.held_back(),
+        held_back=held_back,
     )
 
 

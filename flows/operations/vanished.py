@@ -6,7 +6,7 @@ this source's alone. What a run doesn't look at (hidden files, unless they are a
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from carrel import AsyncCarrel
@@ -16,7 +16,10 @@ from flows.operations.ledger.rows import FIRST
 from flows.operations.options import UploadOptions
 from flows.operations.patience import Patience
 from flows.operations.sources.documents import folders_of
+from flows.operations.sources.fingerprint import key_of
 
+TO_DELETE = (State.PLANNED, State.FOUND)
+"""In which states what is to be deleted may be: FOUND while the guard holds it back."""
 _PAGE = 500
 # What a plan says of a document that is not as this source has sent it.
 _OTHERS = frozenset({PlanAction.UPDATE, PlanAction.FORBIDDEN})
@@ -38,6 +41,15 @@ async def plan_deletions(client: AsyncCarrel, ledger: Ledger, *, options: Upload
         await asyncio.to_thread(ledger.hold_back, f"Nothing is deleted: {reason}")
     else:
         await asyncio.to_thread(ledger.confirm_deletions)
+
+
+def deletions(ledger: Ledger, *, states: Sequence[State]) -> Iterator[str]:
+    """Yield the external ids of what this run would delete (`TO_DELETE`), or of what it has deleted."""
+    for state in states:
+        after = FIRST
+        while page := ledger.page(state, after=after, deleting=True):
+            after = key_of(page[-1].document.external_id)
+            yield from (entry.document.external_id for entry in page)
 
 
 async def spare_changed(
@@ -67,12 +79,14 @@ def _not_whole(ledger: Ledger, *, found: int) -> str:
 
 def _beyond(limit: int, *, marked: int, known: int) -> str:
     """Measured by what was there before: what is new says nothing of whether the rest was listed."""
-    if marked * 100 <= limit * (known + marked):
+    before = known + marked
+    if marked * 100 <= limit * before:
         return ""
+    enough = -(-marked * 100 // before)
     return (
-        f"{marked} of {known + marked} documents that were there before are no longer in the source, more than the"
-        f" limit of {limit} %."
-        " If that is meant, run again with a higher limit."
+        f"{marked} of {before} documents that were there before are no longer in the source, more than the limit of"
+        f" {limit} %. If that is meant, run again with `--delete-limit {enough}` (in a file of deployments,"
+        f" `delete_limit_percent: {enough}`)."
     )
 
 

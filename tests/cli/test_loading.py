@@ -112,6 +112,24 @@ def test_documents_of_the_catalog_join_a_collection(load: Load, library: Path) -
     assert shown["documentCount"] == 3
 
 
+def test_deletions_are_named_before_and_after(load: Load, run: Run, library: Path, tmp_path: Path) -> None:
+    """`plan` names what would be deleted, held back or not, in words as in JSON; `upload` names what it has deleted."""
+    load("upload", "library", "--direct")
+    (library / "note-1.md").unlink()
+    held, plan = load("plan", "library", "--delete-missing")
+    assert (held.code, plan["to_delete"], plan["deletions"]) == (1, 1, ["note-1.md"])
+    refused, counts = load("upload", "library", "--delete-missing", "--direct")
+    assert (refused.code, counts["outcome"]) == (1, "held_back")
+    assert (counts["to_delete"], counts["deleted"], counts["deletions"]) == (1, 0, [])
+    assert "--delete-limit 34" in counts["held_back"]
+    allowed = ("library", "--delete-missing", "--delete-limit", "34")
+    words = run("plan", *allowed, CARREL_DATA_DIR=str(tmp_path / "data"))
+    assert (words.code, words.out.splitlines()[-2:]) == (0, ["Would be deleted:", "- note-1.md"])
+    done, counts = load("upload", *allowed, "--direct")
+    assert (done.code, counts["outcome"], counts["deleted"]) == (0, "completed", 1)
+    assert counts["deletions"] == ["note-1.md"]
+
+
 def test_without_json_a_person_reads_the_same(run: Run, library: Path, tmp_path: Path) -> None:
     """Counts and failures stand on standard output in words, names as they are."""
     (library / "empty [bold].md").write_bytes(b"")

@@ -89,6 +89,8 @@ async def test_source_that_lists_a_tenth_deletes_nothing_and_says_why(
         assert "11 of 12" in outcome.plan.held_back
         assert "limit of 20 %" in outcome.plan.text()
         assert outcome.plan.delete == 0
+        assert "`--delete-limit 92`" in outcome.plan.held_back
+        assert (outcome.summary.to_delete, outcome.summary.deleted, outcome.summary.progress) == (11, 0, 100.0)
         assert not outcome.summary.complete
         assert outcome.summary.held_back in outcome.summary.text()
     assert len(_names(service)) == 12

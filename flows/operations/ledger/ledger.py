@@ -392,9 +392,8 @@ class Ledger:
         self.set_aside()
 
     def hold_back(self, reason: str) -> None:
-        """Keep why nothing is deleted, and forget what was marked."""
+        """Keep why nothing is deleted; what was marked stays so, and nothing deletes it."""
         with self._write() as connection:
-            queries.unmark(connection, self.run_id)
             queries.update_run(connection, self.run_id, {"held_back": reason})
 
     def held_back(self) -> str:

@@ -59,7 +59,6 @@ from flows.operations.ledger.queries.sendings import (
     keep_sent,
     mark,
     missing,
-    unmark,
 )
 
 __all__ = [
@@ -113,7 +112,6 @@ __all__ = [
     "set_ignored",
     "try_lock",
     "unfinished_run",
-    "unmark",
     "update_document",
     "update_run",
 ]

@@ -99,9 +99,3 @@ def forget_plan(connection: Connection, run_id: int) -> None:
     """Forget what was planned to be sent: nobody can have sent it."""
     planned = and_(documents.c.run_id == run_id, documents.c.state == "planned", ~DELETES)
     connection.execute(update(documents).where(planned).values(state="found", action=None))
-
-
-def unmark(connection: Connection, run_id: int) -> None:
-    """Forget what is marked."""
-    marked = and_(documents.c.run_id == run_id, DELETES, documents.c.state == "found")
-    connection.execute(delete(documents).where(marked))
