@@ -5,6 +5,7 @@ whoever serves the deployments: `python -m flows serve`.
 """
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -20,6 +21,7 @@ DEPLOYMENT = "carrel"
 PLAN, PROGRESS, COUNTS, FAILURES = "carrel-plan", "carrel-progress", "carrel-counts", "carrel-failures"
 _FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
 _TIMEOUT = 10.0
+_PAUSES = (0.5, 1.0, 2.0)  # seconds
 
 
 class RunsError(Exception):
@@ -127,7 +129,7 @@ class Runs:
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         try:
-            response = self._http.request(method, f"{self._url}{path}", json=body)
+            response = self._send(method, path, body)
         except httpx.HTTPError as exc:
             msg = f"Prefect does not answer at {self._url} ({exc}). Start it: `python -m flows.server`."
             raise RunsError(msg) from exc
@@ -138,6 +140,16 @@ class Runs:
             msg = f"Prefect answered {response.status_code} to {path}: {response.text[:300]}"
             raise RunsError(msg)
         return cast("dict[str, Any]", response.json())
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> httpx.Response:
+        """Send a request, again when Prefect's database is busy, as while it starts: then nothing was done."""
+        response = self._http.request(method, f"{self._url}{path}", json=body)
+        for pause in _PAUSES:
+            if response.status_code != 503:
+                break
+            time.sleep(pause)
+            response = self._http.request(method, f"{self._url}{path}", json=body)
+        return response
 
 
 def start_upload(api_url: str, source: str, options: UploadOptions | None = None) -> UUID:

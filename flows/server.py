@@ -2,21 +2,50 @@
 
 import os
 import sys
+from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from flows.settings import FlowSettings, prefect_environment
 
+USAGE = (
+    "usage: python -m flows.server\n\n"
+    "Start Prefect's server, whose state is kept in CARREL_DATA_DIR. It listens where PREFECT_API_URL says, which is\n"
+    "http://127.0.0.1:4200/api by default; tell flows, workers and the workbench the same. Ctrl-C stops it.\n"
+)
+
 
 def main() -> None:
-    """Become `prefect server start`, listening where PREFECT_API_URL says (by default on this machine alone)."""
+    """Run `prefect server start`, listening where PREFECT_API_URL says (by default on this machine alone)."""
+    if sys.argv[1:]:
+        asked = sys.argv[1:] in (["--help"], ["-h"])
+        (sys.stdout if asked else sys.stderr).write(USAGE)
+        sys.exit(0 if asked else 2)
     for name, value in prefect_environment(FlowSettings()).items():
         os.environ.setdefault(name, value)
     Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
     address = urlsplit(os.environ.get("PREFECT_API_URL", "http://127.0.0.1:4200/api"))
-    command = Path(sys.executable).with_name("prefect")
     listen = ["--host", address.hostname or "127.0.0.1", "--port", str(address.port or 4200)]
-    os.execv(command, [str(command), "server", "start", *listen])  # noqa: S606 - replaces this process, no shell
+    from prefect.cli import app  # noqa: PLC0415 - Prefect reads its settings when imported
+
+    let_schedules_run()
+    sys.argv = ["prefect", "server", "start", *listen]
+    app()
+
+
+def let_schedules_run() -> None:
+    """Have Prefect's scheduler put runs into its database, which SQLAlchemy 2.1 refuses as Prefect 3.8 asks for it.
+
+    It inserts mappings with a `state`, which is no column and is written apart. SQLAlchemy passed that over until 2.1,
+    which wants to be told what to do with it: nothing.
+    """
+    from prefect.server.database.orm_models import FlowRun  # noqa: PLC0415 - as above
+
+    def leave_out(_: type[FlowRun], mapping: MutableMapping[str, Any], __: object) -> None:
+        mapping.pop("state", None)
+
+    vars(FlowRun)["state"].bulk_dml_setter = leave_out
 
 
 if __name__ == "__main__":

@@ -1,0 +1,81 @@
+"""The Prefect server that comes with Carrel starts runs by schedule."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.harness.stack import ROOT, free_port
+
+PATIENCE_SECONDS = 240.0
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[httpx.Client]:
+    """The server as a process of its own, answering."""
+    url = f"http://127.0.0.1:{free_port()}/api"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
+    settings = {"PREFECT_API_URL": url, "CARREL_DATA_DIR": str(tmp_path), "PREFECT_SERVER_UI_ENABLED": "false"}
+    with (tmp_path / "output").open("wb") as output, httpx.Client(base_url=url, timeout=60) as client:
+        command = [sys.executable, "-m", "flows.server"]
+        process = subprocess.Popen(command, cwd=ROOT, env=kept | settings, stdout=output, stderr=output)
+        try:
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while not _healthy(client):
+                assert process.poll() is None, (tmp_path / "output").read_text()
+                assert time.monotonic() < deadline, (tmp_path / "output").read_text()
+                time.sleep(0.25)
+            yield client
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _healthy(client: httpx.Client) -> bool:
+    try:
+        return client.get("/health").is_success
+    except httpx.TransportError:
+        return False
+
+
+def asked(server: httpx.Client, path: str, body: dict[str, Any]) -> Any:
+    """What the server answers; while its own start keeps its database busy it answers 503, as its clients know."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (answer := server.post(path, json=body)).status_code == 503 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return answer.raise_for_status().json()
+
+
+def test_a_deployment_with_a_schedule_has_runs_ahead(server: httpx.Client) -> None:
+    """Each at its time, waiting for who serves the deployment."""
+    flow = asked(server, "/flows/", {"name": "nightly"})
+    deployment = {
+        "name": "carrel",
+        "flow_id": flow["id"],
+        "schedules": [{"active": True, "schedule": {"cron": "0 2 * * *", "timezone": "UTC"}}],
+    }
+    made = asked(server, "/deployments/", deployment)
+    wanted = {"deployments": {"id": {"any_": [made["id"]]}}}
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (runs := asked(server, "/flow_runs/filter", wanted)):
+        assert time.monotonic() < deadline, "nothing was scheduled"
+        time.sleep(0.5)
+    assert {run["state_type"] for run in runs} == {"SCHEDULED"}
+    assert all("T02:00:00" in run["expected_start_time"] for run in runs)
+
+
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--port", 2)])
+def test_it_says_how_it_is_used(argument: str, code: int) -> None:
+    """And starts nothing."""
+    command = [sys.executable, "-m", "flows.server", argument]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == code
+    assert "PREFECT_API_URL" in ended.stdout + ended.stderr
