@@ -154,6 +154,8 @@ async def carry_out(
             await (hooks.run_batches(job) if hooks.run_batches else run_in_turn(job, settings=settings))
         if planned.wait_for_index:
             await settle(client, ledger, patience=patience, user_email=planned.upload_as)
+        else:
+            await asyncio.to_thread(ledger.leave_unasked)
         await asyncio.to_thread(ledger.finish)
     if hooks.on_end is not None:
         await hooks.on_end()

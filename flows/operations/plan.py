@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from carrel import AsyncCarrel
-from carrel.wire.catalog import PlanAction, PlannedUpload
+from carrel.wire.catalog import PlanAction, PlannedUpload, UploadPlan
 from flows.operations.ledger import Action, Ledger, State
 from flows.operations.ledger.rows import FIRST
 from flows.operations.patience import Patience
@@ -81,11 +81,14 @@ async def make_plan(
         after = page[-1][0]
         documents = [PlannedUpload(document_external_id=name, fingerprint=value) for _, name, value in page]
 
-        async def ask(documents: list[PlannedUpload] = documents) -> Mapping[str, Action | State]:
+        async def ask(documents: list[PlannedUpload] = documents) -> list[UploadPlan]:
             response = await client.catalog.plan_upload(documents=documents, upload_as_user_email=upload_as)
-            return {item.document_external_id: _VERDICTS[item.action] for item in response.documents}
+            return response.documents
 
-        await asyncio.to_thread(ledger.apply_plan, await patience.call(ask))
+        answers = await patience.call(ask)
+        verdicts = {answer.document_external_id: _VERDICTS[answer.action] for answer in answers}
+        ids = {answer.document_external_id: str(answer.document_id) for answer in answers if answer.document_id}
+        await asyncio.to_thread(ledger.apply_plan, verdicts, document_ids=ids)
     await asyncio.to_thread(ledger.set_aside, refused=not retry_refused)
     return await asyncio.to_thread(read_plan, ledger)
 
@@ -93,6 +96,8 @@ async def make_plan(
 def read_plan(ledger: Ledger) -> Plan:
     """Return the plan as the ledger has it; correct until the first document is sent."""
     numbers = {(count.state, count.action): count.documents for count in ledger.counts()}
+    # Documents that are UPLOADED without an action were sent by an earlier run, and are asked after by this one.
+    asked_after = numbers.get((State.UPLOADED, None), 0) + numbers.get((State.INDEXED, None), 0)
     by_state = {
         state: sum(n for (of, action), n in numbers.items() if of is state and action is not Action.DELETE)
         for state in State
@@ -100,10 +105,10 @@ def read_plan(ledger: Ledger) -> Plan:
     return Plan(
         create=numbers.get((State.PLANNED, Action.CREATE), 0),
         update=numbers.get((State.PLANNED, Action.UPDATE), 0),
-        unchanged=by_state[State.UNCHANGED],
+        unchanged=by_state[State.UNCHANGED] + asked_after,
         forbidden=by_state[State.FORBIDDEN],
         refused=by_state[State.FAILED],
-        resumed=by_state[State.UPLOADED] + by_state[State.INDEXED],
+        resumed=by_state[State.UPLOADED] + by_state[State.INDEXED] - asked_after,
         ignored=by_state[State.IGNORED],
         delete=numbers.get((State.PLANNED, Action.DELETE), 0),
         left=numbers.get((State.UNCHANGED, Action.DELETE), 0),

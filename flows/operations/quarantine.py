@@ -67,6 +67,7 @@ async def retry(source: str, *, settings: FlowSettings, hooks: Hooks = NO_HOOKS)
     """Send what of the source (a path, a URL or a ledger's name) is in quarantine again, as its last run was told to.
 
     What was refused for good is sent too; what is ignored is not; nothing else is read or sent, and nothing deleted.
+    It always waits for the index, since a document whose index could not be made may be what is in quarantine.
     Raises what flows.operations.bulk.upload does, and SourceError when the source has no ledger.
     """
     known = await asyncio.to_thread(_one, source, settings=settings)
@@ -78,9 +79,9 @@ async def retry(source: str, *, settings: FlowSettings, hooks: Hooks = NO_HOOKS)
         msg = f"Nothing is known of how {source} was loaded. Run `carrel upload` on it once more."
         raise SourceError(msg)
     if known.collection is None:
-        options = UploadOptions.model_validate(kept["options"])
+        options = UploadOptions.model_validate(kept["options"] | {"wait_for_index": True})
         return await upload(kept["source"], options=options, settings=settings, hooks=hooks, only_quarantine=True)
-    of_it = CollectionOptions.model_validate(kept["options"])
+    of_it = CollectionOptions.model_validate(kept["options"] | {"wait_for_index": True})
     return await add_to_collection(kept["source"], options=of_it, settings=settings, hooks=hooks, only_quarantine=True)
 
 

@@ -15,7 +15,7 @@ class Summary:
     """A run's counts at some moment; at its end they are its result.
 
     `documents` of the source are created, updated, unchanged, forbidden, failed, or still `waiting` to be sent;
-    `indexing` of the created and updated can't be searched yet. `problems` are items that can't be a document.
+    `indexing` of those in the catalog can't be searched yet. `problems` are items that can't be a document.
     `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
     `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay.
     `held_back` says why nothing is deleted; `to_delete` are then those that would be, as far as that can be known.
@@ -111,12 +111,13 @@ def summarize(ledger: "Ledger") -> Summary:
         return sum(c.documents for c in counts if c.state in states and action in (None, c.action))
 
     done = (State.UPLOADED, State.INDEXED)
+    asked_after = sum(c.documents for c in counts if c.state in done and c.action is None)
     return Summary(
         documents=sum(count.documents for count in counts),
         to_send=sum(count.documents for count in counts if count.action is not None),
         created=number(*done, action=Action.CREATE),
         updated=number(*done, action=Action.UPDATE),
-        unchanged=number(State.UNCHANGED),
+        unchanged=number(State.UNCHANGED) + asked_after,
         forbidden=number(State.FORBIDDEN),
         failed=number(State.FAILED),
         waiting=number(State.FOUND, State.PLANNED),

@@ -1,7 +1,9 @@
 """Waiting for what was sent to become searchable."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -9,9 +11,10 @@ from pydantic import SecretStr
 from carrel import Carrel
 from flows.errors import ServiceDownError
 from flows.operations.bulk import upload
-from flows.operations.jobs import open_client, patience_of
+from flows.operations.jobs import Hooks, Job, open_client, patience_of, run_in_turn
 from flows.operations.ledger import Action, Entry, Ledger, State
 from flows.operations.options import UploadOptions
+from flows.operations.quarantine import ignore, list_quarantine, retry
 from flows.operations.settle import settle
 from flows.operations.sources.documents import SourceDocument
 from flows.operations.summary import summarize
@@ -77,3 +80,65 @@ async def test_document_deleted_meanwhile_costs_itself_alone(
         summary = summarize(ledger)
         assert (summary.indexing, summary.created, summary.failed) == (0, 1, 1)
         assert [failure.external_id for failure in ledger.failures()] == ["gone"]
+
+
+_BROKEN = """
+    UPDATE space_documents SET indexed_version = NULL, attempts = 5, error = 'out of order',
+        claimed_until = now() + interval '1 hour'
+    WHERE document_id = (SELECT document_id FROM documents WHERE external_id = 'shelf-1/note-1.md')
+"""
+_MENDED = "UPDATE space_documents SET indexed_version = version, attempts = 0, error = NULL, claimed_until = NULL"
+
+
+@pytest.fixture
+async def unsearchable(library: Path, flow_settings: FlowSettings, make_service: Callable[..., RunningService]) -> Any:
+    """Run an upload at whose end one of the twelve documents is stored and has no index; its service and settings."""
+    slow = make_service(inline_indexing_seconds=0)
+    settings = flow_settings.model_copy(update={"base_url": slow.base_url, "api_key": SecretStr(slow.api_key)})
+
+    async def break_one(job: Job) -> None:
+        await run_in_turn(job, settings=settings)
+        with slow.owner_connection() as connection:
+            pending = "SELECT count(*) FROM space_documents WHERE indexed_version IS DISTINCT FROM version"
+            while connection.execute(pending).fetchone() != (0,):  # noqa: ASYNC110 - it happens in the service
+                await asyncio.sleep(0.05)
+            connection.execute(_BROKEN)
+
+    first = await upload(str(library), options=UploadOptions(), settings=settings, hooks=Hooks(run_batches=break_one))
+    assert (first.summary.created, first.summary.failed) == (11, 1)
+    return slow, settings
+
+
+def _listed(settings: FlowSettings, **narrowed: Any) -> dict[str, str]:
+    return {item.name: item.code for item in list_quarantine(settings=settings, **narrowed)}
+
+
+async def test_index_that_failed_is_asked_after_by_later_runs(library: Path, unsearchable: Any) -> None:
+    """Run again or retried, waited for or not, a document whose index is not there stays in quarantine until it is."""
+    slow, settings = unsearchable
+    source = str(library)
+    planned = await upload(source, options=UploadOptions(), settings=settings, dry_run=True)
+    assert (planned.plan.unchanged, planned.plan.resumed, planned.plan.sends) == (12, 0, 0)
+    for options in (UploadOptions(), UploadOptions(wait_for_index=False), UploadOptions()):
+        again = (await upload(source, options=options, settings=settings)).summary
+        assert (again.documents, again.unchanged, again.failed, again.indexing) == (12, 11, 1, 0), options
+        assert not again.complete
+        assert _listed(settings) == {"shelf-1/note-1.md": "indexing_failed"}
+    retried = (await retry(source, settings=settings)).summary
+    assert (retried.documents, retried.failed) == (1, 1)
+    assert _listed(settings) == {"shelf-1/note-1.md": "indexing_failed"}
+    with slow.owner_connection() as connection:
+        connection.execute(_MENDED)
+    well = (await retry(source, settings=settings)).summary
+    assert (well.unchanged, well.quarantined, well.complete) == (1, 0, True)
+    assert _listed(settings) == {}
+
+
+async def test_index_that_failed_is_ignored_when_told(library: Path, unsearchable: Any) -> None:
+    """A person may set it aside; it stays so over runs."""
+    _, settings = unsearchable
+    ignore(str(library), ["shelf-1/note-1.md"], settings=settings)
+    for _ in range(2):
+        again = (await upload(str(library), options=UploadOptions(), settings=settings)).summary
+        assert (again.unchanged, again.ignored, again.complete) == (11, 1, True)
+    assert _listed(settings, ignored=True) == {"shelf-1/note-1.md": "indexing_failed"}

@@ -13,6 +13,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 from uuid import uuid4
 
@@ -277,10 +278,13 @@ class Ledger:
             rows = queries.fingerprints(connection, self.run_id, after=after, limit=limit)
         return [(bytes(row.key), row.external_id, row.fingerprint) for row in rows]
 
-    def apply_plan(self, plan: Mapping[str, Action | State]) -> None:
+    def apply_plan(
+        self, plan: Mapping[str, Action | State], *, document_ids: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Set up to a thousand documents to PLANNED with an action, to UNCHANGED or to FORBIDDEN.
 
-        What this run has sent itself stays sent when the service says UNCHANGED.
+        What this run has sent itself stays sent when the service says UNCHANGED; what is in quarantine since its index
+        could not be made, and has an id in `document_ids`, is UPLOADED, so that its index is asked after.
         """
         by_verdict: dict[Action | State, list[bytes]] = {}
         for external_id, verdict in plan.items():
@@ -292,9 +296,20 @@ class Ledger:
                     continue
                 if verdict is State.UNCHANGED and self._doubtful:
                     queries.adopt(connection, self.source_id, run_id=self.run_id, keys=keys)
+                if verdict is State.UNCHANGED:
+                    self._ask_after(connection, keys, document_ids=document_ids)
                 queries.plan_rest(connection, self.run_id, state=verdict, keys=keys)
                 if verdict is State.FORBIDDEN:
                     self._quarantine(connection, keys, state=verdict, why=_FORBIDDEN)
+
+    def _ask_after(self, connection: Connection, keys: Sequence[bytes], *, document_ids: Mapping[str, str]) -> None:
+        failed = queries.unsearchable(connection, self.source_id, run_id=self.run_id, keys=keys)
+        if not failed:
+            return
+        for external_id, document_id in document_ids.items():
+            if (key := key_of(external_id)) in failed:
+                values = {"state": State.UPLOADED, "action": None, "document_id": document_id}
+                queries.update_document(connection, self.run_id, key, values)
 
     def _quarantine(self, connection: Connection, keys: Sequence[bytes], *, state: State, why: tuple[str, str]) -> None:
         rows = queries.entries_of(connection, self.run_id, state=state, keys=keys)
@@ -308,7 +323,8 @@ class Ledger:
     def set_aside(self, *, refused: bool = True) -> None:
         """Set aside what is as it was when it was ignored or (`refused`) when the service refused it for good."""
         with self._write() as connection:
-            for states, ignored in (((State.PLANNED, State.FORBIDDEN), True), ((State.PLANNED,), False)):
+            unwanted = (State.PLANNED, State.FORBIDDEN, State.UPLOADED)
+            for states, ignored in ((unwanted, True), ((State.PLANNED,), False)):
                 if ignored or refused:
                     queries.set_aside(
                         connection, self.source_id, run_id=self.run_id, scan=self.scan, states=states, ignored=ignored
@@ -485,6 +501,11 @@ class Ledger:
         """Keep that an uploaded document can be searched now."""
         with self._write() as connection:
             queries.update_document(connection, self.run_id, key_of(external_id), {"state": State.INDEXED})
+
+    def leave_unasked(self) -> None:
+        """Keep in quarantine what was to be asked after, since nobody does."""
+        with self._write() as connection:
+            queries.leave_unasked(connection, self.source_id, run_id=self.run_id, scan=self.scan)
 
     def failed(self, entry: Entry, *, state: State, code: str, message: str, for_good: bool) -> None:
         """Put a document into quarantine; `for_good`: later runs don't send it again while it is the same."""

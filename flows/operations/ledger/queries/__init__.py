@@ -10,6 +10,7 @@ from flows.operations.ledger.queries.documents import (
     forget_unseen,
     identify,
     keep_digests,
+    leave_unasked,
     page,
     plan_identified,
     plan_rest,
@@ -18,6 +19,7 @@ from flows.operations.ledger.queries.documents import (
     record_documents,
     seen_keys,
     set_aside,
+    unsearchable,
     update_document,
 )
 from flows.operations.ledger.queries.quarantined import (
@@ -87,6 +89,7 @@ __all__ = [
     "keep_source",
     "keys_of_name",
     "latest_run",
+    "leave_unasked",
     "list_quarantine",
     "list_sources",
     "mark",
@@ -112,6 +115,7 @@ __all__ = [
     "set_ignored",
     "try_lock",
     "unfinished_run",
+    "unsearchable",
     "update_document",
     "update_run",
 ]

@@ -79,6 +79,28 @@ def plan_sends(connection: Connection, run_id: int, *, action: str, keys: Sequen
     connection.execute(update(documents).where(which).values(state="planned", action=action))
 
 
+def unsearchable(connection: Connection, source_id: int, *, run_id: int, keys: Sequence[bytes]) -> set[bytes]:
+    """Return which of these documents, as they are, came into quarantine since their index could not be made."""
+    found = select(documents.c.key).join(quarantine, quarantine.c.key == documents.c.key)
+    same = and_(
+        quarantine.c.source_id == source_id,
+        quarantine.c.part == 1,
+        quarantine.c.code == "indexing_failed",
+        quarantine.c.fingerprint == documents.c.fingerprint,
+    )
+    which = and_(documents.c.run_id == run_id, documents.c.key.in_(keys), documents.c.state == "found")
+    return set(connection.execute(found.where(which, same)).scalars())
+
+
+def leave_unasked(connection: Connection, source_id: int, *, run_id: int, scan: int) -> None:
+    """Set documents that this run has not sent and still would ask after to FAILED; they stay in quarantine."""
+    unasked = and_(documents.c.run_id == run_id, documents.c.state == "uploaded", documents.c.action.is_(None))
+    ours = and_(quarantine.c.source_id == source_id, quarantine.c.part == 1)
+    same = exists().where(unasked, documents.c.key == quarantine.c.key)
+    connection.execute(update(quarantine).where(ours, same).values(scan=scan))
+    connection.execute(update(documents).where(unasked).values(state="failed"))
+
+
 def plan_rest(connection: Connection, run_id: int, *, state: str, keys: Sequence[bytes]) -> None:
     """Set documents that need not or can't be sent to a state; what this run has sent itself stays sent."""
     which = and_(
@@ -159,7 +181,8 @@ def counts(connection: Connection, run_id: int) -> Sequence[AnyRow]:
 
 def count_known(connection: Connection, run_id: int) -> int:
     """Return how many of the documents that the run has found were in the catalog before it."""
-    before = or_(documents.c.state == "unchanged", documents.c.action == "update")
+    asked_after = and_(documents.c.state.in_(("uploaded", "indexed")), documents.c.action.is_(None))
+    before = or_(documents.c.state == "unchanged", documents.c.action == "update", asked_after)
     found = select(func.count()).where(documents.c.run_id == run_id, ~DELETES, before)
     return connection.execute(found).scalar_one()
 
