@@ -238,6 +238,7 @@ def test_another_replica_takes_over_from_one_that_was_killed(site: Worksite, out
     until(lambda: not queued(outside))
 
 
+@pytest.mark.long
 def test_a_replica_that_froze_and_comes_back_does_no_harm(site: Worksite, outside: URL) -> None:
     """Its job is done by the other meanwhile; thawed, it ends its own run in vain, and works on as before."""
     frozen = replica(site, outside, CARREL_AGENT_WORKERS="1")
@@ -256,6 +257,7 @@ def test_a_replica_that_froze_and_comes_back_does_no_harm(site: Worksite, outsid
     until(lambda: not queued(outside))
 
 
+@pytest.mark.long
 def test_a_restored_deployment_takes_up_what_waited(site: Worksite, tmp_path: Path) -> None:
     """A backup has the jobs of its moment: what ran and what waited is done by whoever restores it."""
     process = site.start(CARREL_AGENT_WORKERS="1")
