@@ -4,10 +4,10 @@
 credential: flows take those from the environment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
 
 from prefect import Flow
 from prefect.client.schemas.schedules import CronSchedule
@@ -24,10 +24,13 @@ from pydantic import (
 
 from flows.errors import DeploymentsError
 from flows.marked_yaml import InvalidYamlError, Marked, Place, load
+from flows.mistakes import Mistake, entry_mistakes, parameter_mistakes, suggestion
 from flows.runs import DEPLOYMENT
 
 AnyFlow = Flow[Any, Any]
 T = TypeVar("T")
+GIVEN = ("source", "collection")
+"""The members that go to a flow, as a parameter or an option of that name."""
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$")]
 
@@ -95,15 +98,21 @@ class Entry(BaseModel):
 
     def parameters(self, flow: AnyFlow) -> dict[str, Any]:
         """Return what the flow is called with. Raises pydantic's ValidationError."""
-        taken = flow.parameters.properties
-        given = {name: value for name in ("source", "collection") if (value := getattr(self, name)) is not None}
-        direct = {name: value for name, value in given.items() if name in taken}
-        options = {**self.options, **{name: value for name, value in given.items() if name not in taken}}
-        parameters = direct | ({"options": options} if "options" in taken and options else {})
-        if "options" not in taken:
-            parameters |= options
-        _parameters_of(flow).model_validate(parameters)
-        return parameters
+        given = {name: value for name in GIVEN if (value := getattr(self, name)) is not None}
+        return _parameters(flow, given=given, options=self.options)
+
+
+def _parameters(flow: AnyFlow, *, given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    model = _parameters_of(flow)
+    taken = model.model_fields
+    parameters = {name: value for name, value in given.items() if name in taken}
+    rest = {**options, **{name: value for name, value in given.items() if name not in taken}}
+    if "options" not in taken:
+        parameters |= rest
+    elif rest or taken["options"].is_required():
+        parameters["options"] = rest
+    model.model_validate(parameters)
+    return parameters
 
 
 def _parameters_of(flow: AnyFlow) -> type[BaseModel]:
@@ -114,6 +123,13 @@ def _parameters_of(flow: AnyFlow) -> type[BaseModel]:
         for name, parameter in signature(flow.fn).parameters.items()
     }
     return create_model("Parameters", __config__=ConfigDict(extra="forbid", protected_namespaces=()), **fields)
+
+
+def _options_of(flow: AnyFlow) -> list[str]:
+    """Return the names of the flow's options, without those that are members of an entry."""
+    hint = get_type_hints(flow.fn).get("options")
+    models = [one for one in (hint, *get_args(hint)) if isinstance(one, type) and issubclass(one, BaseModel)]
+    return [name for model in models for name in model.model_fields if name not in GIVEN]
 
 
 class _File(BaseModel):
@@ -141,16 +157,11 @@ def read_deployments(path: Path, *, flows: Mapping[str, AnyFlow]) -> Sequence[En
         raise DeploymentsError(msg) from exc
     wrong = [(place, f"{place[-1]} stands there twice") for place in marked.repeated]
     entries: list[Entry] = []
+    names: set[str] = set()
     for number, members in enumerate(_members(path, marked)):
-        at: Place = ("deployments", number)
-        try:
-            entry = Entry.model_validate(members)
-            _check(entry, flows=flows, others=entries)
-            entries.append(entry)
-        except ValidationError as exc:
-            wrong += [((*at, *one["loc"]), one["msg"]) for one in exc.errors()]
-        except ValueError as exc:
-            wrong.append((at, str(exc)))
+        entry, mistakes = _read(members, flows=flows, names=names)
+        wrong += [(("deployments", number, *place), words) for place, words in mistakes]
+        entries += [entry] if entry else []
     if wrong:
         raise DeploymentsError("\n".join(_explained(path, marked, place, message) for place, message in wrong))
     return entries
@@ -164,14 +175,49 @@ def _members(path: Path, marked: Marked) -> list[Any]:
         raise DeploymentsError(msg) from exc
 
 
-def _check(entry: Entry, *, flows: Mapping[str, AnyFlow], others: Sequence[Entry]) -> None:
-    if any(entry.name == other.name for other in others):
-        msg = "another entry has this name"
-        raise ValueError(msg)
-    if entry.flow not in flows:
-        msg = f"there is no flow {entry.flow}; there are {', '.join(sorted(flows))}"
-        raise ValueError(msg)
-    entry.parameters(flows[entry.flow])
+def _read(members: object, *, flows: Mapping[str, AnyFlow], names: set[str]) -> tuple[Entry | None, Sequence[Mistake]]:
+    """Return an entry, or everything that is wrong with it; `names` are those before it, and then its own."""
+    if not isinstance(members, dict):
+        return None, [((), "an entry has members, each as `name: value`")]
+    raw = cast("dict[str, Any]", members)
+    flow = flows.get(raw["flow"]) if isinstance(raw.get("flow"), str) else None
+    mistakes: list[Mistake] = []
+    entry = None
+    try:
+        entry = Entry.model_validate(raw)
+    except ValidationError as exc:
+        known = _options_of(flow) if flow else []
+        mistakes += entry_mistakes(exc, members=list(Entry.model_fields), options=known)
+    mistakes += _of_all(raw, flows=flows, names=names)
+    if flow is not None:
+        said = {place[:1] for place, _ in mistakes if place}
+        mistakes += [one for one in _of_parameters(raw, flow) if one not in mistakes and one[0][:1] not in said]
+    return (None if mistakes else entry), mistakes
+
+
+def _of_all(raw: Mapping[str, Any], *, flows: Mapping[str, AnyFlow], names: set[str]) -> Iterator[Mistake]:
+    """Yield what is wrong with an entry among the others, and with the flow it names."""
+    name, flow = raw.get("name"), raw.get("flow")
+    if isinstance(name, str):
+        if name in names:
+            yield ("name",), "another entry has this name"
+        names.add(name)
+    if isinstance(flow, str) and flow not in flows:
+        yield ("flow",), f"there is no flow {flow}; there are {', '.join(sorted(flows))}{suggestion(flow, flows)}"
+
+
+def _of_parameters(raw: Mapping[str, Any], flow: AnyFlow) -> list[Mistake]:
+    """Return what the flow can't be called with, of an entry that may have other mistakes as well."""
+    given = {name: value for name in GIVEN if (value := raw.get(name)) is not None}
+    options: object = raw.get("options") or {}
+    if not isinstance(options, dict):
+        return []
+    try:
+        _parameters(flow, given=given, options=cast("dict[str, Any]", options))
+    except ValidationError as exc:
+        members, known = list(Entry.model_fields), _options_of(flow)
+        return list(parameter_mistakes(exc, flow=flow.name, given=list(given), members=members, options=known))
+    return []
 
 
 def _explained(path: Path, marked: Marked, place: Place, message: str) -> str:
@@ -182,7 +228,7 @@ def _explained(path: Path, marked: Marked, place: Place, message: str) -> str:
         entry = cast("dict[str, list[object]]", marked.value)["deployments"][number]
         name = cast("dict[str, object]", entry).get("name") if isinstance(entry, dict) else None
         parts += [str(name or f"entry {number + 1}"), *([member] if member else [])]
-    return ": ".join([*parts, message.removeprefix("Value error, ")])
+    return ": ".join([*parts, message])
 
 
 def _checked(*, cron: str = "0 0 * * *", timezone: str = "UTC") -> None:

@@ -69,16 +69,55 @@ deployments:
     name: twice
     flow: bulk-upload
     tokens: x
+  - name: option
+    flow: bulk-uplaod
+  - name: all-at-once
+    flow: bulk-upload
+    colection: Handbook
+    cron: 5
+    timezone: Mars/Base
+    delete_missing: true
+    options:
+      delete_limit_percent: 300
+      hidden: perhaps
+      timezone: UTC
+  - name: no-collection
+    flow: collection-add
+    source: /srv/manifest.csv
+  - name: snapshot
+    flow: permission-snapshot
+    source: x
+  - flow: bulk-upload
+    source: ""
 """
 MISTAKES = {
-    3: "Bad Name: name: ",
-    6: 'Bad Name: cron: Invalid cron string: "99 * * * *"',
-    7: "Bad Name: timezone: ",
-    8: "other: there is no flow nothing; there are bulk-upload",
-    14: "option: options.internal_publik: ",
-    18: "entry 5: ",
-    20: "twice: name: name stands there twice",
-    22: "twice: tokens: ",
+    (3, "Bad Name: name: a name is of small letters, digits and hyphens"),
+    (6, 'Bad Name: cron: Invalid cron string: "99 * * * *"'),
+    (7, "Bad Name: timezone: Invalid timezone"),
+    (8, "other: flow: there is no flow nothing; there are bulk-upload"),
+    (
+        14,
+        "option: options.internal_publik: bulk-upload has no option `internal_publik`; did you mean `internal_public`?",
+    ),
+    (15, "option: name: another entry has this name"),
+    (18, "entry 5: an entry has members"),
+    (19, "twice: `source` is missing"),
+    (20, "twice: name: name stands there twice"),
+    (22, "twice: tokens: there is no member `tokens`"),
+    (23, "option: name: another entry has this name"),
+    (24, "option: flow: there is no flow bulk-uplaod; there are bulk-upload"),
+    (25, "all-at-once: `source` is missing"),
+    (27, "all-at-once: colection: there is no member `colection`; did you mean `collection`?"),
+    (28, "all-at-once: cron: it must be a text"),
+    (29, "all-at-once: timezone: Invalid timezone"),
+    (30, "all-at-once: delete_missing: `delete_missing` belongs under `options`"),
+    (32, "all-at-once: options.delete_limit_percent: it must be 100 or less"),
+    (33, "all-at-once: options.hidden: it must be true or false"),
+    (34, "all-at-once: options.timezone: `timezone` stands beside `options`, not under it"),
+    (35, "no-collection: `collection` is missing"),
+    (40, "snapshot: source: the flow permission-snapshot takes no `source`"),
+    (41, "entry 11: `name` is missing"),
+    (42, "entry 11: source: it is empty"),
 }
 
 
@@ -118,15 +157,15 @@ def test_the_file_that_comes_with_it_is_empty_and_its_examples_are_right(
 
 
 def test_mistakes_are_all_named_by_line_and_entry(tmp_path: Path) -> None:
-    """One message has every mistake, each with the line it stands in."""
+    """One message has every mistake of every entry, each with the line it stands in, in words of the file."""
     path = tmp_path / "wrong.yaml"
     path.write_text(WRONG)
     with pytest.raises(DeploymentsError) as raised:
         read_deployments(path, flows=FLOWS)
-    said = {int(line.split(":")[1]): line.partition(": ")[2] for line in str(raised.value).splitlines()}
-    for line, words in MISTAKES.items():
-        assert said[line].startswith(words), said
-    assert len(said) == len(MISTAKES)
+    lines = [line.removeprefix(f"{path}:").partition(": ") for line in str(raised.value).splitlines()]
+    said = sorted((int(number), words) for number, _, words in lines)
+    for (line, words), (expected, start) in zip(said, sorted(MISTAKES), strict=True):
+        assert (line, words[: len(start)]) == (expected, start)
 
 
 @pytest.mark.parametrize(
