@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 
 from carrel import AsyncCarrel
+from carrel.errors import NotFoundError
+from flows.errors import NameUnknownError
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, patience_of
 from flows.operations.ledger import Entry, Ledger
 from flows.operations.names import names_of
@@ -41,6 +43,8 @@ async def add_to_collection(
 ) -> Outcome:
     """Add every document that the source names, by its external id, to the collection; no file is read or sent.
 
+    Where neither the source nor the options say anything of metadata, what a document has there already stays.
+
     A source of `catalog://` is a selection from the catalog itself (flows.operations.sources.selection).
 
     `only_quarantine` adds just what is in quarantine.
@@ -65,6 +69,9 @@ async def add_to_collection(
                 chunks=selected(client, source, defaults=defaults, patience=patience) if is_selection(source) else None,
             )
             await _identify(client, ledger, patience=patience)
+            if not options.metadata:
+                await _keep_metadata(client, ledger, collection, patience=patience)
+            await asyncio.to_thread(ledger.plan_identified)
             plan = await asyncio.to_thread(read_plan, ledger)
             planned = Planned("collection", scanned, plan, options.wait_for_index)
             await carry_out(planned, client, ledger, settings=settings, patience=patience, hooks=hooks)
@@ -98,4 +105,20 @@ async def _identify(client: AsyncCarrel, ledger: Ledger, *, patience: Patience) 
         await asyncio.to_thread(ledger.identify, found)
 
     await patience.call(walk)
-    await asyncio.to_thread(ledger.plan_identified)
+
+
+async def _keep_metadata(client: AsyncCarrel, ledger: Ledger, collection: str, *, patience: Patience) -> None:
+    """Walk the collection, so that what it has already keeps its metadata there where the source says nothing."""
+
+    async def walk() -> None:
+        listing = client.document_collections.list_documents_in_collection(collection, page_size=1000)
+        async for page in listing.pages():
+            there = {one.document_external_id: one.custom_metadata for one in page.documents}
+            current = {one.document_external_id for one in page.documents if not one.stale}
+            await asyncio.to_thread(ledger.keep_as_it_is, there, current=current)
+
+    try:
+        await patience.call(walk)
+    except NotFoundError as exc:
+        msg = f"There is no collection {collection} that you may add to. Give its name, or create it first."
+        raise NameUnknownError(msg) from exc

@@ -1,5 +1,6 @@
 """Documents of the catalog are added to a collection by what they are called, and by their metadata."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,3 +77,36 @@ def test_a_selection_that_can_not_be_read() -> None:
     """What follows the question mark is metadata, or an error that shows how to write it."""
     with pytest.raises(SourceError, match="team=ferries"):
         Selection.read("catalog://reports/*?team")
+
+
+async def test_saying_nothing_of_metadata_leaves_it_as_it_is(
+    service: RunningService, collection_id: str, flow_settings: FlowSettings, tmp_path: Path
+) -> None:
+    """Documents that are in the collection keep what they have there, and count unchanged; what is said is set."""
+    for name, shelf in (("reports/2025/ferry.txt", "upper"), ("reports/2026/ferry.txt", "upper")):
+        options = OPTIONS.model_copy(update={"metadata": {"shelf": shelf}})
+        await add_to_collection(f"catalog://{name}", options=options, settings=flow_settings)
+    with service.owner_connection() as connection:  # one is there and can't be searched
+        connection.execute(
+            "UPDATE space_documents SET indexed_version = NULL WHERE document_id ="
+            " (SELECT document_id FROM documents WHERE external_id = 'reports/2026/ferry.txt')"
+        )
+    added = (await add_to_collection("catalog://reports/*", options=OPTIONS, settings=flow_settings)).summary
+    assert (added.documents, added.unchanged, added.updated, added.created) == (3, 1, 0, 2)
+    assert {name: each["customMetadata"] for name, each in held(service, collection_id).items()} == {
+        "reports/2025/ferry.txt": {"shelf": "upper"},
+        "reports/2026/ferry.txt": {"shelf": "upper"},
+        "reports/2026/lamp.txt": {},
+    }
+    manifest = tmp_path / "m.csv"
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("Not read.")
+    manifest.write_text("path,externalId,metadata.shelf\na.txt,reports/2025/ferry.txt,lower\nb.txt,notes/ferry.txt,\n")
+    said = (await add_to_collection(str(manifest), options=OPTIONS, settings=flow_settings)).summary
+    assert (said.documents, said.quarantined) == (2, 0)
+    assert {name: each["customMetadata"].get("shelf") for name, each in held(service, collection_id).items()} == {
+        "reports/2025/ferry.txt": "lower",
+        "reports/2026/ferry.txt": "upper",
+        "reports/2026/lamp.txt": None,
+        "notes/ferry.txt": None,
+    }

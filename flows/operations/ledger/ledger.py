@@ -10,8 +10,9 @@ import hashlib
 import os
 import socket
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -35,6 +36,7 @@ from flows.operations.ledger.rows import (
     entry_of,
     failure_of,
     failure_values,
+    packed,
     problem_values,
     storable,
     values_of,
@@ -450,6 +452,23 @@ class Ledger:
         if values:
             with self._write() as connection:
                 queries.identify(connection, self.run_id, values)
+
+    def keep_as_it_is(self, there: Mapping[str, Mapping[str, str]], *, current: Container[str]) -> None:
+        """Leave the metadata of documents that are `there` already alone where the source says nothing of any.
+
+        Those of them that are `current` are UNCHANGED; the others are added again with what they have there. At most a
+        thousand.
+        """
+        with self._write() as connection:
+            rows = queries.entries_of(connection, self.run_id, state=State.FOUND, keys=[key_of(name) for name in there])
+            silent = [entry.document for entry in map(entry_of, rows) if not entry.document.metadata]
+            unchanged = [key_of(document.external_id) for document in silent if document.external_id in current]
+            queries.plan_rest(connection, self.run_id, state=State.UNCHANGED, keys=unchanged)
+            for document in silent:
+                if document.external_id not in current:
+                    kept = replace(document, metadata=there[document.external_id])
+                    values = {"payload": packed(kept)}
+                    queries.update_document(connection, self.run_id, key_of(document.external_id), values)
 
     def plan_identified(self) -> None:
         """Plan every document that has an id; the others are in no catalog that this caller can read."""
