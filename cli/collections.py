@@ -18,6 +18,8 @@ app = typer.Typer(name="collections", help="Collections, and the documents in th
 
 Named = Annotated[str, typer.Argument(metavar="COLLECTION", help="Its name or id.")]
 
+_CHOSEN = "What the catalog has already, as a quoted catalog://GLOB?field=value; or what names it by external ids:"
+
 
 @app.callback()
 def collections() -> None:
@@ -97,7 +99,7 @@ def create(
 @app.command()
 def add(
     collection: Named,
-    source: Annotated[str, typer.Argument(help=SOURCE, metavar="SOURCE")],
+    source: Annotated[str, typer.Argument(help=f"{_CHOSEN} {SOURCE}", metavar="SOURCE")],
     *,
     metadata: Metadata = None,
     hidden: Hidden = False,
@@ -106,7 +108,9 @@ def add(
 ) -> None:
     """Add documents that the catalog has to a collection, or bring them up to date there.
 
-    The source names them by their external ids and says what metadata they have there; no file is sent.
+    catalog://GLOB?field=value chooses them from the catalog itself, by external id and by custom metadata. Any other
+    source names them by their external ids (paths below SOURCE, or what a manifest says) and says what metadata they
+    have there; no file is sent.
     """
     options = CollectionOptions(collection=collection, metadata=pairs(metadata), hidden=hidden)
     screen = Screen(as_json=as_json)

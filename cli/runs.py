@@ -79,7 +79,20 @@ def run_collection_add(source: str, options: CollectionOptions, *, screen: Scree
 
     with collection_ledger(source, collection, settings=settings) as ledger:
         asyncio.run(_watched(work, ledger=ledger.address, screen=screen))
-        return _end(ledger, screen=screen)
+        return _end(ledger, screen=screen, hint=_hint(ledger))
+
+
+def _hint(ledger: Ledger) -> str:
+    """Say what to look at when nothing of a source is in the catalog; else nothing."""
+    ledger.join_latest()
+    summary = summarize(ledger)
+    unknown = failure_codes(ledger)["not_in_catalog"]
+    if not unknown or unknown != summary.documents:
+        return ""
+    return (
+        "Nothing of this source is in the catalog that this key may read. External ids are paths below SOURCE: name the"
+        " folder that was uploaded, a manifest with the column externalId, or choose with catalog://GLOB."
+    )
 
 
 def run_retry(source: str, *, screen: Screen) -> ExitCode:
@@ -152,7 +165,7 @@ def _tell(bar: Bar, summary: Summary) -> None:
     bar(f"{what} {done:,} of {summary.to_send:,}{failed}", done=done, total=summary.to_send)
 
 
-def _end(ledger: Ledger, *, screen: Screen) -> ExitCode:
+def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:
     ledger.join_latest()
     summary = summarize(ledger)
     code = _code(summary)
@@ -161,9 +174,12 @@ def _end(ledger: Ledger, *, screen: Screen) -> ExitCode:
         files = {"quarantineFile": str(quarantine_file(ledger))} if summary.quarantined else {}
         members: dict[str, Any] = {"outcome": outcome, "exitCode": code, **summary.as_json(), **files}
         names = list(deletions(ledger, states=(State.DELETED,)))
+        members |= {"hint": hint} if hint else {}
         screen.json({**members, "deletions": names, "failures": failure_rows(ledger)})
     else:
         show_end(summary, ledger, screen=screen)
+        if hint:
+            screen.line(hint, style="bold")
     return code
 
 

@@ -108,8 +108,24 @@ def test_documents_of_the_catalog_join_a_collection(load: Load, library: Path) -
     added, counts = load("collections", "add", "Notes", "library", "--metadata", "team=pier", "--direct")
     assert (created.code, added.code, counts["created"], counts["failed"]) == (0, 1, 3, 1)
     assert [failure["code"] for failure in counts["failures"]] == ["not_in_catalog"]
+    assert "hint" not in counts
     _, shown = load("collections", "show", "Notes")
     assert shown["documentCount"] == 3
+
+
+@pytest.mark.usefixtures("library")
+def test_where_external_ids_begin_is_said_when_none_fits(load: Load, run: Run, tmp_path: Path) -> None:
+    """A folder above the one that was uploaded gives other ids; the end says so, and so does the help."""
+    load("upload", "library", "--direct")
+    load("collections", "create", "Notes")
+    (tmp_path / "above").mkdir()
+    (tmp_path / "library").rename(tmp_path / "above" / "library")
+    added, counts = load("collections", "add", "Notes", "above", "--direct")
+    assert (added.code, counts["failed"]) == (1, 3)
+    assert "paths below SOURCE" in counts["hint"]
+    words = run("collections", "add", "Notes", "above", "--direct", CARREL_DATA_DIR=str(tmp_path / "data"))
+    assert words.out.splitlines()[-1] == counts["hint"]
+    assert "catalog://GLOB?field=value" in run("collections", "add", "--help").out
 
 
 def test_deletions_are_named_before_and_after(load: Load, run: Run, library: Path, tmp_path: Path) -> None:
