@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from flows.operations.snapshots.difference import Difference
 from tests.cli.conftest import Run
 from tests.harness.services import RunningService
 
@@ -22,6 +23,20 @@ def test_take_and_compare(run: Run, service: RunningService, tmp_path: Path) -> 
     newest = max((tmp_path / "data" / "flows" / "snapshots").glob("*/*"))
     assert run("snapshot", "compare", folder, str(newest)).code == 1
     assert run("snapshot", "compare", folder, folder, "--json").code == 0
+    (tmp_path / "empty").mkdir()
+    for order in ((folder, "empty"), ("empty", folder)):
+        ended = run("snapshot", "compare", *order)
+        assert (ended.code, "empty is no snapshot" in ended.err, "Errno" in ended.err) == (2, True, False)
+
+
+def test_one_is_no_plural() -> None:
+    """A single change reads as one."""
+    figures = dict.fromkeys(("same", "added", "removed", "left", "more"), 0)
+    one = Difference(
+        since="then", consistent=True, widened=1, narrowed=1, gained=1, lost=2, joined=1, changes=[], **figures
+    )
+    assert "1 widened (once somebody may read something now), 1 narrowed (2 times somebody may no more)" in one.text()
+    assert one.text().endswith("; 1 person joined, 0 left.")
 
 
 def test_what_goes_wrong(run: Run, service: RunningService, tmp_path: Path) -> None:

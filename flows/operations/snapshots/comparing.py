@@ -51,6 +51,7 @@ class _Tally:
 
 def compare(before: Path, after: Path) -> Difference:
     """Compare two snapshots; SnapshotError when one can't be read. Memory grows with people and classes alone."""
+    manifests = [read_manifest(folder) for folder in (before, after)]  # first, since it says what is no snapshot
     people = People()
     old, new = Readers(before, people), Readers(after, people)
     tally = _Tally(dict.fromkeys(("same", "widened", "narrowed", "added", "removed", "gained", "lost", "more"), 0), {})
@@ -69,7 +70,7 @@ def compare(before: Path, after: Path) -> Difference:
     figures = {**tally.figures, "more": tally.figures["more"] + max(0, len(changes) - SHOWN)}
     return Difference(
         since=before.name,
-        consistent=read_manifest(before).consistent and read_manifest(after).consistent,
+        consistent=all(one.consistent for one in manifests),
         joined=(new.everyone & ~old.everyone).bit_count(),
         left=(old.everyone & ~new.everyone).bit_count(),
         changes=changes[:SHOWN],

@@ -48,11 +48,16 @@ class Difference(BaseModel):
     def text(self) -> str:
         """Return the figures in one line, for people."""
         parts = (
-            f"{self.widened:,} widened ({self.gained:,} times somebody may read something now)",
-            f"{self.narrowed:,} narrowed ({self.lost:,} times somebody may no more)",
+            f"{self.widened:,} widened ({_times(self.gained)} somebody may read something now)",
+            f"{self.narrowed:,} narrowed ({_times(self.lost)} somebody may no more)",
             f"{self.added:,} new",
             f"{self.removed:,} gone",
             f"{self.same:,} as they were",
         )
-        people = f"; {self.joined:,} people joined, {self.left:,} left" if self.joined or self.left else ""
+        joined = f"{self.joined:,} {'person' if self.joined == 1 else 'people'} joined"
+        people = f"; {joined}, {self.left:,} left" if self.joined or self.left else ""
         return f"Since {self.since}: {', '.join(parts)}{people}."
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
