@@ -1,7 +1,9 @@
 """The commands, and what happens around each of them."""
 
 import io
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -9,8 +11,9 @@ import typer
 
 import carrel
 from cli import access, collections, directory, loading, quarantine, snapshot, sync
-from cli.outcome import EXIT_CODES
+from cli.outcome import EXIT_CODES, ExitCode, fail
 from cli.reindex import reindex
+from cli.screen import Screen
 from cli.search import search
 
 EPILOG = f"The service's address and the key come from CARREL_BASE_URL and CARREL_API_KEY. {EXIT_CODES}"
@@ -58,8 +61,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to fail
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="carrel")
+        app(args=given, prog_name="carrel")
     except SystemExit as exc:
         return exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+    except Exception as exc:  # noqa: BLE001 - whatever it is, a scheduled job must not take it for a run that is done
+        return _unexpected(exc, as_json="--json" in given)
     return 0
+
+
+def _unexpected(error: Exception, *, as_json: bool) -> int:
+    """Say in one line what nothing foresaw; where it was, which could show a key, only when asked for."""
+    if os.environ.get("CARREL_LOG", "").strip().lower() == "debug":
+        traceback.print_exception(error)
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    message = f"Something unexpected went wrong ({what}). CARREL_LOG=debug shows where."
+    screen = Screen(as_json=as_json)
+    screen.say(message)
+    if as_json:
+        fail(screen, "unexpected", message, code=ExitCode.UNEXPECTED)
+    return ExitCode.UNEXPECTED

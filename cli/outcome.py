@@ -37,13 +37,15 @@ class ExitCode(IntEnum):
     AWAY = 4
     BUSY = 5
     LEDGER = 6
+    UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h
     INTERRUPTED = 130
 
 
 EXIT_CODES = (
     "Exit codes: 0 done, or nothing to do; 1 done, with problems (something is in quarantine, the files have problems, "
     "a deletion was held back), or the answer is no; 2 wrong usage, or a source that can't be read; 3 the service "
-    "refuses; 4 the service is away; 5 another run has the source; 6 the ledger can't be used; 130 interrupted."
+    "refuses; 4 the service is away; 5 another run has the source; 6 the ledger can't be used; "
+    "70 an error that nothing foresees; 130 interrupted."
 )
 
 _FLOW_CODES: tuple[tuple[type[FlowError], ExitCode], ...] = (
