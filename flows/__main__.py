@@ -27,8 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.environ.setdefault(name, value)
         from flows.serving import serve_flows  # noqa: PLC0415 - Prefect reads its settings when imported
 
-        _say("Serving the flows; stop with Ctrl-C.")
-        asyncio.run(serve_flows(settings, limit=parsed.limit))
+        asyncio.run(serve_flows(settings, say=_say, limit=parsed.limit))
     except KeyboardInterrupt:
         return 130
     except (FlowError, ValidationError) as exc:

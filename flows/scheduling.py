@@ -1,7 +1,6 @@
 """The file's entries on the Prefect server: added, changed and removed as the file says."""
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
@@ -22,22 +21,21 @@ TAG = "carrel-deployments-file"
 _SLUG = "file"
 _PAGE = 200
 
-_log = logging.getLogger(__name__)
 _one_at_a_time = asyncio.Lock()
 
 
-async def register(entries: Sequence[Entry], *, runner: Runner, flows: Mapping[str, AnyFlow]) -> None:
-    """Bring the server to what the entries say, and have the runner run them.
+async def register(entries: Sequence[Entry], *, runner: Runner, flows: Mapping[str, AnyFlow]) -> list[str]:
+    """Bring the server to what the entries say, and have the runner run them; return the names of what is removed.
 
     What people have paused or resumed stays so. Machines that share a Prefect server serve the same file: each removes
     what its own doesn't have.
     """
     async with _one_at_a_time, get_client() as client:
         kept = {await _register(entry, client, runner=runner, flow=flows[entry.flow]) for entry in entries}
-        for old in await _registered(client):
-            if old.id not in kept:
-                _log.info("%s is no longer in the file of deployments and is removed", old.name)
-                await client.delete_deployment(old.id)
+        gone = [old for old in await _registered(client) if old.id not in kept]
+        for old in gone:
+            await client.delete_deployment(old.id)
+    return [old.name for old in gone]
 
 
 async def _register(entry: Entry, client: PrefectClient, *, runner: Runner, flow: AnyFlow) -> UUID:

@@ -1,24 +1,21 @@
 """Serving the flows: deployments that others can start, and those of the file, run as processes of this machine."""
 
 import asyncio
-import logging
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-import httpx
 from prefect.client.orchestration import get_client
 from prefect.deployments.runner import RunnerDeployment
-from prefect.exceptions import PrefectException
 from prefect.runner import Runner
 from prefect.types.entrypoint import EntrypointType
 
 from flows.bulk_upload import bulk_upload
 from flows.collection_add import collection_add
-from flows.deployments import AnyFlow, read_deployments
+from flows.deployments import AnyFlow, Entry, read_deployments
 from flows.docstore_sync import docstore_sync
 from flows.errors import FlowError
 from flows.limits import set_limits
@@ -34,19 +31,19 @@ FLOWS: Mapping[str, AnyFlow] = {
 }
 """Every flow that is served, by its name."""
 
+Say = Callable[[str], None]
 _Mark = tuple[int, int] | None  # what tells one state of a file from another; None: it isn't there
 
-_log = logging.getLogger(__name__)
 _STARTING = timedelta(seconds=120)
 _LOOKING = 2.0
 
 
-async def serve_flows(settings: FlowSettings, *, limit: int = 4) -> None:
+async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> None:
     """Offer each flow as a deployment named `carrel`, and the file's entries, until stopped.
 
     What is started or due runs here, at most `limit` at a time. Runs on different sources go side by side; a second one
     on the same source stops at once and says why. Raises FlowError when Prefect stays away or the file is wrong; a file
-    that becomes wrong later is said in the log, and what was registered stays.
+    that becomes wrong later is said, and what was registered stays. `say` takes what is for people.
     """
     _write_into(settings.data_dir / "flows" / "tmp")
     # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is all that is wanted.
@@ -60,8 +57,9 @@ async def serve_flows(settings: FlowSettings, *, limit: int = 4) -> None:
     runner = Runner(pause_on_shutdown=False, limit=limit)
     for flow in FLOWS.values():
         await runner.aadd_deployment(await _started_by_hand(flow))
-    await register(entries, runner=runner, flows=FLOWS)
-    following = asyncio.create_task(_follow_file(settings.deployments, seen=read, runner=runner))
+    await _register(entries, path=settings.deployments, runner=runner, say=say)
+    say("Serving the flows; stop with Ctrl-C.")
+    following = asyncio.create_task(_follow_file(settings.deployments, seen=read, runner=runner, say=say))
     try:
         await runner.start()
     finally:
@@ -72,17 +70,34 @@ async def _started_by_hand(flow: AnyFlow) -> RunnerDeployment:
     return await flow.ato_deployment(DEPLOYMENT, entrypoint_type=EntrypointType.MODULE_PATH)
 
 
-async def _follow_file(path: Path, *, seen: _Mark, runner: Runner) -> None:
-    """Register anew whenever the file has changed; a file that is wrong is said once, and nothing is changed."""
+async def _register(entries: Sequence[Entry], *, path: Path, runner: Runner, say: Say) -> None:
+    removed = await register(entries, runner=runner, flows=FLOWS)
+    names = ", ".join(entry.name for entry in entries) or "nothing"
+    say(f"{path}: {names} registered" + (f"; {', '.join(removed)} removed" if removed else ""))
+
+
+async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> None:
+    """Register anew whenever the file has changed and is the same at two looks, as one that is being written is not.
+
+    A file that is wrong is said once, and nothing is changed. What else goes wrong is tried again.
+    """
+    before, failed = seen, ""
     while True:
         await asyncio.sleep(_LOOKING)
-        if (now := _mark(path)) == seen:
+        now = _mark(path)
+        rests, before = now == before, now
+        if now == seen or not rests:
             continue
-        seen = now
         try:
-            await register(read_deployments(path, flows=FLOWS), runner=runner, flows=FLOWS)
-        except (FlowError, httpx.HTTPError, PrefectException) as exc:
-            _log.error("What was registered before stays, since the new file could not be:\n%s", exc)
+            await _register(read_deployments(path, flows=FLOWS), path=path, runner=runner, say=say)
+            seen, failed = now, ""
+        except FlowError as exc:
+            seen = now
+            say(f"What was registered before stays, since the new file could not be:\n{exc}")
+        except Exception as exc:  # noqa: BLE001 - the next change must be seen, whatever happened to this one
+            if failed != repr(exc):  # not every two seconds
+                failed = repr(exc)
+                say(f"{path} has changed and could not be registered ({failed}); it is tried again.")
 
 
 def _mark(path: Path) -> _Mark:

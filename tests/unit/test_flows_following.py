@@ -1,0 +1,91 @@
+"""The file of deployments is followed while the flows are served, whatever happens meanwhile."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+import pytest
+from prefect.runner import Runner
+
+from flows import serving
+from flows.deployments import Entry
+
+EMPTY = "deployments: []\n"
+
+
+def _entry(name: str) -> str:
+    return f"deployments:\n  - name: {name}\n    flow: bulk-upload\n    source: /srv\n"
+
+
+class Followed:
+    """A file that is followed; `registered` are the names at each success, and `troubles` come first."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.said: list[str] = []
+        self.registered: list[list[str]] = []
+        self.troubles: list[Exception] = []
+        self.tries = 0
+
+    async def register(self, entries: Sequence[Entry], **_: object) -> list[str]:
+        """Stand where Prefect is."""
+        self.tries += 1
+        if self.troubles:
+            raise self.troubles.pop(0)
+        self.registered.append([entry.name for entry in entries])
+        return ["old"]
+
+    async def until(self, condition: Any) -> None:
+        """Wait until this holds."""
+        async with asyncio.timeout(20):
+            while not condition():  # noqa: ASYNC110 - what happens has no event
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Followed]:
+    """A file without entries, followed every twentieth of a second."""
+    one = Followed(tmp_path / "deployments.yaml")
+    one.path.write_text(EMPTY)
+    monkeypatch.setattr(serving, "_LOOKING", 0.05)
+    monkeypatch.setattr(serving, "register", one.register)
+    seen = serving._mark(one.path)
+    following = asyncio.create_task(
+        serving._follow_file(one.path, seen=seen, runner=cast("Runner", None), say=one.said.append)
+    )
+    yield one
+    assert not following.done()
+    following.cancel()
+
+
+async def test_change_is_tried_again_until_prefect_takes_it(followed: Followed) -> None:
+    """Prefect may be away, or anything unforeseen go wrong, when the file changes: it is registered afterwards."""
+    followed.troubles = [httpx.ConnectError("away"), RuntimeError("unforeseen"), httpx.ConnectError("away")]
+    followed.path.write_text(_entry("nightly"))
+    await followed.until(lambda: followed.registered)
+    assert (followed.registered, followed.tries) == ([["nightly"]], 4)
+    assert "nightly" in followed.said[-1]
+    assert "old" in followed.said[-1]
+
+
+async def test_wrong_file_is_said_once_and_a_mended_one_taken(followed: Followed) -> None:
+    """A file that is wrong isn't tried again before it changes."""
+    followed.path.write_text("deployments:\n  - name: x\n")
+    await followed.until(lambda: followed.said)
+    await asyncio.sleep(0.3)
+    assert (len(followed.said), followed.registered) == (1, [])
+    followed.path.write_text(_entry("mended"))
+    await followed.until(lambda: followed.registered)
+    assert followed.registered == [["mended"]]
+
+
+async def test_file_that_is_being_written_is_left_until_it_rests(followed: Followed) -> None:
+    """A file that is cut off can be right as it is; it counts when it is the same at two looks."""
+    for number in range(12):
+        followed.path.write_text(EMPTY + "#" * number)
+        await asyncio.sleep(0.03)
+    followed.path.write_text(_entry("whole"))
+    await followed.until(lambda: followed.registered)
+    assert followed.registered == [["whole"]]
