@@ -311,15 +311,15 @@ async def test_serve_follows_the_file_while_it_runs(
         assert await _until(lambda: runs.run_status(flow_run_id).finished)
         assert runs.run_status(flow_run_id).counts.created == 12
         await asyncio.to_thread(written.write_text, WRONG)
-        await asyncio.sleep(3)
+        await asyncio.sleep(6)  # it is looked at every two seconds, and has to be the same twice
         assert _known(runs, name)
         process.terminate()
         _, errors = await asyncio.to_thread(process.communicate)
-    assert "other: there is no flow nothing" in errors
+    assert "other: flow: there is no flow nothing" in errors
     with _process(*serve, **environment) as process:
         _, errors = await asyncio.to_thread(process.communicate)
     assert process.returncode == 2
-    assert "other: there is no flow nothing" in errors
+    assert "other: flow: there is no flow nothing" in errors
     for mine in await client.read_deployments(sort=DeploymentSort.NAME_ASC, limit=200):
         await client.delete_deployment(mine.id)
 
