@@ -31,7 +31,7 @@ class PrefectServer:
 
     def withdraw(self, deployment: str) -> None:
         """Offer it no more."""
-        self._http.delete(f"/deployments/{deployment}").raise_for_status()
+        self._request("DELETE", f"/deployments/{deployment}")
 
     def runs_of(self, deployment: str) -> list[dict[str, Any]]:
         """The runs started of a deployment."""
@@ -58,10 +58,13 @@ class PrefectServer:
         self._call("POST", "/artifacts/", {"key": key, "type": kind, "data": data, "flow_run_id": str(run)})
 
     def _call(self, method: str, path: str, body: object) -> Any:
+        return self._request(method, path, body).json()
+
+    def _request(self, method: str, path: str, body: object = None) -> httpx.Response:
         deadline = time.monotonic() + 60
         # Prefect answers 503 while another of its own tasks holds its SQLite file.
         while (response := self._http.request(method, path, json=body)).status_code == 503:
             assert time.monotonic() < deadline, response.text
             time.sleep(0.2)
         assert response.is_success, response.text
-        return response.json()
+        return response

@@ -15,6 +15,7 @@ import pytest
 
 from tests.harness.services import RunningService
 
+AGAIN_SECONDS = 5.0
 COMMAND = str(Path(sys.executable).with_name("carrel"))
 
 
@@ -81,10 +82,16 @@ def run_on_terminal(service: RunningService, tmp_path: Path) -> Run:
 
 
 def _converse(terminal: int, process: "subprocess.Popen[bytes]", *, answer: str | None) -> str:
-    """Read what a terminal shows until its program ends, answering its question."""
-    seen, asked = b"", False
-    deadline = time.monotonic() + 30
+    """Read what a terminal shows until its program ends, answering its question.
+
+    Python can lose an interrupt in the moment before it begins to wait for a line: it is pressed again, as people do.
+    """
+    seen, asked, pressed = b"", False, 0.0
+    deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
+        if asked and answer is None and time.monotonic() - pressed > AGAIN_SECONDS:
+            process.send_signal(signal.SIGINT)
+            pressed = time.monotonic()
         if not select.select([terminal], [], [], 0.2)[0]:
             continue
         try:
@@ -97,8 +104,6 @@ def _converse(terminal: int, process: "subprocess.Popen[bytes]", *, answer: str 
         if not asked and b"(n)" in seen:
             asked = True
             time.sleep(0.3)  # until it reads, what is typed may be meant for whatever ran before
-            if answer is None:
-                process.send_signal(signal.SIGINT)
-            else:
+            if answer is not None:
                 os.write(terminal, answer.encode())
     return seen.decode()

@@ -28,11 +28,6 @@ from flows.serving import FLOWS
 from flows.settings import FlowSettings
 from tests.flows.test_runs import _process, _until
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:.*unclosed <socket:pytest.PytestUnraisableExceptionWarning"),
-]
-
 NIGHTLY = """
 deployments:
   - name: nightly

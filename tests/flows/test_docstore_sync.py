@@ -16,12 +16,6 @@ from tests.harness.services import RunningService
 from tests.service.directory import done
 from tests.service.docstore import Syncing, a_thing
 
-# Prefect leaves connections of its own clients to the garbage collector (tests/flows/conftest.py collects them).
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:.*unclosed <socket:pytest.PytestUnraisableExceptionWarning"),
-]
-
 
 @pytest.fixture
 def service(make_service: Callable[..., RunningService]) -> RunningService:

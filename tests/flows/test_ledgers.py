@@ -320,7 +320,7 @@ def test_newer_ledger_is_left_as_it_is(tmp_path: Path) -> None:
 
 def test_quarantine_is_read_in_pages(open_ledger: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the quarantine is, each item comes once, problems first, and a page at a time."""
-    monkeypatch.setattr("flows.operations.ledger._PAGE", 3)
+    monkeypatch.setattr("flows.operations.ledger.ledger._PAGE", 3)
     with open_ledger() as ledger:
         ledger.begin()
         ledger.record_problems([Problem(f"line {number}", "row_invalid", "bad") for number in range(7)])

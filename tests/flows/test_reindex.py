@@ -17,12 +17,6 @@ from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.harness.services import RunningService
 from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass
 
-# Prefect leaves connections of its own clients to the garbage collector (tests/flows/conftest.py collects them).
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:.*unclosed <socket:pytest.PytestUnraisableExceptionWarning"),
-]
-
 
 @pytest.fixture
 def service(make_service: Callable[..., RunningService]) -> RunningService:
@@ -103,6 +97,8 @@ async def test_a_flow_makes_an_index_anew_and_tells_of_it(
     ok(shelf.call("start", embeddingsModel=LOCAL))
     while shelf.model() != LOCAL:
         pass
+    let_time_pass(shelf.service)
+    shelf.go_on()  # until the index before is emptied, its vectors are known still
     embeddings.refuse("lamp")
     started = shelf.start(MODEL)
     for _ in range(5):

@@ -28,13 +28,6 @@ from flows.runs import Runs, RunsError
 from flows.settings import FlowSettings
 from tests.harness.services import RunningService
 
-# Prefect leaves connections of its own clients to the garbage collector (tests/flows/conftest.py collects them).
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:.*unclosed <socket:pytest.PytestUnraisableExceptionWarning"),
-]
-
-
 CARREL = str(Path(sys.executable).with_name("carrel"))
 
 
