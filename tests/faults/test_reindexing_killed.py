@@ -24,7 +24,7 @@ from tests.harness.processes import ServiceProcess, environment_without_settings
 from tests.harness.proxy import Proxy, faulty
 from tests.harness.services import API_KEY
 
-DOCUMENTS, MANY = 150, 2000
+DOCUMENTS, MANY = 100, 2000
 POINTS, MANY_POINTS = 2, 20
 REINDEX = "documentCollections/reindexDocumentInCollection"
 _RUN_SECONDS, _MOMENT_SECONDS = 1800, 1800

@@ -44,7 +44,7 @@ def checked(text: str, *, passages: Sequence[Passage] = PASSAGES, known: Sequenc
 @example('[[9: "zz"]1]')
 @example('[[[1: "27 days"]]: "27 days"]]')
 @example("[[[1]1]]")
-@settings(max_examples=1500)
+@settings(max_examples=500)
 def test_a_shown_citation_is_always_a_verified_one(text: str) -> None:
     """Every quote stands in its passage, no raw mark is shown, and every number in brackets is a citation's."""
     found = checked(text)
@@ -64,7 +64,7 @@ def test_a_shown_citation_is_always_a_verified_one(text: str) -> None:
 @example("<img src=//evil.test/?q=1>")
 @example("www.www.evil.test")
 @example("https[1]://evil.test")
-@settings(max_examples=1500)
+@settings(max_examples=500)
 def test_no_image_and_no_unknown_address_is_ever_shown(text: str) -> None:
     """No Markdown image, no link to and no mention of an address that the passages don't have."""
     assert_leads_nowhere(checked(text).text)
@@ -80,7 +80,7 @@ def assert_leads_nowhere(shown: str) -> None:
 
 
 @given(SOUP, st.integers(0, 200))
-@settings(max_examples=800)
+@settings(max_examples=300)
 def test_what_is_shown_on_the_way_is_as_clean_as_the_whole(text: str, length: int) -> None:
     """Of any beginning of a text, no half citation and no unknown address is shown."""
     shown = check_so_far(text[:length], passages=PASSAGES, known=())
