@@ -14,6 +14,9 @@ from tests.harness.documents import ok
 from tests.harness.services import ServiceHarness
 from tests.service.test_questions import HANDBOOK, rows_of
 
+# The same is asked of the sample organization for each change (test_organization.py).
+pytestmark = pytest.mark.long
+
 ANSWERS = rows_of(Path(__file__).parent / "handbook_answers.csv")
 PAGES = {row["document"] for row in ANSWERS}
 PATIENCE_SECONDS = 600
