@@ -1,6 +1,5 @@
 """The flow that launches a sync with a document database and watches its run."""
 
-import json
 from typing import Any
 
 from prefect import flow, get_run_logger
@@ -13,7 +12,7 @@ from flows.operations.options import SyncOptions
 from flows.operations.syncing import SyncHooks, SyncOutcome, counts_of, is_going_on, plan_text, sync
 from flows.progress import Progress, following
 from flows.running import current_run_id
-from flows.runs import COUNTS, FAILURES, PLAN, PROGRESS
+from flows.runs import FAILURES, PLAN
 from flows.settings import FlowSettings
 
 
@@ -61,14 +60,13 @@ class _Told:
             "seconds": round(seconds, 1),
             "documentsPerSecond": round(counts["read"] / seconds, 1) if seconds else 0.0,
         }
-        await self._progress.publish(COUNTS, kind="table", data=json.dumps([row]))
-        await self._progress.publish(PROGRESS, kind="progress", data=row["progress"])
+        await self._progress.publish_counts(row)
 
 
 async def _concluded(progress: Progress, outcome: SyncOutcome) -> State[dict[str, Any]]:
     """Publish what could not be taken and return the run's final state, which names what is wrong if anything is."""
     if outcome.failures:
-        await progress.publish(FAILURES, kind="table", data=json.dumps(outcome.failures))
+        await progress.publish_table(FAILURES, outcome.failures)
     get_run_logger().info(outcome.text())
     name = "Completed"
     if outcome.has_problems:

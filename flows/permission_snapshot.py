@@ -1,25 +1,18 @@
 """The flow that keeps who may read what, and says what changed since the last time."""
 
-import json
-import logging
 from typing import Any
-from uuid import UUID
 
-import httpx
 from prefect import flow, get_run_logger
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.actions import ArtifactCreate
 from prefect.client.schemas.objects import State
-from prefect.exceptions import PrefectException
 from prefect.states import Completed
 
 from flows.operations.snapshots.difference import Difference
 from flows.operations.snapshots.taking import Taken, take_snapshot
+from flows.progress import following
 from flows.running import current_run_id
 from flows.settings import FlowSettings
 
 SNAPSHOT, CHANGES = "carrel-snapshot", "carrel-access-changes"
-_log = logging.getLogger(__name__)
 
 
 @flow(name="permission-snapshot", persist_result=False)
@@ -29,25 +22,14 @@ async def permission_snapshot() -> State[dict[str, Any]]:
     The service and an admin's key come from the environment of the process (flows.settings), which also says where
     snapshots are kept. A run that is killed leaves no half of one.
     """
-    taken = await take_snapshot(FlowSettings())
-    get_run_logger().info(taken.text())
-    await _publish(taken, current_run_id())
+    async with following(current_run_id()) as progress:
+        taken = await take_snapshot(FlowSettings())
+        get_run_logger().info(taken.text())
+        await progress.publish(SNAPSHOT, kind="markdown", data=markdown(taken))
+        if taken.difference and taken.difference.changes:
+            await progress.publish_table(CHANGES, _rows(taken.difference))
     name = "CompletedWithProblems" if taken.problems else "Completed"
     return Completed(name=name, message=taken.text(), data=taken.as_json())
-
-
-async def _publish(taken: Taken, run_id: UUID) -> None:
-    """Publish the figures and the largest changes. A Prefect server that doesn't answer costs these, never the run."""
-    try:
-        async with get_client() as client:
-            page = ArtifactCreate(key=SNAPSHOT, type="markdown", data=markdown(taken), flow_run_id=run_id)
-            await client.create_artifact(page)
-            if taken.difference and taken.difference.changes:
-                rows = json.dumps(_rows(taken.difference))
-                table = ArtifactCreate(key=CHANGES, type="table", data=rows, flow_run_id=run_id)
-                await client.create_artifact(table)
-    except (httpx.HTTPError, PrefectException) as exc:
-        _log.warning("The snapshot's artifacts could not be published: %s", exc)
 
 
 def markdown(taken: Taken) -> str:

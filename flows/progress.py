@@ -15,8 +15,9 @@ import contextlib
 import json
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 import httpx
@@ -68,7 +69,7 @@ class Progress:
         await self.publish_summary(summary)
         if summary.quarantined:
             rows = await asyncio.to_thread(failure_rows, self._ledger, limit=_SHOWN)
-            await self.publish(FAILURES, kind="table", data=json.dumps(rows))
+            await self.publish_table(FAILURES, rows)
 
     async def publish_summary(self, summary: Summary) -> None:
         """Publish these counts."""
@@ -78,8 +79,16 @@ class Progress:
             "seconds": round(self._watch.seconds, 1),
             "documentsPerSecond": round(self._rate(summary.sent), 1),
         }
-        await self.publish(COUNTS, kind="table", data=json.dumps([counts]))
-        await self.publish(PROGRESS, kind="progress", data=round(summary.progress, 1))
+        await self.publish_counts(counts)
+
+    async def publish_counts(self, counts: Mapping[str, Any]) -> None:
+        """Publish a run's one row of counts, and its member `progress` (percent) as what it is."""
+        await self.publish_table(COUNTS, [counts])
+        await self.publish(PROGRESS, kind="progress", data=counts["progress"])
+
+    async def publish_table(self, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Publish rows."""
+        await self.publish(key, kind="table", data=json.dumps(rows))
 
     def _rate(self, sent: int) -> float:
         """Return documents a second over the last updates."""

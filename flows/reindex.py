@@ -1,6 +1,5 @@
 """The flow that indexes a collection again: what is stale, everything, or with another embedding model."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from flows.operations.rebuilding import Rebuilt, rebuild_index
 from flows.operations.reindexing import Reindexed, ReindexOptions, reindex_documents
 from flows.progress import Progress, following
 from flows.running import current_run_id
-from flows.runs import COUNTS, FAILURES, PLAN, PROGRESS
+from flows.runs import FAILURES, PLAN
 from flows.settings import FlowSettings
 
 _TOLD_EVERY = 2.0
@@ -72,8 +71,7 @@ class _Told:
             "seconds": round(seconds, 1),
             "documentsPerSecond": round(sent / seconds, 1) if seconds else 0.0,
         }
-        await self._progress.publish(COUNTS, kind="table", data=json.dumps([row]))
-        await self._progress.publish(PROGRESS, kind="progress", data=row["progress"])
+        await self._progress.publish_counts(row)
 
 
 def _plan(source: str, options: ReindexOptions) -> str:
@@ -85,10 +83,9 @@ def _plan(source: str, options: ReindexOptions) -> str:
 async def _concluded(progress: Progress, done: Reindexed | Rebuilt) -> State[dict[str, Any]]:
     failures: Sequence[Mapping[str, str]] = done.failures
     if failures:
-        await progress.publish(FAILURES, kind="table", data=json.dumps(list(failures)))
+        await progress.publish_table(FAILURES, failures)
     row = {**done.as_json(), "quarantined": len(failures), "phase": "done", "progress": 100.0}
-    await progress.publish(COUNTS, kind="table", data=json.dumps([row]))
-    await progress.publish(PROGRESS, kind="progress", data=100.0)
+    await progress.publish_counts(row)
     get_run_logger().info(done.text())
     name = "CompletedWithProblems" if done.has_problems else "Completed"
     return Completed(name=name, message=done.text(), data=done.as_json())
