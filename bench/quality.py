@@ -9,13 +9,12 @@ import argparse
 import asyncio
 import csv
 import json
-import math
 import os
 import shutil
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +26,7 @@ from pydantic import SecretStr
 
 from bench.report import report
 from bench.search import NoExtractor, address
+from carrel.evaluation import ndcg
 from carrel.wire.search import SearchMode
 from service.callers import Caller
 from service.chunking import Chunk, chunk_blocks
@@ -80,13 +80,6 @@ class Index:
     caller: Caller
     space: Space
     names: dict[UUID, str] = field(default_factory=dict)
-
-
-def gain(found: Sequence[str], relevant: Mapping[str, int]) -> float:
-    """The normalised discounted cumulative gain of the first ten."""
-    won = sum(relevant.get(name, 0) / math.log2(rank + 2) for rank, name in enumerate(found[:CUTOFF]))
-    best = sorted(relevant.values(), reverse=True)[:CUTOFF]
-    return won / sum(score / math.log2(rank + 2) for rank, score in enumerate(best))
 
 
 async def build(runtime: Runtime, embedder: Embedder, collection: Collection, owner_url: str) -> Index:
@@ -201,7 +194,9 @@ async def evaluate(index: Index, collection: Collection) -> list[dict[str, objec
     }
     for name, way in ways.items():
         found = [await search(index, text, vectors[at], **way) for at, (_, text) in enumerate(asked)]
-        scores = [gain(each, collection.relevant[key]) for each, (key, _) in zip(found, asked, strict=True)]
+        scores = [
+            ndcg(each, collection.relevant[key], cutoff=CUTOFF) for each, (key, _) in zip(found, asked, strict=True)
+        ]
         kept = queries.BEST_PAGES, queries.BEST_DOCUMENTS
         queries.BEST_PAGES = queries.BEST_DOCUMENTS = 10**9
         exact = [await search(index, text, vectors[at], **way) for at, (_, text) in enumerate(asked)]

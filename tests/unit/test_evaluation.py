@@ -1,0 +1,106 @@
+"""What is said of a ranking is what trec_eval says, and holds for every ranking."""
+
+import doctest
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carrel import evaluation
+from carrel.evaluation import ndcg, recall, reciprocal_rank
+
+MEASURES = (ndcg, recall, reciprocal_rank)
+
+documents = st.integers(0, 30)
+rankings = st.lists(documents, max_size=40, unique=True)
+judgements = st.dictionaries(documents, st.integers(1, 3), min_size=1, max_size=20)
+cutoffs = st.integers(1, 40)
+
+
+def test_a_ranking_that_was_worked_out_by_hand() -> None:
+    """Judgements of 3, 0 and 2 in this order, with a 1 that was not found: linear gains, logarithms of base 2."""
+    found, relevant = ["a", "b", "c"], {"a": 3, "c": 2, "d": 1}
+    won = 3 / math.log2(2) + 2 / math.log2(4)
+    best = 3 / math.log2(2) + 2 / math.log2(3) + 1 / math.log2(4)
+    assert ndcg(found, relevant) == pytest.approx(won / best)
+    assert ndcg(found, relevant, cutoff=1) == 1
+    assert recall(found, relevant) == pytest.approx(2 / 3)
+    assert reciprocal_rank(["b", "c", "a"], relevant) == 0.5
+
+
+def test_the_modules_own_example() -> None:
+    """It gives what it says."""
+    assert doctest.testmod(evaluation) == (0, 2)
+
+
+def test_what_is_found_twice_counts_once() -> None:
+    """Where it is first, and those behind it move up."""
+    assert recall(["a", "a", "b"], {"a": 1, "b": 1}, cutoff=2) == 1
+    assert ndcg(["a", "a", "b"], {"a": 1, "b": 1}) == 1
+    assert reciprocal_rank(["b", "b", "a"], {"a": 1}) == 0.5
+
+
+def test_nothing_found_is_worth_nothing() -> None:
+    """And no error."""
+    assert [measure([], {"a": 1}) for measure in MEASURES] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("relevant", [{}, {"a": 0}, {"a": -1}])
+def test_a_question_that_nothing_answers_is_refused(relevant: dict[str, int]) -> None:
+    """By every measure, since their mean would be of something else."""
+    for measure in MEASURES:
+        with pytest.raises(ValueError, match="leave it out"):
+            measure(["a"], relevant)
+
+
+@pytest.mark.parametrize("cutoff", [0, -1])
+def test_a_cutoff_is_a_number_of_results(cutoff: int) -> None:
+    """None and fewer are refused, instead of meaning all but the last."""
+    for measure in MEASURES:
+        with pytest.raises(ValueError, match="cutoff"):
+            measure(["a"], {"a": 1}, cutoff=cutoff)
+
+
+@given(rankings, judgements, cutoffs)
+def test_a_measure_is_between_none_and_all(found: list[int], relevant: dict[int, int], cutoff: int) -> None:
+    """And none exactly when nothing relevant is among the first."""
+    hit = bool({*found[:cutoff]} & relevant.keys())
+    for measure in MEASURES:
+        score = measure(found, relevant, cutoff=cutoff)
+        assert 0 <= score <= 1 + 1e-12
+        assert (score > 0) == hit
+
+
+@given(judgements, st.lists(documents.map(lambda one: one + 100), max_size=5, unique=True), cutoffs)
+def test_the_best_ranking_is_worth_all(relevant: dict[int, int], others: list[int], cutoff: int) -> None:
+    """What answers best first, whatever comes after it."""
+    best = sorted(relevant, key=lambda one: -relevant[one])
+    assert ndcg([*best, *others], relevant, cutoff=cutoff) == pytest.approx(1)
+    assert recall([*best, *others], relevant, cutoff=len(relevant)) == 1
+    assert reciprocal_rank([*best, *others], relevant, cutoff=cutoff) == 1
+
+
+@given(rankings, judgements, cutoffs, st.data())
+def test_what_answers_better_is_worth_more_further_up(
+    found: list[int], relevant: dict[int, int], cutoff: int, data: st.DataObject
+) -> None:
+    """Changing places so that the better one comes first never costs anything."""
+    if len(found) < 2:
+        return
+    first, second = sorted(data.draw(st.lists(st.sampled_from(range(len(found))), min_size=2, max_size=2, unique=True)))
+    better = list(found)
+    if relevant.get(found[second], 0) >= relevant.get(found[first], 0):
+        better[first], better[second] = found[second], found[first]
+    for measure in MEASURES:
+        assert measure(better, relevant, cutoff=cutoff) >= measure(found, relevant, cutoff=cutoff) - 1e-12
+
+
+@given(rankings, judgements, cutoffs, st.data())
+def test_what_is_behind_the_cutoff_does_not_matter(
+    found: list[int], relevant: dict[int, int], cutoff: int, data: st.DataObject
+) -> None:
+    """Whatever stands there, in whichever order."""
+    shuffled = [*found[:cutoff], *data.draw(st.permutations(found[cutoff:]))]
+    for measure in MEASURES:
+        assert measure(shuffled, relevant, cutoff=cutoff) == measure(found, relevant, cutoff=cutoff)
