@@ -121,11 +121,3 @@ def cheap_service() -> Iterator[ServiceProcess]:
             yield process
         finally:
             process.close()
-
-
-def kill_database(service: ServiceProcess) -> None:
-    """Kill PostgreSQL, and the processes of its connections."""
-    database = service.database_server().process()
-    assert database is not None
-    for one in (database, *database.children()):
-        one.kill()

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
-import psutil
 import pytest
 from sqlalchemy import URL
 
@@ -153,12 +152,8 @@ def kill_service(process: ServiceProcess) -> None:
 
 def kill_both(process: ServiceProcess) -> None:
     """Kill service and database, as a power cut does."""
-    database = process.database_server().process()
-    assert database is not None
     process.kill()
-    for one in (database, *database.children()):
-        one.kill()
-    psutil.wait_procs([database])
+    process.kill_database()
 
 
 @pytest.mark.parametrize("kill", [kill_service, kill_both])
@@ -200,30 +195,17 @@ def test_the_worker_outlives_its_database(site: Worksite) -> None:
     url = process.database_server().url()
     things = site.enqueue(url)
     until(lambda: site.things("begun") == things)
-    kill_database(process)
+    process.kill_database()
     site.open()
-    until(lambda: process.database_server().process() is not None and ready(process))
+    process.wait_ready()
     until(lambda: not queued(url))
     assert set(site.things("ended")) == set(things)
-    kill_database(process)
-    until(lambda: process.database_server().process() is not None and ready(process))
+    process.kill_database()
+    process.wait_ready()
     more = site.enqueue(url, count=3)
     until(lambda: site.things("ended")[-3:] == more)
     until(lambda: not queued(url))
     assert process.stop() == 0
-
-
-def kill_database(process: ServiceProcess) -> None:
-    """Kill PostgreSQL, and the processes of its connections."""
-    database = process.database_server().process()
-    assert database is not None
-    for one in (database, *database.children()):
-        one.kill()
-
-
-def ready(process: ServiceProcess) -> bool:
-    """Whether the service says that it can serve."""
-    return process.http.get("/readyz").status_code == 200
 
 
 def test_another_replica_takes_over_from_one_that_was_killed(site: Worksite, outside: URL) -> None:

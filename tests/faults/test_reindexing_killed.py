@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from service.embedded import SUPERUSER
-from tests.faults.loading import BATCH, cheap_service, kill_database
+from tests.faults.loading import BATCH, cheap_service
 from tests.harness.databases import connect
 from tests.harness.processes import ServiceProcess, environment_without_settings
 from tests.harness.proxy import Proxy, faulty
@@ -148,8 +148,9 @@ def database_points(site: Site, points: int) -> None:
         site.write()
         run = site.start()
         site.wait_for_a_moment(run)
-        kill_database(site.service)
+        site.service.kill_database()
         site.end(run)
+        site.service.wait_ready()
         site.compare()
 
 

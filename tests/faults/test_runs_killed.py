@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.loading import BATCH, Ended, Loader, catalog_of, cheap_service, kill_database
+from tests.faults.loading import BATCH, Ended, Loader, catalog_of, cheap_service
 from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Proxy, faulty
 
@@ -121,8 +121,10 @@ def database_points(site: Site, points: int) -> None:
         site.write()
         run = site.loader.start("--direct")
         site.wait_for_a_moment(run)
-        kill_database(site.service)
-        site.is_done(site.loader.end(run))
+        site.service.kill_database()
+        ended = site.loader.end(run)
+        site.service.wait_ready()
+        site.is_done(ended)
 
 
 @pytest.mark.timeout(900)

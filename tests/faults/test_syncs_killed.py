@@ -189,11 +189,9 @@ def kill_service(service: ServiceProcess) -> None:
 
 
 def kill_database(service: ServiceProcess) -> None:
-    """Kill PostgreSQL, and the processes of its connections; the service starts it again."""
-    database = service.database_server().process()
-    assert database is not None
-    for one in (database, *database.children()):
-        one.kill()
+    """Kill PostgreSQL; the service starts it again."""
+    service.kill_database()
+    service.wait_ready()
 
 
 def sync_and_kill(site: Site, kills: list[Callable[[ServiceProcess], None]]) -> None:

@@ -8,15 +8,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 from service.embedded import EmbeddedPostgres
 from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY
 
 READY_SECONDS = 60
+KILLED_SECONDS = 60
 COMMAND_SECONDS = 120
 # Runs the command that its further arguments are, and kills itself where it would call the function named first.
 KILLED_AT = """
@@ -99,6 +102,20 @@ class ServiceProcess:
         assert self.process is not None
         self.process.kill()
         self.process.wait(60)
+
+    def kill_database(self) -> None:
+        """Kill PostgreSQL and the processes of its connections, one of which alone would answer on; none is left.
+
+        The service starts it again: `wait_ready` before the database is read past it.
+        """
+        database = self.database_server().process()
+        assert database is not None
+        killed = [database, *database.children()]
+        for one in killed:
+            with suppress(psutil.NoSuchProcess):  # it went with the first
+                one.kill()
+        _, alive = psutil.wait_procs(killed, timeout=KILLED_SECONDS)
+        assert not alive, alive
 
     def database_server(self) -> EmbeddedPostgres:
         """Return the supervisor of the process's database."""

@@ -150,11 +150,8 @@ def test_a_database_that_goes_away_is_503_until_it_is_back(service_process: Star
     Its connections' processes are killed with it: one that is alone answers on until it notices.
     """
     service = service_process()
-    database = service.database_server().process()
-    assert database is not None
     assert name(service) == "example.test"
-    for process in (database, *database.children()):
-        process.kill()
+    service.kill_database()
     statuses: set[int] = set()
 
     def recovered() -> bool:
