@@ -1,22 +1,13 @@
 """`carrel reindex`: indexing a collection again, or making its index, or the catalog's, anew with another model."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
-from carrel.errors import ConflictError
-from carrel.wire.rebuilds import IndexRebuild
 from cli.loading import AsJson
-from cli.outcome import ExitCode, client_of, explained, usage
-from cli.screen import Bar, Screen
-from flows.operations.jobs import open_client, patience_of
-from flows.operations.rebuilding import CATALOG, Rebuilt, index_id, rebuild_index, rebuild_text
-from flows.operations.reindexing import Reindexed, ReindexOptions, reindex_documents
-from flows.settings import FlowSettings
-
-_SHOWN = 20
+from cli.outcome import explained, usage
+from cli.screen import Screen
+from flows.operations.options import CATALOG, ReindexOptions
 
 
 def reindex(
@@ -39,74 +30,11 @@ def reindex(
     """Index the documents of a collection again: what is stale, --all, or with another --model."""
     screen = Screen(as_json=as_json)
     with explained(screen):
+        from cli.reindex_runs import cancel_rebuild, run_reindex  # noqa: PLC0415 - the flows come with an extra
+
         if cancel:
-            code = _cancel(collection, screen=screen)
-        else:
-            options = ReindexOptions(everything=everything, model=model, force=force, wait_for_end=wait)
-            if model is None and collection == CATALOG:
-                raise usage(screen, "The catalog is never stale. Its index is made anew with --model.")
-            code = asyncio.run(_follow(collection, options, screen=screen))
-    raise typer.Exit(code)
-
-
-async def _follow(collection: str, options: ReindexOptions, *, screen: Screen) -> ExitCode:
-    with screen.bar("asking the service") as bar:
-        if options.model is None:
-            told = _of_documents(bar)
-            done: Reindexed | Rebuilt = await reindex_documents(
-                collection, options=options, settings=FlowSettings(), on_update=told
-            )
-            kind = "completed"
-        else:
-            done = await rebuild_index(collection, options=options, settings=FlowSettings(), on_update=_of_rebuild(bar))
-            kind = "completed" if done.is_done else "started" if not options.wait_for_end else "held"
-    return _end(done, "problems" if done.has_problems else kind, done.failures, screen=screen)
-
-
-def _of_documents(bar: Bar):  # noqa: ANN202 - what reindex_documents takes
-    async def tell(now: Reindexed) -> None:
-        done = now.reindexed + now.failed + now.left.total()
-        bar(f"indexed {done:,} of {now.wanted:,}", done=done, total=now.wanted or None)
-
-    return tell
-
-
-def _of_rebuild(bar: Bar):  # noqa: ANN202 - what rebuild_index takes
-    async def tell(now: IndexRebuild) -> None:
-        failed = f", {now.failed_count:,} fail" if now.failed_count else ""
-        done, total = now.indexed_count or 0, now.document_count
-        bar(f"{done:,} of {total or 0:,} in the new index{failed}", done=done, total=total or None)
-
-    return tell
-
-
-def _end(done: Reindexed | Rebuilt, outcome: str, failures: Sequence[Mapping[str, str]], *, screen: Screen) -> ExitCode:
-    code = ExitCode.PROBLEMS if done.has_problems else ExitCode.DONE
-    if screen.as_json:
-        screen.json({"outcome": outcome, "exitCode": code, **done.as_json(), "failures": list(failures)})
-        return code
-    screen.line(done.text())
-    for row in failures[:_SHOWN]:
-        screen.line(f"! {row['document']}  {row['code']}: {row['reason']}", style="red")
-    return code
-
-
-def _cancel(collection: str, *, screen: Screen) -> ExitCode:
-    collection_id = asyncio.run(_id_of(collection))
-    with client_of(screen) as client:
-        try:
-            rebuild = client.document_collections.index_rebuilds.cancel_index_rebuild(collection_id)
-        except ConflictError as exc:
-            raise usage(screen, str(exc)) from exc
-    if screen.as_json:
-        members = rebuild.model_dump(mode="json", exclude_none=True)
-        screen.json({"outcome": "cancelled", "exitCode": ExitCode.DONE, **members})
-    else:
-        screen.line(rebuild_text(rebuild))
-    return ExitCode.DONE
-
-
-async def _id_of(collection: str) -> str | None:
-    settings = FlowSettings()
-    async with open_client(settings) as client:
-        return await index_id(collection, client, patience=patience_of(client, settings))
+            raise typer.Exit(cancel_rebuild(collection, screen=screen))
+        options = ReindexOptions(everything=everything, model=model, force=force, wait_for_end=wait)
+        if model is None and collection == CATALOG:
+            raise usage(screen, "The catalog is never stale. Its index is made anew with --model.")
+        raise typer.Exit(run_reindex(collection, options, screen=screen))

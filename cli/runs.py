@@ -14,8 +14,9 @@ from flows.errors import ServiceDownError
 from flows.operations.bulk import upload, upload_ledger
 from flows.operations.collecting import add_to_collection, collection_ledger
 from flows.operations.jobs import open_client, patience_of
-from flows.operations.ledger import Ledger, State
 from flows.operations.ledger.addresses import Address
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.states import State
 from flows.operations.names import names_of
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.plan import Plan

@@ -11,7 +11,6 @@ from cli.loading import AsJson
 from cli.outcome import ExitCode, explained
 from cli.screen import Screen
 from flows.operations.snapshots.difference import Change, Difference
-from flows.settings import FlowSettings
 
 app = typer.Typer(
     name="snapshot", help="Who may read what at one moment, kept, and what changed since.", no_args_is_help=True
@@ -34,6 +33,7 @@ def take(*, as_json: AsJson = False) -> None:
     screen = Screen(as_json=as_json)
     with explained(screen):
         from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415 - slow to import, and optional
+        from flows.settings import FlowSettings  # noqa: PLC0415 - as above
 
         with screen.bar("asking who may read what") as bar:
             taken = asyncio.run(

@@ -27,7 +27,7 @@ from prefect.exceptions import PrefectException
 
 from flows.errors import FlowError
 from flows.operations.jobs import Stopwatch
-from flows.operations.ledger import Ledger
+from flows.operations.ledger.ledger import Ledger
 from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_rows
 from flows.operations.scan import Scanned

@@ -9,8 +9,9 @@ from prefect.states import Completed
 
 from carrel.wire.rebuilds import IndexRebuild
 from flows.operations.jobs import Stopwatch
+from flows.operations.options import ReindexOptions
 from flows.operations.rebuilding import Rebuilt, rebuild_index
-from flows.operations.reindexing import Reindexed, ReindexOptions, reindex_documents
+from flows.operations.reindexing import Reindexed, reindex_documents
 from flows.progress import Progress, following
 from flows.running import current_run_id
 from flows.runs import FAILURES, PLAN

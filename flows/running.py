@@ -14,7 +14,7 @@ from flows.errors import FlowError, ServiceDownError
 from flows.limits import ensure_limits, one_of_the_batches
 from flows.operations.apply import run_workers
 from flows.operations.jobs import Hooks, Job, Outcome, RunBatches, run_batch
-from flows.operations.ledger import Ledger
+from flows.operations.ledger.ledger import Ledger
 from flows.operations.plan import Plan
 from flows.operations.scan import Scanned
 from flows.progress import Progress

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from carrel.errors import APIConnectionError, APIError, CarrelError
 from flows.errors import FlowError
-from flows.operations.ledger import Entry, Ledger, State
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import Entry
+from flows.operations.ledger.states import State
 from flows.operations.patience import Patience
 from flows.operations.sources.contents import ChangingFileError
 

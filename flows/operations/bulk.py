@@ -3,7 +3,7 @@
 import asyncio
 
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, patience_of
-from flows.operations.ledger import Ledger
+from flows.operations.ledger.ledger import Ledger
 from flows.operations.names import names_of
 from flows.operations.options import UploadOptions, kept_options
 from flows.operations.plan import make_plan, read_plan

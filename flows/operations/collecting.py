@@ -9,7 +9,8 @@ from carrel import AsyncCarrel
 from carrel.errors import NotFoundError
 from flows.errors import NameUnknownError
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, patience_of
-from flows.operations.ledger import Entry, Ledger
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import Entry
 from flows.operations.names import names_of
 from flows.operations.options import CollectionOptions, kept_options
 from flows.operations.patience import Patience

@@ -12,8 +12,8 @@ import httpx
 from carrel import AsyncCarrel
 from carrel.wire.catalog import PlannedUpload
 from flows.operations.apply import Send, apply_batch
-from flows.operations.ledger import Ledger
 from flows.operations.ledger.addresses import Address
+from flows.operations.ledger.ledger import Ledger
 from flows.operations.patience import Patience
 from flows.operations.plan import Plan
 from flows.operations.scan import Scanned

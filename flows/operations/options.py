@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from flows.operations.sources.documents import Access, Defaults
+
+CATALOG = "catalog:"
+"""What names the catalog where a collection is named by its name."""
 
 
 class UploadOptions(BaseModel):
@@ -63,6 +66,27 @@ class CollectionOptions(BaseModel):
     metadata: dict[str, str] = Field(default_factory=dict, description="Custom metadata of every document.")
     hidden: bool = Field(default=False, description="Also take files and folders whose name begins with a dot.")
     wait_for_index: bool = Field(default=True, description="End only when what was added can be searched.")
+
+
+class ReindexOptions(BaseModel):
+    """Options of indexing a collection, or the catalog, again."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    everything: bool = Field(default=False, description="Every document, not only those whose contents have changed.")
+    model: str | None = Field(default=None, description="Make the whole index anew with this embedding model.")
+    force: bool = Field(default=False, description="With a model: go without the documents that fail.")
+    wait_for_end: bool = Field(default=True, description="End only when it is done; without, it goes on by itself.")
+
+    @model_validator(mode="after")
+    def _fit(self) -> "ReindexOptions":
+        if self.everything and self.model is not None:
+            msg = "a new model indexes everything; choose one of the two"
+            raise ValueError(msg)
+        if self.force and self.model is None:
+            msg = "force goes with a model"
+            raise ValueError(msg)
+        return self
 
 
 def kept_options(source: str, options: UploadOptions | CollectionOptions) -> str:

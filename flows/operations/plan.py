@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from carrel import AsyncCarrel
 from carrel.wire.catalog import PlanAction, PlannedUpload, UploadPlan
-from flows.operations.ledger import Action, Ledger, State
+from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST
+from flows.operations.ledger.states import Action, State
 from flows.operations.patience import Patience
 
 _BATCH = 1000  # the most planUpload takes

@@ -16,7 +16,8 @@ from flows.errors import SourceError
 from flows.operations.bulk import upload
 from flows.operations.collecting import add_to_collection
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome
-from flows.operations.ledger import Failure, Ledger
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import Failure
 from flows.operations.ledger.shelf import KnownSource, QuarantineRow, known_sources, quarantine_rows, set_ignored
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.sources.reading import source_identity

@@ -15,12 +15,10 @@ from carrel.wire.rebuilds import IndexRebuild, IndexRebuildStatus
 from flows.errors import NameUnknownError, SourceBusyError, SourceError
 from flows.operations.jobs import open_client, patience_of
 from flows.operations.names import names_of
+from flows.operations.options import CATALOG, ReindexOptions
 from flows.operations.patience import Patience
-from flows.operations.reindexing import SHOWN_FAILURES, ReindexOptions
+from flows.operations.reindexing import SHOWN_FAILURES
 from flows.settings import FlowSettings
-
-CATALOG = "catalog:"
-"""What names the catalog where a collection is named by its name."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _SLOWER = 0.2, 5.0, 1.3
 

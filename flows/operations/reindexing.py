@@ -11,41 +11,19 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-
 from carrel import AsyncCarrel
 from carrel.errors import APIError, ConflictError, NotFoundError
 from carrel.wire.collections import CollectionIndexStatus, DocumentInCollection, ListDocumentsInCollectionResponse
 from flows.operations.apply import run_workers
 from flows.operations.jobs import open_client, patience_of
 from flows.operations.names import names_of
+from flows.operations.options import ReindexOptions
 from flows.operations.patience import Patience
 from flows.settings import FlowSettings
 
 SHOWN_FAILURES = 200
 _FIRST_PAUSE, _LONGEST_PAUSE, _SLOWER = 0.5, 10.0, 1.5
 _BY_CALLERS = "caller_chunks"
-
-
-class ReindexOptions(BaseModel):
-    """Options of indexing a collection, or the catalog, again."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    everything: bool = Field(default=False, description="Every document, not only those whose contents have changed.")
-    model: str | None = Field(default=None, description="Make the whole index anew with this embedding model.")
-    force: bool = Field(default=False, description="With a model: go without the documents that fail.")
-    wait_for_end: bool = Field(default=True, description="End only when it is done; without, it goes on by itself.")
-
-    @model_validator(mode="after")
-    def _fit(self) -> "ReindexOptions":
-        if self.everything and self.model is not None:
-            msg = "a new model indexes everything; choose one of the two"
-            raise ValueError(msg)
-        if self.force and self.model is None:
-            msg = "force goes with a model"
-            raise ValueError(msg)
-        return self
 
 
 @dataclass

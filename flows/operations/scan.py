@@ -9,7 +9,8 @@ from itertools import islice
 from pydantic import TypeAdapter, ValidationError
 
 from carrel.wire.common import Identifier
-from flows.operations.ledger import Entry, Ledger
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import Entry
 from flows.operations.names import Names
 from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, folders_of
 from flows.operations.sources.fingerprint import fingerprint_of

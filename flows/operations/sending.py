@@ -11,7 +11,9 @@ from carrel.errors import NotFoundError
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import CollectionIndexStatus
 from flows.operations.apply import IndexingFailedError, Send, Sent
-from flows.operations.ledger import Entry, Ledger, State
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import Entry
+from flows.operations.ledger.states import State
 from flows.operations.sources.contents import open_contents
 from flows.operations.sources.documents import SourceDocument
 

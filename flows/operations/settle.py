@@ -8,8 +8,9 @@ from carrel.errors import CarrelError
 from carrel.wire.catalog import GetDocumentResponse, IndexingStatus
 from flows.errors import ServiceDownError
 from flows.operations.apply import IndexingFailedError, quarantine, run_workers
-from flows.operations.ledger import Entry, Ledger, State
-from flows.operations.ledger.rows import FIRST
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import FIRST, Entry
+from flows.operations.ledger.states import State
 from flows.operations.patience import Patience
 from flows.operations.sources.fingerprint import key_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flows.operations.ledger.states import Action, State
 
 if TYPE_CHECKING:
-    from flows.operations.ledger import Ledger
+    from flows.operations.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

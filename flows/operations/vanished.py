@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from carrel import AsyncCarrel
 from carrel.wire.catalog import PlanAction, PlannedUpload, UploadPlan
-from flows.operations.ledger import Entry, Ledger, Missing, State
-from flows.operations.ledger.rows import FIRST
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import FIRST, Entry, Missing
+from flows.operations.ledger.states import State
 from flows.operations.options import UploadOptions
 from flows.operations.patience import Patience
 from flows.operations.sources.documents import folders_of

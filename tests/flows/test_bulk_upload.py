@@ -6,7 +6,7 @@ from typing import Any
 
 from carrel import Carrel
 from flows.operations.bulk import upload
-from flows.operations.ledger import Ledger
+from flows.operations.ledger.ledger import Ledger
 from flows.operations.options import UploadOptions
 from flows.settings import FlowSettings
 from tests.harness.services import RunningService

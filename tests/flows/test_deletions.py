@@ -13,7 +13,7 @@ from carrel.errors import PermissionDeniedError
 from flows.errors import SourceBusyError
 from flows.operations.bulk import upload, upload_ledger
 from flows.operations.jobs import Hooks, Job, Outcome, open_client, run_in_turn
-from flows.operations.ledger import Ledger
+from flows.operations.ledger.ledger import Ledger
 from flows.operations.options import UploadOptions
 from flows.operations.sending import deleter
 from flows.settings import FlowSettings

@@ -14,7 +14,9 @@ import pytest
 from pydantic import SecretStr
 
 from flows.errors import LedgerError, SourceBusyError
-from flows.operations.ledger import Action, Digest, Entry, Ledger, State
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import Digest, Entry
+from flows.operations.ledger.states import Action, State
 from flows.operations.sources.documents import Problem, SourceDocument
 from flows.operations.sources.hashing import FileHash, hash_files
 from flows.operations.summary import summarize
@@ -175,7 +177,7 @@ def test_who_was_taken_over_writes_no_more(open_ledger: Open) -> None:
 _HOLD = """
 import sys, pathlib
 from pydantic import SecretStr
-from flows.operations.ledger import Ledger
+from flows.operations.ledger.ledger import Ledger
 url = SecretStr(sys.argv[2]) if sys.argv[2] else None
 ledger = Ledger.at(pathlib.Path(sys.argv[1]), target="t", source="s", database_url=url)
 ledger.begin()

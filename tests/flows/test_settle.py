@@ -12,7 +12,9 @@ from carrel import Carrel
 from flows.errors import ServiceDownError
 from flows.operations.bulk import upload
 from flows.operations.jobs import Hooks, Job, open_client, patience_of, run_in_turn
-from flows.operations.ledger import Action, Entry, Ledger, State
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import Entry
+from flows.operations.ledger.states import Action, State
 from flows.operations.options import UploadOptions
 from flows.operations.quarantine import ignore, list_quarantine, retry
 from flows.operations.settle import settle

@@ -7,7 +7,7 @@ import pytest
 
 from cli.runs import show_end, show_plan
 from cli.screen import Screen
-from flows.operations.ledger import Ledger
+from flows.operations.ledger.ledger import Ledger
 from flows.operations.plan import read_plan
 from flows.operations.scan import Scanned
 from flows.operations.sources.documents import Problem

@@ -19,7 +19,9 @@ from carrel.errors import (
 )
 from flows.errors import RefusedError, ServiceDownError
 from flows.operations.apply import Sent, apply_batch
-from flows.operations.ledger import Action, Entry, Ledger, State
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import Entry
+from flows.operations.ledger.states import Action, State
 from flows.operations.patience import Patience
 from flows.operations.sources.contents import ChangingFileError, open_contents
 from flows.operations.sources.documents import SourceDocument

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from flows.errors import LedgerError, SourceBusyError
-from flows.operations.ledger import Action, Entry, Ledger, State
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import Entry
+from flows.operations.ledger.states import Action, State
 from flows.operations.quarantine import failure_rows, write_quarantine
 from flows.operations.sources.documents import Access, Problem, SourceDocument
 from flows.operations.sources.hashing import FileHash, hash_files
@@ -126,7 +128,7 @@ def test_second_run_on_a_source_is_told_who_has_it(ledger: Ledger, tmp_path: Pat
 def test_lock_ends_with_its_process(tmp_path: Path) -> None:
     """A run that is killed outright leaves no lock behind."""
     code = (
-        "import sys, pathlib; from flows.operations.ledger import Ledger;"
+        "import sys, pathlib; from flows.operations.ledger.ledger import Ledger;"
         "ledger = Ledger.at(pathlib.Path(sys.argv[1]), target='t', source='s'); ledger.begin();"
         "print('held', flush=True); sys.stdin.read()"
     )

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from flows.operations.ledger import Ledger
+from flows.operations.ledger.ledger import Ledger
 from flows.operations.names import Names
 from flows.operations.scan import scan
 from flows.operations.sources.documents import Defaults

@@ -12,7 +12,7 @@ from io import FileIO
 from pathlib import Path
 from typing import IO
 
-from flows.operations.ledger import Entry
+from flows.operations.ledger.rows import Entry
 from flows.operations.sources.fingerprint import fingerprint_of
 from flows.operations.sources.hashing import hash_open_file
 from flows.operations.sources.objects import marker_digest, read_object

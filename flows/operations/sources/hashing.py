@@ -14,7 +14,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Self
 
-from flows.operations.ledger import Ledger
+from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Digest
 
 _RACY_NS = 2_000_000_000
