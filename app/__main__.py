@@ -1,34 +1,34 @@
 """`python -m app`: start the workbench."""
 
 import sys
-from pathlib import Path
 
-from streamlit.web import cli
-
+from app.asgi import create_app
 from app.settings import settings
+from carrel import CarrelError
 
 
 def main() -> None:
-    """Run Streamlit on the address of the settings, in the light or the dark theme that a person's system prefers."""
+    """Serve on the address of the settings, in the light or the dark theme that a person's system prefers."""
     chosen = settings()
-    script = Path(__file__).with_name("main.py")
-    sys.argv = [
-        "streamlit",
-        "run",
-        str(script),
-        f"--server.address={chosen.app_host}",
-        f"--server.port={chosen.app_port}",
-        "--server.headless=true",
-        "--server.fileWatcherType=none",
-        "--server.maxUploadSize=100",
-        "--browser.gatherUsageStats=false",
-        "--runner.magicEnabled=false",
-        "--client.toolbarMode=minimal",
-        "--theme.font=sans-serif",
-        "--theme.light.primaryColor=#1f5f6b",
-        "--theme.dark.primaryColor=#318b9a",
-    ]
-    cli.main()
+    try:
+        app = create_app()
+    except (CarrelError, ValueError) as error:
+        sys.exit(f"The workbench can't start: {error}")
+    app.run(
+        config={
+            "server.address": chosen.app_host,
+            "server.port": chosen.app_port,
+            "server.headless": True,
+            "server.fileWatcherType": "none",
+            "server.maxUploadSize": 100,
+            "browser.gatherUsageStats": False,
+            "runner.magicEnabled": False,
+            "client.toolbarMode": "minimal",
+            "theme.font": "sans-serif",
+            "theme.light.primaryColor": "#1f5f6b",
+            "theme.dark.primaryColor": "#318b9a",
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -1,35 +1,59 @@
-"""The service as the workbench sees it: one SDK client a process."""
+"""What pages ask the service for, as the person who looks at them; kept a few seconds, for their session alone."""
+
+from dataclasses import dataclass
 
 import streamlit as st
 
-import carrel
-from app.settings import settings
+from app.auth.current import key_client, person_client
+from carrel import Carrel
+from carrel.wire.collections import DocumentCollection
+from carrel.wire.oauth_clients import ApiScope
 
 
-@st.cache_resource(show_spinner=False)
-def client() -> carrel.Carrel:
-    """Return the client, which is safe to use from every session's thread."""
-    chosen = settings()
-    return carrel.Carrel(api_key=chosen.api_key.get_secret_value(), base_url=chosen.base_url)
+@dataclass(frozen=True)
+class Me:
+    """Who looks, as the service says now."""
+
+    email: str
+    name: str
+    is_admin: bool
 
 
-@st.cache_data(ttl=10, show_spinner=False)
+def client() -> Carrel:
+    """Return the service for everything but Chat: as the person, or for an admin with the workbench's key."""
+    shared = key_client()
+    return shared if shared is not None and me().is_admin else person_client()
+
+
+@st.cache_data(ttl=60, show_spinner=False, scope="session")
+def me() -> Me:
+    """Return who looks at the page; an admin whose token may not administer counts as none."""
+    found = person_client().me()
+    if (client := key_client()) is not None:
+        users = client.admin.users.list(query=found.email)
+        is_admin = any(user.email == found.email and user.active and user.is_admin for user in users)
+    else:
+        is_admin = found.is_admin and ApiScope.ADMIN in found.scopes
+    return Me(found.email, found.name, is_admin)
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
 def people() -> list[tuple[str, str]]:
-    """Return the organization's active users as (email, name), by name."""
+    """Return the organization's active users as (email, name), by name; for admins."""
     users = [user for user in client().admin.users.list() if user.active]
     return sorted(((user.email, user.name) for user in users), key=lambda person: person[1].lower())
 
 
-@st.cache_data(ttl=10, show_spinner=False)
-def collections() -> list[tuple[str, str]]:
-    """Return the collections the workbench may see as (id, name), by name."""
-    found = client().document_collections.list_document_collections()
-    pairs = [(str(item.document_collection_id), item.collection_name) for item in found]
-    return sorted(pairs, key=lambda pair: pair[1].lower())
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def collections() -> list[DocumentCollection]:
+    """Return the collections that the person may search, by name."""
+    return sorted(
+        client().document_collections.list_document_collections(), key=lambda found: found.collection_name.lower()
+    )
 
 
-@st.cache_data(ttl=10, show_spinner=False)
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
 def groups() -> list[tuple[str, str]]:
-    """Return the organization's groups as (id, name), by name."""
+    """Return the organization's groups as (id, name), by name; for admins."""
     pairs = [(str(group.id), group.name) for group in client().admin.groups.list()]
     return sorted(pairs, key=lambda pair: pair[1].lower())

@@ -1,16 +1,40 @@
-"""The workbench's navigation; a page is a file in app/views."""
+"""What every page of the workbench begins with: who looks, and which pages are theirs."""
+
+import html
 
 import streamlit as st
 
+from app import api
+from app.auth.current import key_client, require_person
+from app.auth.routes import SIGN_OUT
+from app.auth.sessions import Person
+from app.navigation import pages
+from app.ui.errors import explained
+from app.ui.notices import show_warning
 from app.ui.style import STYLE
 
-st.set_page_config(page_title="Carrel", page_icon="📚", layout="wide")
-st.html(STYLE)
 
-st.navigation(
-    [
-        st.Page("views/search.py", title="Search", icon=":material/search:", default=True),
-        st.Page("views/upload.py", title="Upload", icon=":material/upload_file:"),
-    ],
-    position="top",
-).run()
+def show_person(person: Person) -> None:
+    """Show who is signed in, and the way out."""
+    with st.sidebar:
+        st.html(
+            f'<p class="carrel-person">{html.escape(person.name)}<br><small>{html.escape(person.email)} · '
+            f'{html.escape(person.organization_name)}</small></p><a href="{SIGN_OUT}" target="_self">Sign out</a>'
+        )
+
+
+def main() -> None:
+    """Draw the page that the address names, for the person who looks at it."""
+    st.set_page_config(page_title="Carrel", page_icon="📚", layout="wide")
+    st.html(STYLE)
+    person = require_person()
+    show_person(person)
+    with explained():
+        me = api.me()
+    page = st.navigation(pages(is_admin=me.is_admin))
+    if me.is_admin and key_client() is not None:
+        show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")
+    page.run()
+
+
+main()

@@ -18,23 +18,21 @@ Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 class Question:
     """Everything a search depends on; as long as it stays the same, its answer is kept and not asked for again.
 
-    `where` is CATALOG or a collection's id; `person` the email of whom to search as, None for the admin.
+    `where` is CATALOG or a collection's id.
     """
 
     text: str
     where: str = CATALOG
     mode: SearchMode = SearchMode.HYBRID
-    person: str | None = None
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, str]) -> "Question":
-        """Return the question a page's address asks; what can't be known here (`in`, `as`) is taken as it is."""
+        """Return the question a page's address asks; what can't be known here (`in`) is taken as it is."""
         try:
             mode = SearchMode(parameters.get("by", "").upper())
         except ValueError:
             mode = SearchMode.HYBRID
-        where, person = parameters.get("in") or CATALOG, parameters.get("as") or None
-        return cls(parameters.get("q", ""), where, mode, person)
+        return cls(parameters.get("q", ""), parameters.get("in") or CATALOG, mode)
 
     def address(self) -> dict[str, str]:
         """Return the parameters of the address that asks this again; what is as usual is left out."""
@@ -42,7 +40,6 @@ class Question:
             "q": self.text,
             "in": "" if self.where == CATALOG else self.where,
             "by": "" if self.mode is SearchMode.HYBRID else self.mode.value.lower(),
-            "as": self.person or "",
         }
         return {name: value for name, value in wanted.items() if value}
 
@@ -51,12 +48,11 @@ def search(question: Question, *, size: int) -> Answer:
     """Ask the service for at most `size` documents, or chunks in a collection."""
     if question.where == CATALOG:
         return api.client().search.search_document_catalog(
-            search_query=question.text, max_results=size, mode=question.mode, user_email=question.person
+            search_query=question.text, max_results=size, mode=question.mode
         )
     return api.client().search.search_document_collection(
         document_collection_id=UUID(question.where),
         search_query=question.text,
         max_chunks=size,
         mode=question.mode,
-        user_email=question.person,
     )

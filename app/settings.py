@@ -9,15 +9,18 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class WorkbenchSettings(BaseSettings):
-    """The service's address, the key to act with, and where the workbench listens.
+    """The service's addresses, the workbench as an application of it, and where the workbench listens."""
 
-    Until people sign in, the workbench acts as the owner of its API key; so it binds to this machine alone.
-    """
-
-    model_config = SettingsConfigDict(env_prefix="CARREL_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="CARREL_", extra="ignore", env_ignore_empty=True)
 
     base_url: str = Field(default="http://127.0.0.1:8000", description="The service's address.")
-    api_key: SecretStr = Field(default=SecretStr(""), description="The API key the workbench acts with.")
+    v1_base_url: str | None = Field(default=None, description="The address of v1, where it isn't the service's.")
+    auth_url: str | None = Field(default=None, description="The address people sign in at; the service's by default.")
+    api_key: SecretStr | None = Field(
+        default=None, description="An admin's key, with which the workbench registers itself where it isn't yet."
+    )
+    client_id: str = Field(default="", description="The workbench's id as an application of the service.")
+    client_secret: SecretStr = Field(default=SecretStr(""), description="Its secret.")
     prefect_api_url: str = Field(
         validation_alias="PREFECT_API_URL",
         default="http://127.0.0.1:4200/api",
@@ -25,10 +28,31 @@ class WorkbenchSettings(BaseSettings):
     )
     app_host: str = Field(default="127.0.0.1", description="Address the workbench listens on.")
     app_port: int = Field(default=8501, description="Port the workbench listens on.")
-    uploads_dir: Path = Field(
-        default_factory=lambda: user_data_path("carrel-workbench") / "uploads",
-        description="Where files dropped on the upload page wait for the flow.",
+    app_url: str | None = Field(
+        default=None,
+        description="The address people have the workbench at; `/oauth/callback` there must be registered.",
     )
+    app_dir: Path = Field(
+        default_factory=lambda: user_data_path("carrel-workbench"),
+        description="Where sessions are kept, encrypted, and files dropped on the upload page wait for the flow.",
+    )
+    app_api_key: SecretStr | None = Field(
+        default=None,
+        description="For a service whose v1 has agents alone: the key with which admins' pages act, which say so.",
+    )
+    app_secret_key: SecretStr | None = Field(
+        default=None, description="What sessions are encrypted under, 32 bytes in base64; made when it isn't given."
+    )
+
+    @property
+    def public_url(self) -> str:
+        """The address people have the workbench at, without a slash at its end."""
+        return (self.app_url or f"http://{self.app_host}:{self.app_port}").rstrip("/")
+
+    @property
+    def uploads_dir(self) -> Path:
+        """Where files dropped on the upload page wait."""
+        return self.app_dir / "uploads"
 
 
 @cache

@@ -15,15 +15,15 @@ from carrel.wire.catalog import GetDocumentResponse
 
 
 @st.dialog("About this document", width="medium")
-def show_details(document_id: UUID, person: str | None) -> None:
-    """Show what `person` (None: the admin) may see of a document, and who can read it, as the admin sees that."""
+def show_details(document_id: UUID) -> None:
+    """Show what the person may see of a document, and who can read it, if they are an admin."""
     with explained():
-        document = api.client().catalog.get_document(document_id, user_email=person)
+        document = api.client().catalog.get_document(document_id)
         readers = readers_of(document)
     show_table([*_facts(document), ("Who may read it", readers)], named=True)
     st.download_button(
         "Download",
-        partial(read_file, document_id, document.document_version, person),
+        partial(read_file, document_id, document.document_version),
         file_name=plain_name(document.file_name),
         mime="application/octet-stream",
         icon=":material/download:",
@@ -31,9 +31,9 @@ def show_details(document_id: UUID, person: str | None) -> None:
     )
 
 
-def read_file(document_id: UUID, version: int, person: str | None) -> bytes:
+def read_file(document_id: UUID, version: int) -> bytes:
     """Return a document's file as the person may read it; called when it is asked for."""
-    with api.client().catalog.download_document(document_id, document_version=version, user_email=person) as download:
+    with api.client().catalog.download_document(document_id, document_version=version) as download:
         return download.read()
 
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 import streamlit as st
 
 import carrel
+from app.auth.current import offer_sign_in
 from app.settings import settings
 from app.ui.notices import show_problem
 
@@ -31,6 +32,8 @@ def explained() -> Generator[None]:
     """Show an error of the service or of the way to it in place of what failed, and end the page's run there."""
     try:
         yield
+    except carrel.SignInRequiredError:
+        offer_sign_in("Your sign-in has ended.")
     except carrel.CarrelError as error:
         problem_of(error).show()
     else:
@@ -40,21 +43,15 @@ def explained() -> Generator[None]:
 
 def explain(work: Callable[[], T]) -> T:
     """Return what `work` returns, or end as `explained` does."""
-    try:
+    with explained():
         return work()
-    except carrel.CarrelError as error:
-        problem_of(error).show()
-        st.stop()
 
 
 def problem_of(error: carrel.CarrelError) -> Problem:
     """Put an error into words."""
     match error:
-        case carrel.ConfigurationError():
-            return Problem("The workbench has no API key. Set CARREL_API_KEY and start it again.")
-        case carrel.AuthenticationError():
-            message = "The service doesn't accept the workbench's API key."
-            return Problem(message, ("Set CARREL_API_KEY to a valid one and start the workbench again.",))
+        case carrel.SignInRequiredError():
+            return Problem("Your sign-in has ended.", ("Reload this page to sign in again.",))
         case carrel.APITimeoutError():
             return Problem("The service takes too long to answer.", ("Try again in a moment.",))
         case carrel.APIConnectionError():

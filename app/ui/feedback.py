@@ -16,11 +16,10 @@ THUMBS = (SearchFeedback.THUMBS_DOWN, SearchFeedback.THUMBS_UP)
 
 @dataclass(frozen=True)
 class About:
-    """The result that feedback is about, and as whom it is given."""
+    """The result that feedback is about."""
 
     search_id: UUID
     document_id: UUID
-    person: str | None
 
     def key(self, part: str) -> str:
         """Return the name of a part of this feedback in the session."""
@@ -71,7 +70,6 @@ def _send(about: About, *, comment: str | None) -> bool:
             document_id=about.document_id,
             feedback=thumb,
             comments=comment,
-            user_email=about.person,
         )
     except carrel.CarrelError as error:
         st.session_state[about.key("problem")] = problem_of(error)

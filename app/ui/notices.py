@@ -16,6 +16,25 @@ def show_warning(message: str, *notes: str) -> None:
     _show("warning", "status", message, notes)
 
 
+def show_text(text: str) -> None:
+    """Show text of anybody's as it is, in the page's own type."""
+    st.html(f'<p class="carrel-text">{html.escape(text)}</p>')
+
+
+def show_empty(title: str, hint: str = "") -> None:
+    """Say in place of a list that there is nothing in it, what would be, and what to do."""
+    more = f"<p>{html.escape(hint)}</p>" if hint else ""
+    st.html(
+        f'<div class="carrel-empty" role="status"><p class="carrel-empty-title">{html.escape(title)}</p>{more}</div>'
+    )
+
+
+def show_title(title: str, purpose: str) -> None:
+    """Head a page: what it is called, and in a sentence what it is for."""
+    st.title(title, anchor=False)
+    st.html(f'<p class="carrel-purpose">{html.escape(purpose)}</p>')
+
+
 def show_table(rows: Iterable[Sequence[str]], *, heads: Sequence[str] = (), named: bool = False) -> None:
     """Show rows of text; `named` rows begin with what they are called."""
     head = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in heads)

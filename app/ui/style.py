@@ -17,6 +17,19 @@ STYLE = """<style>
 .carrel-notice p + p { margin-top: .4rem; font-size: .875rem; opacity: .8; }
 .carrel-problem { border-color: #d92d20; background: color-mix(in srgb, #d92d20 12%, transparent); }
 .carrel-warning { border-color: #dc8a04; background: color-mix(in srgb, #dc8a04 14%, transparent); }
+.carrel-text, .carrel-purpose { margin: 0; overflow-wrap: anywhere; }
+.carrel-purpose { opacity: .75; margin-top: -.75rem; }
+.carrel-empty { border: 1px dashed color-mix(in srgb, currentColor 30%, transparent); border-radius: .5rem;
+  padding: 2rem 1.5rem; text-align: center; }
+.carrel-empty p { margin: 0; }
+.carrel-empty-title { font-weight: 600; }
+.carrel-empty p + p { margin-top: .4rem; opacity: .75; }
+.carrel-welcome { max-width: 30rem; margin: 12vh auto; text-align: center; }
+.carrel-action { display: inline-block; padding: .5rem 1.25rem; border-radius: .4rem; background: #1f5f6b;
+  color: #fff !important; text-decoration: none !important; }
+.carrel-action:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
+.carrel-person { margin: 0 0 .5rem; overflow-wrap: anywhere; }
+.carrel-person small { opacity: .75; }
 .carrel-table { width: 100%; border-collapse: collapse; font-size: .9rem; }
 .carrel-table th, .carrel-table td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border: 0;
   border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); overflow-wrap: anywhere; }

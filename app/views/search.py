@@ -1,4 +1,4 @@
-"""Search the catalog or a collection, as yourself or as anybody, and say whether it helped."""
+"""Search the catalog or a collection, and say whether it helped."""
 
 from collections.abc import Mapping
 
@@ -18,45 +18,35 @@ MODES = {
     SearchMode.LEXICAL: "Words",
     SearchMode.SEMANTIC: "Meaning",
 }
-ADMIN = ""
 
 
 def ask() -> Question | None:
     """Show the form, filled from the page's address, and return the question once there is one that can be asked."""
     with explained():
-        places = {CATALOG: "The whole catalog", **dict(api.collections())}
-        names = {ADMIN: "The admin (you)", **dict(api.people())}
-    follow_address(places, names)
+        collections = {str(found.document_collection_id): found.collection_name for found in api.collections()}
+    places = {CATALOG: "The whole catalog", **collections}
+    follow_address(places)
     with st.form("question", border=False):
-        show_fields(places, names)
+        show_fields(places)
     question = Question.from_address(st.query_params)
     if question.where not in places:
         show_warning("The address names a collection that isn't there.", "Choose where to search, and search again.")
-    elif question.person is not None and question.person not in names:
-        show_warning("The address names a person who isn't there.", "Choose whom to search as, and search again.")
     elif question.text.strip():
         return question
     return None
 
 
-def show_fields(places: Mapping[str, str], names: Mapping[str, str]) -> None:
+def show_fields(places: Mapping[str, str]) -> None:
     """Show the form's fields, whose values are in the session."""
     words, go = st.columns([5, 1])
     words.text_input("Search", key="words", placeholder="What are you looking for?", label_visibility="collapsed")
     go.form_submit_button("Search", type="primary", width="stretch", on_click=submit)
-    left, middle, right = st.columns([3, 5, 3])
+    left, right = st.columns([3, 5])
     left.selectbox("In", list(places), key="place", format_func=lambda key: places[key])
-    middle.segmented_control("By", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
-    right.selectbox(
-        "As",
-        list(names),
-        key="person",
-        format_func=lambda email: names[email],
-        help="See exactly what this person would find.",
-    )
+    right.segmented_control("By", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
 
 
-def follow_address(places: Mapping[str, str], names: Mapping[str, str]) -> None:
+def follow_address(places: Mapping[str, str]) -> None:
     """Fill the form from the page's address when that is new: opened, or gone back to."""
     address = st.query_params.to_dict()
     state = st.session_state
@@ -65,17 +55,15 @@ def follow_address(places: Mapping[str, str], names: Mapping[str, str]) -> None:
         state["words"] = wanted.text
         state["place"] = wanted.where if wanted.where in places else CATALOG
         state["mode"] = wanted.mode
-        state["person"] = wanted.person if wanted.person in names else ADMIN
         state["address"] = address
-    elif state["place"] not in places or state["person"] not in names:
-        state["place"] = state["place"] if state["place"] in places else CATALOG
-        state["person"] = state["person"] if state["person"] in names else ADMIN
+    elif state["place"] not in places:
+        state["place"] = CATALOG
 
 
 def submit() -> None:
     """Make the form the page's address, and ask anew even what was asked before: access may have changed."""
     state = st.session_state
-    question = Question(state["words"].strip(), state["place"], state["mode"], state["person"] or None)
+    question = Question(state["words"].strip(), state["place"], state["mode"])
     st.query_params.from_dict(question.address())
     state["address"] = question.address()
     state.pop("answer", None)
@@ -98,27 +86,26 @@ def ask_service(question: Question, size: int) -> tuple[Question, Answer, int]:
         return question, explain(lambda: search(question, size=size)), size
 
 
-def show(found: Answer, result: CatalogSearchResult | CollectionSearchResult, person: str | None) -> None:
+def show(found: Answer, result: CatalogSearchResult | CollectionSearchResult) -> None:
     """Show a result with what can be done with it."""
-    about = About(found.search_id, result.document_id, person)
+    about = About(found.search_id, result.document_id)
     with st.container(border=True):
         show_result(found, result)
         with st.container(horizontal=True, vertical_alignment="center"):
             offer_feedback(about)
             if st.button("Details", key=about.key("details"), type="tertiary", icon=":material/info:"):
-                show_details(result.document_id, person)
+                show_details(result.document_id)
         show_failure(about)
 
 
 def nothing_found(question: Question) -> None:
     """Say that there is nothing, and what could be tried."""
-    person = "this person" if question.person else "you"
     tries = ["other words"]
     if question.mode is SearchMode.LEXICAL:
         tries.append("words and meaning together")
     if question.where != CATALOG:
         tries.append("the whole catalog")
-    st.info(f"Nothing that {person} may read answers this. Try {' or '.join(tries)}.")
+    st.info(f"Nothing that you may read answers this. Try {' or '.join(tries)}.")
 
 
 def offer_more(found: Answer, size: int) -> None:
@@ -139,7 +126,7 @@ def page() -> None:
     if not found.results:
         nothing_found(question)
     for result in found.results:
-        show(found, result, question.person)
+        show(found, result)
     offer_more(found, size)
 
 

@@ -8,6 +8,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import api, staging
 from app.settings import settings
+from app.ui.access import require_admin
 from app.ui.errors import explained
 from app.ui.notices import show_problem, show_warning
 from app.ui.runs import show_run
@@ -76,7 +77,7 @@ def names_are_good(files: list[UploadedFile]) -> bool:
 def choose_options() -> UploadOptions | None:
     """Ask where the documents go and who may read them; None while the answer is incomplete."""
     with explained():
-        collections = {"": "No", **dict(api.collections())}
+        collections = {"": "No"} | {str(at.document_collection_id): at.collection_name for at in api.collections()}
         people, groups = dict(api.people()), dict(api.groups())
     left, right = st.columns(2)
     collection = left.selectbox(
@@ -205,6 +206,7 @@ def is_unknown(error: RunsError) -> bool:
 
 def page() -> None:
     """Draw the page."""
+    require_admin()
     st.title("Upload")
     show_named_run()
     source = choose_source()

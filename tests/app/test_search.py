@@ -1,17 +1,18 @@
 """The search page in all its states, on the real service."""
 
 import html
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.auth import parts
 from app.ui.passages import linked
 from carrel import Carrel
 from carrel.wire.search import SearchMode
-from tests.app.conftest import Open, draw, html_of, markdown_of
+from tests.app.conftest import Open, SetUp, draw, html_of, markdown_of, sign_in
 from tests.harness.services import RunningService
+from tests.oauth.flow import PASSWORD
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -74,19 +75,16 @@ def test_before_a_question_nothing_is_asked(open_page: Open, service: RunningSer
 
 
 def test_results_are_marked_and_the_address_tells_the_question(open_page: Open, client: Carrel) -> None:
-    """What matched is marked, and the address holds the words, mode and person to ask the same again."""
+    """What matched is marked, and the address holds the words and mode to ask the same again."""
     load(client, "Livestock", "Sheep travel on deck, at most 120.", internal_public=True)
-    client.admin.users.upsert([{"email": "jonas@example.test", "name": "Jonas"}])
     page = open_page("search")
-    page.selectbox(key="person").select("jonas@example.test")
     page.get_by_key("mode").set_value(SearchMode.LEXICAL)
     ask(page, "sheep")
     assert "<mark>Sheep</mark>" in html_of(page)
     address = {name: str(value) for name, value in page.query_params.items()}
-    assert address == {"q": "sheep", "by": "lexical", "as": "jonas@example.test"}
-    again = draw("search", **address)
+    assert address == {"q": "sheep", "by": "lexical"}
+    again = open_page("search", **address)
     assert html_of(again) == html_of(page)
-    assert again.selectbox(key="person").value == "jonas@example.test"
 
 
 def test_an_address_asks_and_is_asked_once(open_page: Open, client: Carrel, service: RunningService) -> None:
@@ -152,32 +150,23 @@ def test_a_collection_is_searched_by_its_chunks(open_page: Open, client: Carrel)
 
 
 def test_a_person_finds_only_what_that_person_may_read(open_page: Open, client: Carrel) -> None:
-    """Acting as somebody shows neither others' documents nor that there are any."""
+    """A search shows neither others' documents nor that there are any."""
     load(client, "Board minutes", "The offer for HERON was refused.")
-    client.admin.users.upsert([{"email": "jonas@example.test", "name": "Jonas"}])
-    page = open_page("search", q="HERON", **{"as": "jonas@example.test"})
+    client.admin.users.upsert([{"email": "jonas@example.test", "name": "Jonas", "password": PASSWORD}])
+    page = open_page("search", signed_in_as="jonas@example.test", q="HERON")
     assert "HERON" not in html_of(page)
-    assert "Nothing that this person may read" in page.info[0].value
-    assert "<mark>HERON</mark>" in html_of(draw("search", q="HERON"))
-
-
-def test_a_person_without_access_to_the_collection_is_told_so(open_page: Open, client: Carrel) -> None:
-    """A refusal of the service is shown in its words, with the request's id."""
-    client.admin.users.upsert([{"email": "jonas@example.test", "name": "Jonas"}])
-    page = open_page("search", q="x", **{"in": new_collection(client, "Board"), "as": "jonas@example.test"})
-    assert not page.exception
-    assert "carrel-problem" in html_of(page)
-    assert "Request id: " in html_of(page)
+    assert "Nothing that you may read" in page.info[0].value
+    assert "<mark>HERON</mark>" in html_of(open_page("search", q="HERON"))
 
 
 @pytest.mark.parametrize(
     "address",
-    [{"in": "no-such-collection"}, {"in": "0198c5b0-0000-7000-8000-000000000000"}, {"as": "nobody@example.test"}],
+    [{"in": "no-such-collection"}, {"in": "0198c5b0-0000-7000-8000-000000000000"}],
 )
 def test_an_address_that_names_what_is_not_there_is_not_searched(
     open_page: Open, service: RunningService, address: dict[str, str]
 ) -> None:
-    """An unknown collection or person in the address never widens the search to something else."""
+    """An unknown collection in the address never widens the search to something else."""
     page = open_page("search", q="sheep", **address)
     assert not page.exception
     assert "isn&#x27;t there" in html_of(page)
@@ -302,9 +291,9 @@ def test_details_tell_the_readers_and_give_the_file(open_page: Open, client: Car
 
 def test_details_of_what_was_taken_away_are_refused(open_page: Open, client: Carrel) -> None:
     """Results on the screen give nothing further once the grant is gone."""
-    client.admin.users.upsert([{"email": "jonas@example.test", "name": "Jonas"}])
+    client.admin.users.upsert([{"email": "jonas@example.test", "name": "Jonas", "password": PASSWORD}])
     document = load(client, "Livestock", "Sheep travel on deck.", internal_public=True)
-    page = open_page("search", q="sheep", **{"as": "jonas@example.test"})
+    page = open_page("search", signed_in_as="jonas@example.test", q="sheep")
     client.admin.grants.set({"resourceId": document, "resourceType": "UPLOADED_DOCUMENT"}, [])
     details(page).click().run()
     assert "carrel-problem" in html_of(page)
@@ -316,25 +305,26 @@ def details(page: AppTest) -> Any:
     return next(button for button in page.button if button.label == "Details")
 
 
-def test_a_service_that_is_down_is_explained(workbench: Callable[..., None]) -> None:
+def test_a_service_that_is_down_is_explained(service: RunningService, workbench: SetUp) -> None:
     """Without the service the page says which address doesn't answer and how to start it."""
-    workbench(api_key="svc_key_" + "x" * 40)
-    page = draw("search", q="sheep")
+    workbench(service)
+    session = sign_in(service)
+    workbench(None)
+    page = draw("search", session=session, q="sheep")
     assert not page.exception
     assert "The service at http://127.0.0.1:1 doesn&#x27;t answer." in html_of(page)
     assert "make up" in html_of(page)
 
 
-@pytest.mark.parametrize("key", ["svc_key_" + "unknown" * 6, ""])
-def test_a_refused_or_missing_key_is_explained(
-    workbench: Callable[..., None], service: RunningService, key: str
-) -> None:
-    """A key the service doesn't know, and none at all, name the setting, and the key itself is not shown."""
-    workbench(base_url=service.base_url, api_key=key)
-    page = draw("search", q="sheep")
+def test_an_ended_sign_in_offers_the_next(open_page: Open) -> None:
+    """When the tokens were taken back, the page leads to signing in, and back to the search that was asked."""
+    page = open_page("search", q="sheep")
+    tokens = parts.sessions().get(page.session_state["signed_in.owner"])
+    assert tokens is not None
+    parts.oauth().revoke(tokens)
+    ask(page, "goats")
     assert not page.exception
-    assert "CARREL_API_KEY" in html_of(page)
-    assert "svc_key_" not in html_of(page)
+    assert "/oauth/login?next=" in html_of(page)
 
 
 def new_collection(client: Carrel, name: str) -> str:

@@ -32,7 +32,7 @@ def prefect(
     service: RunningService,
 ) -> Iterator[PrefectServer]:
     """A workbench on the running service and a Prefect server that nobody serves flows on."""
-    workbench(base_url=service.base_url, api_key=service.api_key, prefect=prefect_api)
+    workbench(service, prefect=prefect_api)
     server = PrefectServer(prefect_api)
     yield server
     server.close()

@@ -104,7 +104,7 @@ class Stack:
             "CARREL_BASE_URL": self.service,
             "CARREL_PORT": str(self.service_port),
             "CARREL_APP_PORT": str(self.app_port),
-            "CARREL_UPLOADS_DIR": str(self.folder / "uploads"),
+            "CARREL_APP_DIR": str(self.folder / "workbench"),
             "CARREL_DATA_DIR": str(self.folder / "data"),
             "PREFECT_API_URL": f"http://127.0.0.1:{self.prefect_port}/api",
         }

@@ -1,0 +1,70 @@
+"""Who looks at a page, and the service as that person sees it."""
+
+from typing import cast
+from urllib.parse import quote, urlencode, urlsplit
+
+import streamlit as st
+
+from app.auth.parts import connections, oauth, sessions, sign_in
+from app.auth.routes import SIGN_IN
+from app.auth.sessions import Person, Session
+from app.settings import settings
+from carrel import Carrel
+
+_OWNER, _CLIENT = "signed_in.owner", "signed_in.client"
+
+
+def require_person() -> Person:
+    """Return who is signed in; nobody: offer signing in, and end the page's run there.
+
+    What the page's state holds is its owner's: when another one is signed in now, in the same window, it is emptied.
+    """
+    session = current_session()
+    owner = None if session is None else session.key
+    if st.session_state.get(_OWNER) != owner:
+        st.session_state.clear()
+        st.session_state[_OWNER] = owner
+    if session is None:
+        offer_sign_in()
+        st.stop()
+    return session.person
+
+
+def person_client() -> Carrel:
+    """Return the service as the signed-in person, after `require_person`; the one of their session."""
+    made = cast("Carrel | None", st.session_state.get(_CLIENT))
+    if made is None:
+        source = oauth().token_source(sessions(), st.session_state[_OWNER])
+        made = Carrel(
+            tokens=source, v1_base_url=settings().v1_base_url or settings().base_url, http_client=connections()
+        )
+        st.session_state[_CLIENT] = made
+    return made
+
+
+def key_client() -> Carrel | None:
+    """Return the service as the owner of the workbench's own key sees it; None where pages act as people alone."""
+    key = settings().app_api_key
+    if key is None:
+        return None
+    return Carrel(api_key=key.get_secret_value(), base_url=settings().base_url, http_client=connections())
+
+
+def current_session() -> Session | None:
+    """Return the session of whoever looks at the page."""
+    return sessions().find(_cookie())
+
+
+def _cookie() -> object:
+    return st.context.cookies.get(sign_in().cookie)
+
+
+def offer_sign_in(message: str = "Your organization's documents, and agents that answer from them.") -> None:
+    """Show the way in, and from there back to this page; a link of Streamlit's would open another window."""
+    path = urlsplit(st.context.url or "").path or "/"
+    asked = urlencode(list(st.query_params.items()))
+    back = quote(f"{path}?{asked}" if asked else path, safe="")
+    st.html(
+        f'<div class="carrel-welcome"><h1>Carrel</h1><p>{message}</p>'
+        f'<a class="carrel-action" href="{SIGN_IN}?next={back}" target="_self">Sign in</a></div>'
+    )

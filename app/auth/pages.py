@@ -1,0 +1,23 @@
+"""The few pages that are no Streamlit pages: what went wrong on the way to being signed in."""
+
+import html
+
+from starlette.responses import HTMLResponse
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title} · Carrel</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<style>
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 34rem; margin: 15vh auto; padding: 0 1.5rem; }}
+h1 {{ font-size: 1.4rem; }} p {{ overflow-wrap: anywhere; }}
+a {{ display: inline-block; margin-top: .5rem; padding: .5rem 1rem; border-radius: .4rem; background: #1f5f6b;
+  color: #fff; text-decoration: none; }}
+</style></head><body><main><h1>{title}</h1><p>{message}</p><a href="{again}">{doing}</a></main></body></html>
+"""
+
+
+def notice(title: str, message: str, *, again: str, status: int, doing: str = "Try again") -> HTMLResponse:
+    """Return a page that says what happened and offers one way on; all of it is shown as text."""
+    texts = {"title": title, "message": message, "again": again, "doing": doing}
+    page = _PAGE.format(**{name: html.escape(text) for name, text in texts.items()})
+    return HTMLResponse(page, status, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,71 @@
+"""What signing in is made of, one of each in a process of the workbench."""
+
+from functools import cache
+
+import httpx
+
+from app.auth.registration import Registration
+from app.auth.routes import CALLBACK, SignIn
+from app.auth.sealing import Sealer, key_of
+from app.auth.sessions import Sessions
+from app.settings import settings
+from carrel.oauth import OAuthClient
+
+
+@cache
+def sealer() -> Sealer:
+    """Return what the workbench encrypts with."""
+    chosen = settings()
+    return Sealer(key_of(chosen.app_secret_key, kept_in=chosen.app_dir / "secret.key"))
+
+
+@cache
+def sessions() -> Sessions:
+    """Return who is signed in, kept in the workbench's folder."""
+    return Sessions(settings().app_dir / "sessions", sealer())
+
+
+@cache
+def registration() -> Registration:
+    """Return how the workbench is an application of the service."""
+    chosen = settings()
+    return Registration(chosen, sealer(), redirect_uri=f"{chosen.public_url}{CALLBACK}")
+
+
+@cache
+def oauth() -> OAuthClient:
+    """Return the workbench as an application of the service; asked when somebody first signs in, which may wait."""
+    chosen = settings()
+    registered = registration().get()
+    return OAuthClient(
+        registered.client_id,
+        registered.client_secret,
+        redirect_uri=registered.redirect_uri,
+        auth_url=chosen.auth_url or chosen.base_url,
+        http_client=connections(),
+    )
+
+
+@cache
+def sign_in() -> SignIn:
+    """Return the routes of signing in."""
+    chosen = settings()
+    return SignIn(
+        sessions(),
+        oauth,
+        v1_base_url=chosen.v1_base_url or chosen.base_url,
+        secure=chosen.public_url.startswith("https:"),
+    )
+
+
+@cache
+def connections() -> httpx.Client:
+    """Return the connections to the service, which all sessions share: they hold no credentials."""
+    return httpx.Client()
+
+
+def forget() -> None:
+    """Make all of it anew when it is next asked for: the settings have changed."""
+    connections().close()
+    for part in (sealer, sessions, registration, connections, oauth, sign_in):
+        part.cache_clear()

@@ -1,0 +1,89 @@
+"""The workbench as an application of the service: as an admin registered it, or registered by itself, once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from app.auth.sealing import Sealer, SealError
+from app.settings import WorkbenchSettings
+from carrel import Carrel, ConfigurationError
+from carrel.wire.oauth_clients import ApiScope
+
+NAME = "Carrel workbench"
+_FILE, _OF = "registration", "registration"
+
+
+class Registered(BaseModel):
+    """What the service knows the workbench as."""
+
+    model_config = ConfigDict(frozen=True)
+
+    client_id: str
+    client_secret: str
+    redirect_uri: str
+    base_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """How the workbench comes to be an application of the service; needs nothing of the service before it is asked."""
+
+    settings: WorkbenchSettings
+    sealer: Sealer
+    redirect_uri: str
+
+    def check(self) -> None:
+        """Raise ConfigurationError when the settings give no way to be one."""
+        if not self.settings.client_id and self.settings.api_key is None:
+            msg = (
+                "set CARREL_CLIENT_ID and CARREL_CLIENT_SECRET, which an admin gets for the redirect address "
+                f"{self.redirect_uri}, or an admin's CARREL_API_KEY, with which the workbench registers itself."
+            )
+            raise ConfigurationError(msg)
+
+    def get(self) -> Registered:
+        """Return the registration, made now when there is none (any more); raises what the service's refusal is."""
+        chosen = self.settings
+        if chosen.client_id:
+            return self._of(chosen.client_id, chosen.client_secret.get_secret_value())
+        with FileLock(self._path.with_suffix(".lock"), mode=0o600), self._admin() as admin:
+            kept = self._kept()
+            if kept is not None and any(
+                str(known.client_id) == kept.client_id for known in admin.admin.oauth_clients.list()
+            ):
+                return kept
+            made = admin.admin.oauth_clients.create(NAME, redirect_uris=[self.redirect_uri], scopes=list(ApiScope))
+            registered = self._of(str(made.client_id), made.client_secret)
+            self._keep(registered)
+            return registered
+
+    @property
+    def _path(self) -> Path:
+        return self.settings.app_dir / _FILE
+
+    def _admin(self) -> Carrel:
+        self.check()
+        key = self.settings.api_key
+        return Carrel(api_key=key.get_secret_value() if key else None, base_url=self.settings.base_url)
+
+    def _of(self, client_id: str, client_secret: str) -> Registered:
+        base_url = self.settings.base_url
+        return Registered(
+            client_id=client_id, client_secret=client_secret, redirect_uri=self.redirect_uri, base_url=base_url
+        )
+
+    def _kept(self) -> Registered | None:
+        """Return what was kept of an earlier start, unless it is of another service or address."""
+        try:
+            kept = Registered.model_validate_json(self.sealer.unseal(self._path.read_bytes(), of=_OF))
+        except (FileNotFoundError, SealError, ValidationError):
+            return None
+        return kept if kept == self._of(kept.client_id, kept.client_secret) else None
+
+    def _keep(self, registered: Registered) -> None:
+        aside = self._path.with_suffix(".new")
+        aside.write_bytes(self.sealer.seal(registered.model_dump_json(), of=_OF))
+        aside.chmod(0o600)
+        aside.replace(self._path)

@@ -1,0 +1,134 @@
+"""The way to the service and back: /oauth/login, /oauth/callback, /oauth/logout.
+
+Nothing here believes what a browser brings: a state is good once, for ten minutes, in the browser it was made for;
+where a person wants to go is a path of the workbench; and a callback always begins a session of its own.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from app.auth.pages import notice
+from app.auth.sessions import Person, Session, Sessions
+from carrel import Carrel, CarrelError
+from carrel.errors import AccessDeniedError, AuthorizationError, CallbackError, InvalidGrantError
+from carrel.oauth import OAuthClient
+
+_log = logging.getLogger(__name__)
+
+SIGN_IN, CALLBACK, SIGN_OUT = "/oauth/login", "/oauth/callback", "/oauth/logout"
+LONGEST_PATH = 2000
+_TEN_MINUTES = 600
+_FORTNIGHT = 14 * 24 * 3600
+
+NOT_KEPT = "Your browser didn't keep the cookie of this sign-in, or it was begun more than ten minutes ago."
+
+
+class SignIn:
+    """The routes of one workbench; `secure`: its public address is https, and so its cookies need that."""
+
+    def __init__(
+        self, sessions: Sessions, oauth: Callable[[], OAuthClient], *, v1_base_url: str | None, secure: bool
+    ) -> None:
+        self._sessions = sessions
+        self._oauth = oauth
+        self._v1_base_url = v1_base_url
+        self._secure = secure
+        prefix: Final = "__Host-" if secure else ""
+        self.cookie = f"{prefix}carrel_session"
+        self._browser_cookie = f"{prefix}carrel_signing_in"
+
+    def routes(self) -> list[Route]:
+        """Return the routes; their functions block, so each runs in a thread."""
+        return [
+            Route(SIGN_IN, self.begin, methods=["GET"]),
+            Route(CALLBACK, self.finish, methods=["GET"]),
+            Route(SIGN_OUT, self.end, methods=["POST", "GET"]),
+        ]
+
+    def begin(self, request: Request) -> Response:
+        """Send a person to the service (RFC 6749, section 4.1.1)."""
+        browser = request.cookies.get(self._browser_cookie) or secrets.token_urlsafe(32)
+        try:
+            asked = self._oauth().authorization_request()
+        except CarrelError as error:
+            _log.warning("Nobody can sign in: %s", error)
+            return notice("Nobody can sign in just now", str(error), again=str(request.url.path), status=502)
+        self._sessions.begin(asked, browser=browser, back=path_of(request.query_params.get("next")))
+        response = _not_kept(RedirectResponse(asked.url, 303))
+        self._set(response, self._browser_cookie, browser, seconds=_TEN_MINUTES)
+        return response
+
+    def finish(self, request: Request) -> Response:
+        """Take a person back: exchange the code for their tokens, and begin a session (section 4.1.2)."""
+        browser = request.cookies.get(self._browser_cookie, "")
+        pending = self._sessions.take(request.query_params.get("state", ""), browser=browser)
+        if pending is None:
+            return notice("This sign-in can't be finished", NOT_KEPT, again="/", status=400)
+        again = f"{SIGN_IN}?next={quote(pending.back)}"
+        try:
+            tokens = self._oauth().exchange(str(request.url.query), pending.request)
+            with Carrel(access_token=tokens.access_token, v1_base_url=self._v1_base_url) as client:
+                person = Person.of(client.me())
+        except AccessDeniedError:
+            return notice("You weren't signed in", "You said no, and nothing was done.", again=again, status=403)
+        except (CallbackError, AuthorizationError, InvalidGrantError) as error:
+            return notice("This sign-in can't be finished", str(error), again=again, status=400)
+        except CarrelError as error:
+            _log.warning("A sign-in failed: %s", error)
+            return notice("Signing in failed", str(error), again=again, status=502)
+        self._drop(request)
+        response = _not_kept(RedirectResponse(pending.back, 303))
+        self._set(response, self.cookie, self._sessions.create(tokens, person), seconds=_FORTNIGHT)
+        response.delete_cookie(self._browser_cookie, path="/", secure=self._secure, httponly=True, samesite="lax")
+        return response
+
+    def end(self, request: Request) -> Response:
+        """Sign out: the session ends here, and what came of the consent ends there (RFC 7009).
+
+        Another site may not do that to a person: its requests say that they are another site's.
+        """
+        if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+            return notice("Sign out?", "Another page asked for this.", again=SIGN_OUT, status=403, doing="Sign out")
+        self._drop(request)
+        response = _not_kept(RedirectResponse("/", 303))
+        response.delete_cookie(self.cookie, path="/", secure=self._secure, httponly=True, samesite="lax")
+        return response
+
+    def _drop(self, request: Request) -> None:
+        session = self._sessions.find(request.cookies.get(self.cookie))
+        if session is None:
+            return
+        tokens = self._sessions.get(session.key)
+        self._sessions.delete(session.key)
+        if tokens is not None:
+            self._revoke(session, tokens.refresh_token or tokens.access_token)
+
+    def _revoke(self, session: Session, token: str) -> None:
+        try:
+            self._oauth().revoke(token)
+        except CarrelError as error:  # signed out here all the same; there it ends by itself
+            _log.warning("The tokens of %s could not be revoked: %s", session.person.id, error)
+
+    def _set(self, response: Response, name: str, value: str, *, seconds: int) -> None:
+        response.set_cookie(name, value, max_age=seconds, path="/", httponly=True, samesite="lax", secure=self._secure)
+
+
+def path_of(wanted: str | None) -> str:
+    """Return where to go afterwards: a path of the workbench, whatever else was asked for its first page."""
+    if not wanted or len(wanted) > LONGEST_PATH or not wanted.startswith("/") or not wanted.isprintable():
+        return "/"
+    parts = urlsplit(wanted)
+    outside = parts.scheme or parts.netloc or wanted.startswith(("//", "/\\")) or "\\" in wanted
+    return "/" if outside or parts.path.startswith("/oauth/") else wanted
+
+
+def _not_kept(response: Response) -> Response:
+    response.headers["Cache-Control"] = "no-store"
+    return response

@@ -1,0 +1,173 @@
+"""Who is signed in, and who is on the way: a SQLite file that all processes of the workbench share.
+
+Cookies and states are kept as digests, so that the file opens nothing; tokens and verifiers are encrypted. A session
+ends when nobody has used it for `IDLE`, or by signing out.
+"""
+
+import hashlib
+import secrets
+import sqlite3
+import time
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict
+
+from app.auth.sealing import Sealer, SealError
+from carrel.oauth import AuthorizationRequest, Tokens
+from carrel.wire.me import MeResponse
+
+SIGNING_IN = timedelta(minutes=10)
+IDLE = timedelta(hours=12)
+_TOUCHED_EVERY = 60.0  # seconds: a page is drawn many times a minute, its session is noted once
+_BUSY_SECONDS = 10.0
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS pending (
+    state TEXT PRIMARY KEY, browser TEXT NOT NULL, request BLOB NOT NULL, back TEXT NOT NULL, ends_at REAL NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS sessions (
+    key TEXT PRIMARY KEY, tokens BLOB, person TEXT NOT NULL, begun_at REAL NOT NULL, seen_at REAL NOT NULL
+) STRICT;
+"""
+
+
+class Person(BaseModel):
+    """Who is signed in, as the service said when they were."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    id: UUID
+    email: str
+    name: str
+    organization_name: str
+
+    @classmethod
+    def of(cls, me: MeResponse) -> "Person":
+        """Return what is kept of the service's answer; what may change (being an admin) is asked for anew."""
+        return cls(id=me.id, email=me.email, name=me.name, organization_name=me.organization_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A person who was sent to the service: with what request, and where in the workbench they want to get to."""
+
+    request: AuthorizationRequest
+    back: str
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody who is signed in; `key` names the session on this side, and is no use in a cookie."""
+
+    key: str
+    person: Person
+
+
+class Sessions:
+    """The sessions of a workbench, which are a carrel.oauth.TokenStore too; safe in any thread and process."""
+
+    def __init__(self, folder: Path, sealer: Sealer) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder = folder
+        self._sealer = sealer
+        with self._connection() as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(_SCHEMA)
+
+    def begin(self, request: AuthorizationRequest, *, browser: str, back: str) -> None:
+        """Keep a request until its callback, which only the same browser may bring, within ten minutes."""
+        state, now = digest_of(request.state), time.time()
+        sealed = self._sealer.seal(request.model_dump_json(), of=state)
+        with self._connection() as connection:
+            connection.execute("DELETE FROM pending WHERE ends_at < ?", (now,))
+            values = (state, digest_of(browser), sealed, back, now + SIGNING_IN.total_seconds())
+            connection.execute("INSERT INTO pending VALUES (?, ?, ?, ?, ?)", values)
+
+    def take(self, state: str, *, browser: str) -> Pending | None:
+        """Return the request of a state, once; None for one that is unknown, too old, used, or of another browser."""
+        key = digest_of(state)
+        with self._connection() as connection:
+            row = connection.execute(
+                "DELETE FROM pending WHERE state = ? AND browser = ? AND ends_at >= ? RETURNING request, back",
+                (key, digest_of(browser), time.time()),
+            ).fetchone()
+        if row is None:
+            return None
+        try:
+            request = AuthorizationRequest.model_validate_json(self._sealer.unseal(row[0], of=key))
+        except SealError:
+            return None
+        return Pending(request, row[1])
+
+    def create(self, tokens: Tokens, person: Person) -> str:
+        """Begin a session and return what goes into the browser's cookie."""
+        cookie, now = secrets.token_urlsafe(32), time.time()
+        key = digest_of(cookie)
+        values = (key, self._sealer.seal(tokens.model_dump_json(), of=key), person.model_dump_json(), now, now)
+        with self._connection() as connection:
+            connection.execute("DELETE FROM sessions WHERE seen_at < ?", (now - IDLE.total_seconds(),))
+            connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", values)
+        return cookie
+
+    def find(self, cookie: object) -> Session | None:
+        """Return the session of a cookie, whatever that holds; None when there is none (any more)."""
+        if not isinstance(cookie, str) or not cookie:
+            return None
+        key, now = digest_of(cookie), time.time()
+        with self._connection() as connection:
+            row = connection.execute(
+                "SELECT person, seen_at FROM sessions WHERE key = ? AND seen_at >= ? AND tokens IS NOT NULL",
+                (key, now - IDLE.total_seconds()),
+            ).fetchone()
+            if row is None:
+                return None
+            if now - row[1] > _TOUCHED_EVERY:
+                connection.execute("UPDATE sessions SET seen_at = ? WHERE key = ?", (now, key))
+        return Session(key, Person.model_validate_json(row[0]))
+
+    def get(self, key: str, /) -> Tokens | None:
+        """Return a session's tokens; those sealed under a key that was since changed count as none."""
+        with self._connection() as connection:
+            row = connection.execute("SELECT tokens FROM sessions WHERE key = ?", (key,)).fetchone()
+        try:
+            return None if row is None else Tokens.model_validate_json(self._sealer.unseal(row[0], of=key))
+        except SealError:
+            return None
+
+    def put(self, key: str, tokens: Tokens, /) -> None:
+        """Keep a session's new tokens; of one that was ended meanwhile nothing is kept."""
+        sealed = self._sealer.seal(tokens.model_dump_json(), of=key)
+        with self._connection() as connection:
+            connection.execute("UPDATE sessions SET tokens = ? WHERE key = ?", (sealed, key))
+
+    def delete(self, key: str, /) -> None:
+        """End a session."""
+        with self._connection() as connection:
+            connection.execute("DELETE FROM sessions WHERE key = ?", (key,))
+
+    def lock(self, key: str, /) -> AbstractContextManager[object]:
+        """Hold a session among all processes of this machine; sessions share 256 lock files."""
+        path = self._folder / f"{key[:2]}.lock"
+        return FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
+
+    @contextmanager
+    def _connection(self) -> Generator[sqlite3.Connection]:
+        """One transaction; SQLite opens a file in microseconds, and shares no connection between threads."""
+        path = self._folder / "sessions.sqlite"
+        connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
+        try:
+            with connection:
+                yield connection
+        finally:
+            connection.close()
+
+
+def digest_of(secret: str) -> str:
+    """Return what is kept of a random value that a browser holds."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,33 @@
+"""The workbench's pages: who has which, and under which heading."""
+
+from collections.abc import Mapping
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+# (the file in app/views, what the page is called, its icon); the file's name is the page's address, too.
+Entry = tuple[str, str, str]
+FOR_ALL: Mapping[str, tuple[Entry, ...]] = {
+    "Find": (("search", "Search", "search"),),
+}
+FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
+    "Loading": (("upload", "Upload", "upload_file"),),
+}
+
+
+def pages(*, is_admin: bool) -> dict[str, list[StreamlitPage]]:
+    """Return the navigation; an admin's pages are there for others too, unseen, to say whom they are for."""
+    found = {section: [_page(entry) for entry in entries] for section, entries in FOR_ALL.items()}
+    for section, entries in FOR_ADMINS.items():
+        found.setdefault(section, []).extend(_page(entry) if is_admin else _closed(entry) for entry in entries)
+    return found
+
+
+def _page(entry: Entry) -> StreamlitPage:
+    name, title, icon = entry
+    return st.Page(f"views/{name}.py", title=title, icon=f":material/{icon}:", url_path=name, default=name == "search")
+
+
+def _closed(entry: Entry) -> StreamlitPage:
+    name, title, _icon = entry
+    return st.Page("views/for_admins.py", title=title, url_path=name, visibility="hidden")

@@ -1,0 +1,19 @@
+"""Pages for admins, to others: a calm word, and nothing else. The service refuses them too."""
+
+import streamlit as st
+
+from app import api
+from app.ui.errors import explain
+from app.ui.notices import show_empty
+
+
+def require_admin() -> None:
+    """End the page's run here for everybody who is no admin."""
+    if not explain(api.me).is_admin:
+        show_closed()
+        st.stop()
+
+
+def show_closed() -> None:
+    """Say whom the page is for."""
+    show_empty("This page is for admins.", "Ask an admin of your organization for what you need here.")

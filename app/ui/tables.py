@@ -1,0 +1,122 @@
+"""Lists that the service gives page by page, as tables: one page is fetched, shown and kept, never the whole list."""
+
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
+
+import streamlit as st
+
+from app.ui.errors import explain
+from carrel.wire.common import PagedResponse, ResponseModel
+
+Page = TypeVar("Page", bound=PagedResponse)
+Item = TypeVar("Item", bound=ResponseModel)
+
+PAGE_ROWS = 50
+_FRESH_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Generic[Page, Item]):
+    """A list of the service's: `fetch` asks for the page of a token (None: the first), `items` are its rows.
+
+    `about` is what the list depends on (filters, whose it is): another one begins at the first page again.
+    """
+
+    fetch: Callable[[str | None], Page]
+    items: Callable[[Page], Sequence[Item]]
+    about: Hashable = None
+
+
+@dataclass
+class _Place:
+    """Where in a list a person is: the tokens of the pages up to this one, and this page, while it is fresh."""
+
+    about: Hashable
+    tokens: list[str | None] = field(default_factory=lambda: [None])
+    page: Any = None
+    fetched_at: float = 0.0
+
+
+def forget(key: str) -> None:
+    """Have the table of this key ask anew, where it is: what it shows was changed."""
+    place = st.session_state.get(_place_key(key))
+    if place is not None:
+        place.page = None
+
+
+def show_pages(
+    key: str,
+    source: Source[Page, Item],
+    *,
+    row: Callable[[Item], Mapping[str, Any]],
+    empty: Callable[[], None],
+    columns: Mapping[str, Any] | None = None,
+) -> Item | None:
+    """Show the page of a list a person is at, with the way to the next ones; return the row they chose.
+
+    `row` gives what the columns hold; `columns` is Streamlit's column_config; `empty` is drawn in place of an empty
+    list. An error of the service ends the page's run, as app.ui.errors.explained does.
+    """
+    place = _place(key, source.about)
+    page = _page(place, source)
+    items = source.items(page)
+    if not items and len(place.tokens) == 1:
+        empty()
+        return None
+    # The table's own state belongs to one page of one list: a selection doesn't move to another.
+    shown = st.dataframe(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
+        [dict(row(item)) for item in items],
+        key=f"{key}.rows.{hash((source.about, place.tokens[-1]))}",
+        hide_index=True,
+        column_config=cast("Any", columns),
+        on_select="rerun",
+        selection_mode="single-row",
+    )
+    _offer_pages(key, place, count=len(items), more=page.next_page_token)
+    chosen = shown.selection.rows
+    return items[chosen[0]] if chosen and chosen[0] < len(items) else None
+
+
+def _place_key(key: str) -> str:
+    return f"{key}.place"
+
+
+def _place(key: str, about: Hashable) -> _Place:
+    place: _Place | None = st.session_state.get(_place_key(key))
+    if place is None or place.about != about:
+        place = _Place(about)
+        st.session_state[_place_key(key)] = place
+    return place
+
+
+def _page(place: _Place, source: Source[Page, Item]) -> Page:
+    if place.page is None or time.monotonic() - place.fetched_at > _FRESH_SECONDS:
+        place.page = explain(lambda: source.fetch(place.tokens[-1]))
+        place.fetched_at = time.monotonic()
+    return place.page
+
+
+def _offer_pages(key: str, place: _Place, *, count: int, more: str | None) -> None:
+    """Offer the pages before and after this one, where there are any."""
+    number = len(place.tokens)
+    if number == 1 and more is None:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("Previous", key=f"{key}.back", disabled=number == 1, on_click=_go_back, args=(place,))
+        st.button("Next", key=f"{key}.on", disabled=more is None, on_click=_go_on, args=(place, more))
+        st.caption(f"Page {number}, with {count} rows")
+
+
+def _go_back(place: _Place) -> None:
+    if len(place.tokens) > 1:
+        place.tokens.pop()
+    place.page = None
+
+
+def _go_on(place: _Place, token: str | None) -> None:
+    # A second click may come before the next page is drawn: it goes no further than the first.
+    if token is not None and token not in place.tokens:
+        place.tokens.append(token)
+        place.page = None

@@ -1,0 +1,5 @@
+"""What stands at the address of an admin's page for everybody else."""
+
+from app.ui.access import show_closed
+
+show_closed()

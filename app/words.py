@@ -1,0 +1,47 @@
+"""Figures and times as people read them."""
+
+from datetime import UTC, datetime, timedelta
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_UNITS = ((365 * _DAY, "year"), (30 * _DAY, "month"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"))
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: 1 document, 2,304 documents."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def moment(at: datetime | None) -> str:
+    """Return a time to the minute, in UTC; nothing for none."""
+    return "" if at is None else f"{at.astimezone(UTC):%d %b %Y, %H:%M} UTC"
+
+
+def ago(at: datetime | None, *, now: datetime | None = None, never: str = "never") -> str:
+    """Return how long ago something was, or how soon it will be: 3 hours ago, in 2 days, just now."""
+    if at is None:
+        return never
+    apart = at - (now or datetime.now(UTC))
+    distance = _span(abs(apart))
+    if distance is None:
+        return "just now"
+    return f"in {distance}" if apart > timedelta(0) else f"{distance} ago"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes: 12 KiB, 3.4 MiB."""
+    if count < 1024:
+        return counted(count, "byte")
+    amount = count / 1024
+    for unit in ("KiB", "MiB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if amount >= 10 else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
+
+
+def _span(apart: timedelta) -> str | None:
+    seconds = apart.total_seconds()
+    for unit, name in _UNITS:
+        if seconds >= unit:
+            return counted(int(seconds // unit), name)
+    return None

@@ -1,0 +1,149 @@
+"""Signing in to the workbench in a real browser, and what an attacker might try on the way."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from app.auth.routes import path_of
+from tests.harness.services import ServiceHarness
+from tests.harness.workbench import Workbench
+from tests.oauth.flow import PASSWORD, a_person
+
+EMAIL = "ada@example.test"
+
+
+@pytest.fixture(scope="module")
+def workbench(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
+    """A workbench before a service with a person who may sign in."""
+    service, stack = service_harness.start()
+    workbench = Workbench(service, tmp_path_factory.mktemp("workbench"))
+    try:
+        a_person(service, EMAIL)
+        yield workbench.start()
+    finally:
+        workbench.stop()
+        service_harness.stop(service, stack)
+
+
+def sign_in(page: Page, workbench: Workbench, path: str = "/", email: str = EMAIL) -> None:
+    """Go to a page, sign in, and consent unless that was done before."""
+    page.goto(workbench.url + path)
+    page.get_by_role("link", name="Sign in").click()
+    page.get_by_label("Email").fill(email)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    allow = page.get_by_role("button", name="Allow")
+    expect(allow.or_(page.get_by_role("link", name="Sign out"))).to_be_visible(timeout=30_000)
+    if allow.is_visible():  # asked once: what was allowed before is not asked again
+        allow.click()
+    expect(page.get_by_role("link", name="Sign out")).to_be_visible(timeout=30_000)
+
+
+def test_a_person_signs_in_and_out(page: Page, workbench: Workbench) -> None:
+    """Nothing is shown before, the page they wanted is shown after, and no secret is in the browser."""
+    page.goto(workbench.url + "/?q=ferries")
+    expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+    assert page.get_by_text("What are you looking for").count() == 0
+    sign_in(page, workbench, "/?q=ferries")
+    assert "q=ferries" in page.url
+    cookies = page.context.cookies(workbench.url)
+    session = next(cookie for cookie in cookies if cookie["name"] == "carrel_session")
+    assert (session["httpOnly"], session["sameSite"]) == (True, "Lax")
+    assert "svc_" not in page.content() + page.evaluate("JSON.stringify([localStorage, sessionStorage])")
+    page.get_by_role("link", name="Sign out").click()
+    expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+    # A copy of the cookie opens nothing any more.
+    page.context.add_cookies([session])
+    page.goto(workbench.url)
+    expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+
+
+def test_signing_out_in_one_tab_is_known_in_the_other(page: Page, workbench: Workbench) -> None:
+    """The other one offers signing in when it is next used, and shows nothing more."""
+    sign_in(page, workbench)
+    other = page.context.new_page()
+    other.goto(workbench.url)
+    expect(other.get_by_text(EMAIL)).to_be_visible()
+    page.get_by_role("link", name="Sign out").click()
+    expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+    other.get_by_placeholder("What are you looking for?").fill("ferries")
+    other.get_by_placeholder("What are you looking for?").press("Enter")
+    expect(other.get_by_role("link", name="Sign in")).to_be_visible()
+    assert other.get_by_text(EMAIL).count() == 0
+
+
+def test_a_restart_keeps_people_signed_in(page: Page, workbench: Workbench) -> None:
+    """The sessions are on disk, encrypted: no token stands there as it is."""
+    sign_in(page, workbench)
+    workbench.stop()
+    kept = b"".join(path.read_bytes() for path in (workbench.folder / "workbench").rglob("*") if path.is_file())
+    assert kept
+    assert b"svc_" not in kept
+    workbench.start()
+    page.goto(workbench.url)
+    expect(page.get_by_text(EMAIL)).to_be_visible()
+
+
+def test_a_callback_is_good_once_and_in_its_own_browser(browser: Browser, workbench: Workbench) -> None:
+    """Replayed, brought by another browser, or with a state of somebody else's: no session comes of it."""
+    mine, other = browser.new_context(), browser.new_context()
+    try:
+        page = mine.new_page()
+        callbacks: list[str] = []
+        page.on("request", lambda request: callbacks.append(request.url) if "/oauth/callback" in request.url else None)
+        sign_in(page, workbench)
+        replayed = mine.new_page()
+        replayed.goto(callbacks[0])
+        expect(replayed.get_by_role("heading", name="This sign-in can't be finished")).to_be_visible()
+        stranger = other.new_page()
+        stranger.goto(f"{workbench.url}/oauth/login")
+        stranger.goto(callbacks[0])
+        expect(stranger.get_by_role("heading", name="This sign-in can't be finished")).to_be_visible()
+        assert "carrel_session" not in {cookie["name"] for cookie in other.cookies()}
+    finally:
+        mine.close()
+        other.close()
+
+
+def test_a_callback_that_another_browser_was_to_bring_is_refused(workbench: Workbench) -> None:
+    """Who lures a person to a callback of their own doesn't sign them in as somebody else; the state stays good."""
+    with httpx.Client(base_url=workbench.url) as attacker, httpx.Client(base_url=workbench.url) as victim:
+        state = attacker.get("/oauth/login").headers["location"].partition("state=")[2].partition("&")[0]
+        assert state
+        victim.get("/oauth/login")
+        answer = victim.get("/oauth/callback", params={"state": state, "code": "x"})
+        assert answer.status_code == 400
+        assert "carrel_session" not in victim.cookies
+        assert attacker.get("/oauth/callback", params={"state": state, "error": "access_denied"}).status_code != 200
+
+
+def test_a_cookie_that_was_planted_is_not_made_a_session(page: Page, workbench: Workbench) -> None:
+    """Signing in always begins a session of its own (no fixation)."""
+    page.context.add_cookies([{"name": "carrel_session", "value": "planted", "url": workbench.url}])
+    sign_in(page, workbench)
+    values = [cookie["value"] for cookie in page.context.cookies() if cookie["name"] == "carrel_session"]
+    assert len(values) == 1
+    assert "planted" not in values
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    ["https://evil.test/", "//evil.test", "/\\evil.test", "/\t/evil.test", "javascript:alert(1)", "/oauth/logout"],
+)
+def test_signing_in_leads_nowhere_else(workbench: Workbench, wanted: str) -> None:
+    """Whatever `next` says, a person ends up in the workbench."""
+    with httpx.Client(base_url=workbench.url) as client:
+        client.get("/oauth/login", params={"next": wanted})
+    assert path_of(wanted) == "/"
+
+
+def test_another_site_signs_nobody_out(page: Page, workbench: Workbench) -> None:
+    """A link or picture elsewhere that leads to signing out only asks."""
+    sign_in(page, workbench)
+    cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies(workbench.url)}
+    answer = httpx.get(f"{workbench.url}/oauth/logout", cookies=cookies, headers={"Sec-Fetch-Site": "cross-site"})
+    assert answer.status_code == 403
+    page.reload()
+    expect(page.get_by_text(EMAIL)).to_be_visible()

@@ -1,0 +1,70 @@
+"""The workbench as a process of its own, before any service, registered there as an application."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+from tests.harness.services import RunningService
+from tests.harness.stack import ROOT, free_port
+from tests.oauth.flow import EVERY_SCOPE, an_app
+
+STARTING_SECONDS = 120.0
+
+
+class Workbench:
+    """Starts `python -m app`; what it prints goes to a file in `folder`, which also keeps its sessions."""
+
+    def __init__(self, service: RunningService, folder: Path, *, port: int | None = None) -> None:
+        self.service = service
+        self.folder = folder
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._app = an_app(service, f"{self.url}/oauth/callback", scopes=EVERY_SCOPE)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def output(self) -> str:
+        """What it printed."""
+        return (self.folder / "output").read_text(errors="replace")
+
+    def start(self, **environment: str) -> "Workbench":
+        """Start it and wait until it answers; started again, it has its sessions still."""
+        settings = {
+            "CARREL_BASE_URL": self.service.base_url,
+            "CARREL_CLIENT_ID": self._app.client_id,
+            "CARREL_CLIENT_SECRET": self._app.client_secret,
+            "CARREL_APP_PORT": str(self.port),
+            "CARREL_APP_DIR": str(self.folder / "workbench"),
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        }
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
+        with (self.folder / "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "app"], cwd=ROOT, env=kept | settings | environment, stdout=output, stderr=output
+            )
+        deadline = time.monotonic() + STARTING_SECONDS
+        while not self._answers():
+            assert self._process.poll() is None, self.output
+            assert time.monotonic() < deadline, self.output
+            time.sleep(0.2)
+        return self
+
+    def stop(self) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def _answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/_stcore/health", timeout=2).is_success
+        except httpx.TransportError:
+            return False
