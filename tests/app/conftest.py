@@ -1,7 +1,8 @@
 """The workbench's pages, drawn by Streamlit's own test runner, before the real service."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from app.auth.sessions import Person, digest_of
 from app.settings import settings
 from carrel import Carrel
 from carrel.oauth.tokens import TokenResponse
-from tests.harness.services import RunningService
+from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import EVERY_SCOPE, App, Pkce, an_app, sent_back
 from tests.oauth.flow import Person as WithBrowser
 from tests.service.directory import done
@@ -34,20 +35,17 @@ def _main_module_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
-@pytest.fixture
-def workbench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SetUp]:
-    """Set the workbench up anew: `workbench(service, prefect=…)`, nothing kept of other tests."""
+@contextmanager
+def set_up_in(folder: Path) -> Generator[SetUp]:
+    """Set the workbench up anew: `set_up(service, prefect=…)`, nothing kept of other tests."""
 
     def set_up(service: RunningService | None, *, prefect: str = NOBODY_LISTENS, **settings: str) -> None:
         variables = {"CARREL_BASE_URL": service.base_url if service else NOBODY_LISTENS, "PREFECT_API_URL": prefect}
         if service is not None:
             registered = an_app(service, f"{APP_URL}/oauth/callback", scopes=EVERY_SCOPE)
-            variables |= {
-                "CARREL_CLIENT_ID": registered.client_id,
-                "CARREL_CLIENT_SECRET": registered.client_secret,
-            }
-        for name, value in (variables | {"CARREL_APP_DIR": str(tmp_path / "workbench")} | settings).items():
-            monkeypatch.setenv(name, value)
+            variables |= {"CARREL_CLIENT_ID": registered.client_id, "CARREL_CLIENT_SECRET": registered.client_secret}
+        for name, value in (variables | {"CARREL_APP_DIR": str(folder / "workbench")} | settings).items():
+            environment.setenv(name, value)
         forget()
 
     def forget() -> None:
@@ -56,26 +54,56 @@ def workbench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[SetUp
         st.cache_data.clear()
         st.cache_resource.clear()
 
-    forget()
-    yield set_up
-    forget()
+    with pytest.MonkeyPatch.context() as environment:
+        forget()
+        yield set_up
+        forget()
 
 
 @pytest.fixture
-def open_page(workbench: SetUp, service: RunningService) -> Open:
-    """Open a page of a workbench on the running service: `open_page("search", q="refund")`.
+def workbench(tmp_path: Path) -> Iterator[SetUp]:
+    """Set the workbench up anew: `workbench(service, prefect=…)`."""
+    with set_up_in(tmp_path) as set_up:
+        yield set_up
 
-    `signed_in_as` is the address of who looks, the admin without it; the person must have tests.oauth.flow's password.
+
+class House:
+    """A workbench on a running service; who looks at a page is signed in once, with every scope they can consent to.
+
+    `open("search", q="refund")` draws a page as the admin; `signed_in_as` is another's address, whose password must be
+    tests.oauth.flow's.
     """
+
+    def __init__(self, service: RunningService, client: Carrel) -> None:
+        self.service = service
+        self.client = client
+        self._cookies: dict[str, str] = {}
+
+    def open(self, view: str, *, signed_in_as: str = "", **address: str) -> AppTest:
+        """Draw a page at an address."""
+        if signed_in_as not in self._cookies:
+            self._cookies[signed_in_as] = sign_in(self.service, signed_in_as)
+        return draw(view, session=self._cookies[signed_in_as], **address)
+
+
+@pytest.fixture
+def open_page(workbench: SetUp, service: RunningService) -> Iterator[Open]:
+    """`House.open` of a service that is this test's alone."""
     workbench(service)
-    signed_in: dict[str, str] = {}
+    with Carrel(service.api_key, service.base_url) as client:
+        yield House(service, client).open
 
-    def open_it(view: str, *, signed_in_as: str = "", **address: str) -> AppTest:
-        if signed_in_as not in signed_in:
-            signed_in[signed_in_as] = sign_in(service, signed_in_as)
-        return draw(view, session=signed_in[signed_in_as], **address)
 
-    return open_it
+@pytest.fixture(scope="module")
+def house(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A service and its workbench for a whole module, whose tests leave each other's things alone."""
+    service, stack = service_harness.start()
+    try:
+        with set_up_in(tmp_path_factory.mktemp("house")) as set_up, Carrel(service.api_key, service.base_url) as client:
+            set_up(service)
+            yield House(service, client)
+    finally:
+        service_harness.stop(service, stack)
 
 
 def sign_in(service: RunningService, email: str = "") -> str:
