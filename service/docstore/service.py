@@ -5,7 +5,9 @@ made it, and its runs act as that principal; so that one alone, or an admin, giv
 deletes it: whoever may choose what is written in somebody's name may write it.
 """
 
+import asyncio
 import json
+from importlib import import_module
 from typing import Any, cast
 from uuid import UUID
 
@@ -37,7 +39,6 @@ from service.docstore.filters import filter_query
 from service.docstore.queries import StoredSync
 from service.docstore.running.task import RUN_SYNC
 from service.docstore.sealing import seal
-from service.docstore.uris import check_uri
 from service.errors import Forbidden, NotFound
 from service.identifiers import uuid7
 from service.pagination import Cursor, Page
@@ -62,7 +63,7 @@ async def create_sync(
 
     Raises BadRequest for an address, filter or reader that is not taken; NotFound or Forbidden for the collection.
     """
-    _check(runtime, request.docstore_uri, request.config)
+    await _check(runtime, request.docstore_uri, request.config)
     collection = await collection_for(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR, lock=True
     )
@@ -89,7 +90,7 @@ async def update_sync(
     Raises what `create_sync` does; NotFound for a sync that is not the caller's to know, Forbidden
     `docstore_sync_owner_required`.
     """
-    _check(runtime, request.docstore_uri, request.config)
+    await _check(runtime, request.docstore_uri, request.config)
     sync = await _own_sync(connection, caller, request.docstore_credential_id)
     await _check_readers(connection, caller, request.config)
     await queries.replace_sync(
@@ -154,7 +155,11 @@ async def delete_sync(connection: AsyncConnection, caller: Caller, *, sync_id: U
     await _record(connection, caller, "docstore.delete_sync", sync.sync_id, sync.collection_id)
 
 
-def _check(runtime: Runtime, uri: SecretStr, config: DocstoreConfig) -> None:
+async def _check(runtime: Runtime, uri: SecretStr, config: DocstoreConfig) -> None:
+    # What reads addresses comes with what talks to MongoDB, and is loaded as that is (service.docstore.running.task).
+    await asyncio.to_thread(import_module, "service.docstore.uris")
+    from service.docstore.uris import check_uri  # noqa: PLC0415 - see above
+
     check_uri(uri, AllowedHosts.of(runtime.settings.docstore_allowed_hosts))
     filter_query(config.filter_expression)
 

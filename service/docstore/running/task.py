@@ -1,11 +1,12 @@
 """The job that runs a sync."""
 
+import asyncio
+from importlib import import_module
 from uuid import UUID
 
 from carrel.wire.docstore import DocstoreConfig
 from service.audit.service import Change, Origin, record_later
 from service.docstore.addresses import AllowedHosts
-from service.docstore.mongodb import open_mongodb
 from service.docstore.queries import StoredSync
 from service.docstore.running import queries
 from service.docstore.running.reconciling import reconcile
@@ -60,6 +61,10 @@ async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Not
         uri = unseal(runtime.keys, organization_id, sync_id=sync.sync_id, sealed=sync.sealed_uri)
     except SealError as exc:
         raise RunError("docstore_uri_lost", "The docstoreURI can't be decrypted. Update the sync with it.") from exc
+    # What talks to MongoDB takes a good part of the service's start; the first run loads it, off the event loop.
+    await asyncio.to_thread(import_module, "service.docstore.mongodb")
+    from service.docstore.mongodb import open_mongodb  # noqa: PLC0415 - see above
+
     opened = open_mongodb(
         uri,
         config,
