@@ -35,6 +35,12 @@ def show_title(title: str, purpose: str) -> None:
     st.html(f'<p class="carrel-purpose">{html.escape(purpose)}</p>')
 
 
+def show_heading(name: str, *facts: str) -> None:
+    """Head what somebody named: its name as it is, and in a line under it what is to know first."""
+    line = f'<p class="carrel-facts">{html.escape(" · ".join(fact for fact in facts if fact))}</p>' if facts else ""
+    st.html(f'<h2 class="carrel-name">{html.escape(name)}</h2>{line}')
+
+
 def show_table(rows: Iterable[Sequence[str]], *, heads: Sequence[str] = (), named: bool = False) -> None:
     """Show rows of text; `named` rows begin with what they are called."""
     head = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in heads)

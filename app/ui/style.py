@@ -24,6 +24,10 @@ STYLE = """<style>
 .carrel-empty p { margin: 0; }
 .carrel-empty-title { font-weight: 600; }
 .carrel-empty p + p { margin-top: .4rem; opacity: .75; }
+.carrel-name { font-size: 1.35rem; font-weight: 600; padding: 0; margin: 0 0 .25rem; overflow-wrap: anywhere; }
+.carrel-chunk { display: grid; grid-template-columns: 3.5rem 1fr; gap: .25rem .75rem; margin: .25rem 0; }
+.carrel-chunk p { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; line-height: 1.5; }
+.carrel-chunk p:first-child { opacity: .75; font-variant-numeric: tabular-nums; text-align: right; }
 .carrel-welcome { max-width: 30rem; margin: 12vh auto; text-align: center; }
 .carrel-action { display: inline-block; padding: .5rem 1.25rem; border-radius: .4rem; background: #1f5f6b;
   color: #fff !important; text-decoration: none !important; }

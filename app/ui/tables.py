@@ -79,6 +79,21 @@ def show_pages(
     return items[chosen[0]] if chosen and chosen[0] < len(items) else None
 
 
+def show_each(
+    key: str, source: Source[Page, Item], *, each: Callable[[Item], object], empty: Callable[[], None]
+) -> None:
+    """Show the page of a list as `show_pages` does, for what no table holds well: `each` draws one."""
+    place = _place(key, source.about)
+    page = _page(place, source)
+    items = source.items(page)
+    if not items and len(place.tokens) == 1:
+        empty()
+        return
+    for item in items:
+        each(item)
+    _offer_pages(key, place, count=len(items), more=page.next_page_token)
+
+
 def _place_key(key: str) -> str:
     return f"{key}.place"
 

@@ -1,0 +1,30 @@
+"""Ways from one page to another, and back from what is looked at to its list."""
+
+import html
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import streamlit as st
+
+
+def address(page: str, **parameters: str) -> str:
+    """Return where a page is (the name of its file in app/views), looking at what the parameters name."""
+    return f"{page}?{urlencode(parameters)}" if parameters else page
+
+
+def show_link(text: str, page: str, **parameters: str) -> None:
+    """Show a link to another page in the same window; `text` may be anybody's."""
+    where = html.escape(address(page, **parameters))
+    st.html(f'<p class="carrel-text"><a href="{where}" target="_self">{html.escape(text)}</a></p>')
+
+
+def offer_way_back(text: str, *parameters: str, also: Callable[[], object] | None = None) -> None:
+    """Offer the way to a list from one of its rows, whose address has these parameters more."""
+
+    def leave() -> None:
+        for name in parameters:
+            st.query_params.pop(name, None)
+        if also is not None:
+            also()
+
+    st.button(text, key=f"back.{parameters[0]}", icon=":material/arrow_back:", type="tertiary", on_click=leave)
