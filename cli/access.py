@@ -18,6 +18,7 @@ from carrel.wire.common import (
     UserReference,
 )
 from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
+from cli.choosing import the_one
 from cli.outcome import ExitCode, client_of
 from cli.screen import Screen
 
@@ -86,10 +87,7 @@ def principal_of(text: str, client: Carrel) -> PrincipalReference:
 def _group_id(name: str, client: Carrel) -> UUID:
     groups = client.admin.groups.list(page_size=1000)
     found = [group.id for group in groups if name in {str(group.id), group.external_id, group.name}]
-    if len(found) != 1:
-        msg = f"There {'are several groups' if found else 'is no group'} {name}; give its external id or its id"
-        raise InvalidArgumentError(msg)
-    return found[0]
+    return the_one(found, kind="group", name=name, hint="give its external id or its id")
 
 
 def picture(answer: ExplainAuthorizationResponse, *, who: str, resource: str) -> Tree:

@@ -9,8 +9,9 @@ from rich.text import Text
 from carrel import Carrel, InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.collections import CustomMetadataSchema, DistanceMetric, DocumentCollection, FieldType, SchemaField
+from cli.choosing import Yes, check_can_ask, may_delete, the_one
 from cli.loading import SOURCE, AsJson, Direct, Hidden, Metadata, pairs
-from cli.outcome import ExitCode, client_of, explained, usage
+from cli.outcome import ExitCode, client_of, explained
 from cli.screen import Screen
 from flows.operations.options import CollectionOptions
 
@@ -124,18 +125,16 @@ def add(
 def delete(
     collection: Named,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete a collection with its index; its documents stay in the catalog."""
     screen = Screen(as_json=as_json)
-    if not (yes or screen.can_ask):
-        raise usage(screen, "There is no terminal to ask on: say --yes to delete it.")
+    check_can_ask(screen, yes=yes)
     with client_of(screen) as client:
         found = collection_of(collection, client)
         question = f"Delete {found.collection_name} and the index of its {found.document_count:,} documents?"
-        if not (yes or screen.confirm(question)):
-            screen.say("Nothing was deleted.")
+        if not may_delete(question, screen=screen, yes=yes):
             return
         client.document_collections.delete_document_collection(found.document_collection_id)
     if as_json:
@@ -149,10 +148,7 @@ def collection_of(name: str, client: Carrel) -> DocumentCollection:
     """Return the collection of this name or id; raises InvalidArgumentError when there is none, or not one."""
     listed = client.document_collections.list_document_collections(page_size=1000)
     found = [one for one in listed if name in {one.collection_name, str(one.document_collection_id)}]
-    if len(found) != 1:
-        msg = f"There {'are several collections' if found else 'is no collection'} {name}; `carrel collections list`"
-        raise InvalidArgumentError(msg)
-    return found[0]
+    return the_one(found, kind="collection", name=name, hint="`carrel collections list`")
 
 
 def _field(text: str) -> SchemaField:

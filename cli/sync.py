@@ -15,6 +15,7 @@ from rich.text import Text
 from carrel import Carrel, InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.docstore import DocstoreSync
+from cli.choosing import Yes, check_can_ask, may_delete, the_one
 from cli.collections import collection_of
 from cli.loading import AsJson
 from cli.outcome import ExitCode, client_of, explained, usage
@@ -244,18 +245,16 @@ def failures(name: Named, *, as_json: AsJson = False) -> None:
 def delete(
     name: Named,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete a sync and its address; the documents that it brought stay."""
     screen = Screen(as_json=as_json)
-    if not (yes or screen.can_ask):
-        raise usage(screen, "There is no terminal to ask on: say --yes to delete it.")
+    check_can_ask(screen, yes=yes)
     with client_of(screen) as client:
         found = sync_of(name, client)
         question = f"Delete the sync {found.config.sync_name}? Its {found.document_count:,} documents stay."
-        if not (yes or screen.confirm(question)):
-            screen.say("Nothing was deleted.")
+        if not may_delete(question, screen=screen, yes=yes):
             return
         client.document_collections.docstore.delete_docstore_sync(found.docstore_credential_id)
     if as_json:
@@ -268,10 +267,7 @@ def delete(
 def sync_of(name: str, client: Carrel) -> DocstoreSync:
     """Return the sync of this name or id; raises InvalidArgumentError when there is none, or not one."""
     found = [one for one in _all(client) if name in {one.config.sync_name, str(one.docstore_credential_id)}]
-    if len(found) != 1:
-        msg = f"There {'are several syncs' if found else 'is no sync'} {name}; `carrel sync list` tells their ids"
-        raise InvalidArgumentError(msg)
-    return found[0]
+    return the_one(found, kind="sync", name=name, hint="`carrel sync list` tells their ids")
 
 
 def _all(client: Carrel, *, within: UUID | None = None) -> list[DocstoreSync]:
