@@ -51,8 +51,8 @@ GREETING = """
     Service     {service}/openapi.json      CARREL_API_KEY is in .env
     Prefect     {prefect}
 
-  Admin: {CARREL_BOOTSTRAP_ADMIN_EMAIL}, password in .env. The workbench needs no sign-in yet: it listens on this
-  machine alone and acts as the admin. Choose a person under "As" to see what that person finds.
+  Sign in as the admin, {CARREL_BOOTSTRAP_ADMIN_EMAIL}, or as anybody of the sample, such as
+  jonas.abara@northlight.example, the apprentice; the passwords are in .env. Everybody finds what they may read.
   Ctrl-C stops everything; the next `make up` has kept it.
 """
 
@@ -67,7 +67,7 @@ STRANGE_KEY = """
 def load(client: carrel.Carrel, runs: Runs) -> None:
     """Set up the organization, start the flow, and show it until it ends."""
     say("Loading the sample organization …")
-    collection = set_up(client)
+    collection = set_up(client, password=os.environ.get("CARREL_SAMPLE_PASSWORD"))
     options = UploadOptions(collection=collection)
     while True:
         run = wait_until(lambda: runs.start_upload(str(MANIFEST), options), failing_with=RunsError)

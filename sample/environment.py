@@ -11,6 +11,9 @@ CARREL_BOOTSTRAP_ADMIN_EMAIL=admin@northlight.example
 CARREL_BOOTSTRAP_ADMIN_PASSWORD={password}
 CARREL_BOOTSTRAP_API_KEY={api_key}
 
+# What everybody in the sample organization signs in with.
+CARREL_SAMPLE_PASSWORD={sample_password}
+
 # What the flows, the workbench and your own scripts use.
 CARREL_BASE_URL=http://127.0.0.1:8000
 CARREL_API_KEY={api_key}
@@ -20,7 +23,9 @@ PREFECT_API_URL=http://127.0.0.1:4200/api
 
 def write_environment(path: Path) -> None:
     """Create `path`, readable by its owner alone; an existing file is left as it is."""
-    text = TEMPLATE.format(password=secrets.token_urlsafe(15), api_key=f"svc_key_{secrets.token_hex(24)}")
+    password, sample_password = secrets.token_urlsafe(15), secrets.token_urlsafe(15)
+    api_key = f"svc_key_{secrets.token_hex(24)}"
+    text = TEMPLATE.format(password=password, api_key=api_key, sample_password=sample_password)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

@@ -20,15 +20,19 @@ def is_loaded(client: carrel.Carrel) -> bool:
     return client.admin.organization.get().name == NAME
 
 
-def set_up(client: carrel.Carrel) -> str:
-    """Bring people, groups and the collection to what the directory says; return the collection's name.
+def set_up(client: carrel.Carrel, *, password: str | None = None) -> str:
+    """Bring people, groups, the collection and its agent to what the directory says; return the collection's name.
 
-    Doing it again changes nothing. The credential must be an admin's.
+    Doing it again changes nothing. The credential must be an admin's. `password` is what all these people sign in with;
+    without one they can't.
     """
     directory: dict[str, Any] = json.loads(DIRECTORY.read_text())
-    client.admin.users.upsert([{"email": user["email"], "name": user["name"]} for user in directory["users"]])
+    secret = {"password": password} if password else {}
+    client.admin.users.upsert([{"email": user["email"], "name": user["name"], **secret} for user in directory["users"]])
     set_up_groups(client, directory["groups"])
-    return set_up_collection(client, directory["collection"])
+    name = set_up_collection(client, directory["collection"])
+    set_up_agent(client, directory["agent"], collection=collection_id(client, name))
+    return name
 
 
 def set_up_groups(client: carrel.Carrel, groups: Sequence[Mapping[str, Any]]) -> None:
@@ -69,3 +73,17 @@ def collection_id(client: carrel.Carrel, name: str) -> UUID:
     """Return the id of the collection of this name."""
     found = client.document_collections.list_document_collections()
     return next(item.document_collection_id for item in found if item.collection_name == name)
+
+
+def set_up_agent(client: carrel.Carrel, agent: Mapping[str, str], *, collection: UUID) -> None:
+    """Define the agent that answers from the collection, and let everybody use it."""
+    known = next((item for item in client.admin.agents.list(query=agent["name"]) if item.name == agent["name"]), None)
+    if known is None:
+        known = client.admin.agents.create(
+            agent["name"],
+            description=agent["description"],
+            instructions=agent["instructions"],
+            collection_ids=[collection],
+            api_access_enabled=True,
+        )
+    client.admin.agents.deploy(known.agent_id, organization_wide=True)

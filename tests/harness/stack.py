@@ -15,6 +15,8 @@ import psutil
 
 ROOT = Path(__file__).parents[2]
 READY = "Carrel is up"
+ADMIN = "admin@northlight.example"
+PASSWORD = "only for this test run"
 STARTING_SECONDS = 240.0
 STOPPING_SECONDS = 60.0
 
@@ -97,8 +99,9 @@ class Stack:
 
     def _settings(self) -> dict[str, str]:
         return {
-            "CARREL_BOOTSTRAP_ADMIN_EMAIL": "admin@northlight.example",
-            "CARREL_BOOTSTRAP_ADMIN_PASSWORD": "only for this test run",
+            "CARREL_BOOTSTRAP_ADMIN_EMAIL": ADMIN,
+            "CARREL_BOOTSTRAP_ADMIN_PASSWORD": PASSWORD,
+            "CARREL_SAMPLE_PASSWORD": PASSWORD,
             "CARREL_BOOTSTRAP_API_KEY": self.api_key,
             "CARREL_API_KEY": self.api_key,
             "CARREL_BASE_URL": self.service,
