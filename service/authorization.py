@@ -91,6 +91,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "admin/grants/list": ADMIN,
     "admin/access/getState": ADMIN,
     "admin/access/listResources": ADMIN,
+    "admin/access/countResources": ADMIN,
     "admin/access/listHolders": ADMIN,
     "admin/access/listGroupPeople": ADMIN,
     "admin/apiKeys/create": ADMIN,

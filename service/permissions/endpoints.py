@@ -1,6 +1,8 @@
 """permissions/list… (seed), and explain…, check…, admin/grants and admin/access (extensions)."""
 
 from carrel.wire.access import (
+    AdminAccessCountResourcesRequest,
+    AdminAccessCountResourcesResponse,
     AdminAccessGetStateRequest,
     AdminAccessGetStateResponse,
     AdminAccessListGroupPeopleRequest,
@@ -33,6 +35,7 @@ from carrel.wire.permissions import (
 from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.permissions import grants
 from service.permissions.explanations.service import explain
+from service.permissions.finding import service as finding
 from service.permissions.listings import service as listings
 from service.permissions.lookups import checks, lists
 from service.routing import Router
@@ -121,8 +124,16 @@ async def get_access_state(
 async def list_access_resources(
     request: AdminAccessListResourcesRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminAccessListResourcesResponse:
-    """List every resource with its access class."""
-    return await listings.list_resources(connection, caller, request=request)
+    """List resources with their access classes: all, or by a part of their name, by type, or by who may read them."""
+    return await finding.list_resources(connection, caller, request=request)
+
+
+@router.post("/admin/access/countResources", tags=["extension"])
+async def count_access_resources(
+    request: AdminAccessCountResourcesRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminAccessCountResourcesResponse:
+    """Count the same by type."""
+    return await finding.count_resources(connection, caller, request=request)
 
 
 @router.post("/admin/access/listHolders", tags=["extension"])

@@ -60,6 +60,7 @@ OAUTH_CLIENT: dict[str, list[str]] = {
     "scopes": ["api:agent:message:*"],
 }
 ADA = {"type": "user", "email": "ada@example.com"}
+TEAM = {"type": "group", "id": OTHER_ID}
 
 Case = tuple[str, Callable[[Any], Any], dict[str, Any], dict[str, Any]]
 
@@ -275,6 +276,21 @@ SINGLE: list[Case] = [
         lambda c: c.admin.access.get_state(since="a.1"),
         {"since": "a.1"},
         {"state": "b.2", "changed": True},
+    ),
+    ("admin/access/countResources", lambda c: c.admin.access.count_resources(), {}, {"counts": [], "total": 0}),
+    (
+        "admin/access/countResources",
+        lambda c: c.admin.access.count_resources(
+            query="trains", resource_types=["BOX_FILE"], readable_by=ADA, not_readable_by=TEAM
+        ),
+        {
+            "query": "trains",
+            "resourceTypes": ["BOX_FILE"],
+            "readableBy": ADA,
+            "action": "READ",
+            "notReadableBy": TEAM,
+        },
+        {"counts": [{"resourceType": "BOX_FILE", "count": 3}], "total": 3},
     ),
     (
         "admin/grants/set",
@@ -610,6 +626,20 @@ LISTS: list[Case] = [
         {"resources": [{**RESOURCE, "objectId": OTHER_ID, "accessClass": "c1"}]},
     ),
     (
+        "admin/access/listResources",
+        lambda c: c.admin.access.list_resources(
+            query="trains", resource_types=["BOX_FILE"], readable_by=ADA, not_readable_by=TEAM
+        ),
+        {
+            "query": "trains",
+            "resourceTypes": ["BOX_FILE"],
+            "readableBy": ADA,
+            "action": "READ",
+            "notReadableBy": TEAM,
+        },
+        {"resources": [{**RESOURCE, "objectId": OTHER_ID, "accessClass": "c1", "name": "Night trains"}]},
+    ),
+    (
         "admin/access/listHolders",
         lambda c: c.admin.access.list_holders(),
         {},
@@ -692,7 +722,7 @@ def test_every_operation_has_a_case() -> None:
     ]
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len({path for path, *_ in SINGLE}) + 2
-    assert sum(isinstance(member, ListOperation) for member in members) == len(LISTS)
+    assert sum(isinstance(member, ListOperation) for member in members) == len({path for path, *_ in LISTS})
     assert sum(isinstance(member, DownloadOperation) for member in members) == 1
     assert sum(isinstance(member, FlowOperation) for member in members) == 2
     described = [m for m in members if isinstance(m, Operation | ListOperation | DownloadOperation | FlowOperation)]

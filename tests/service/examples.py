@@ -402,6 +402,7 @@ EXAMPLES: dict[str, Example] = {
     "admin/grants/list": Example(lambda things: {"resource": things.resource}, elsewhere=NO_RESOURCE),
     "admin/access/getState": Example(lambda _: {}),
     "admin/access/listResources": Example(lambda _: {"pageSize": 1000}),
+    "admin/access/countResources": Example(lambda _: {}),
     "admin/access/listHolders": Example(lambda _: {"pageSize": 1000}),
     "admin/access/listGroupPeople": Example(lambda _: {"pageSize": 1000}),
     "admin/apiKeys/create": Example(

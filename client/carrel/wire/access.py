@@ -5,19 +5,25 @@ among these the people in it: together they say who may read what, in as many ro
 """
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from carrel.wire.common import (
     NO_NUL,
+    Action,
+    Identifier,
     PagedRequest,
     PagedResponse,
+    PrincipalReference,
+    ReportedType,
     RequestModel,
     ResourceIdentifier,
+    ResourceType,
     ResponseModel,
     Role,
+    Tabular,
 )
 
 AccessState = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]
@@ -37,15 +43,40 @@ class AdminAccessGetStateResponse(ResponseModel):
     changed: bool | None = None
 
 
-class AdminAccessListResourcesRequest(PagedRequest):
-    """List every resource of the organization."""
+class ResourceFilters(RequestModel):
+    """What resources are narrowed to; filters narrow together, and without any there are all of the organization.
+
+    `query` is part of a name or a resourceId, whatever its case. `readable_by`: what this principal may effectively
+    act on (READ unless another `action` is named); `not_readable_by` leaves out of that what this one may act on, too.
+    """
+
+    query: Identifier | None = None
+    resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
+    readable_by: PrincipalReference | None = None
+    action: Action | None = None
+    not_readable_by: PrincipalReference | None = None
+
+    @model_validator(mode="after")
+    def _compares_two(self) -> Self:
+        if self.not_readable_by is not None and self.readable_by is None:
+            msg = "notReadableBy is given together with readableBy"
+            raise ValueError(msg)
+        return self
+
+
+class AdminAccessListResourcesRequest(ResourceFilters, PagedRequest):
+    """List resources of the organization."""
 
 
 class ClassedResource(ResourceIdentifier):
-    """A resource with the class of its access; a document's or collection's `object_id` is its own id."""
+    """A resource with the class of its access; the `object_id` of a document, collection or agent is its own id.
+
+    `name` is that of the document, collection or agent.
+    """
 
     object_id: UUID
     access_class: str
+    name: str | None = None
 
 
 class AdminAccessListResourcesResponse(PagedResponse):
@@ -53,6 +84,25 @@ class AdminAccessListResourcesResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "resources"
     resources: list[ClassedResource]
+
+
+class AdminAccessCountResourcesRequest(ResourceFilters):
+    """Count what `admin/access/listResources` lists."""
+
+
+class ResourceCount(ResponseModel):
+    """How many resources there are of a type."""
+
+    resource_type: ReportedType
+    count: int
+
+
+class AdminAccessCountResourcesResponse(Tabular):
+    """A count for each type that there is any of, ordered by type, and all of them together."""
+
+    rows_in: ClassVar[str] = "counts"
+    counts: list[ResourceCount]
+    total: int
 
 
 class HolderType(StrEnum):

@@ -281,11 +281,15 @@ class ResourceReference(RequestModel):
     resource_type: ResourceType
 
 
+ReportedType = Annotated[ResourceType, BeforeValidator(_known_type)]
+"""A type in a response; one that this client doesn't know reads as UNKNOWN."""
+
+
 class ResourceIdentifier(ResponseModel):
-    """A resource named in a response; a type this client doesn't know reads as UNKNOWN."""
+    """A resource named in a response."""
 
     resource_id: str
-    resource_type: Annotated[ResourceType, BeforeValidator(_known_type)]
+    resource_type: ReportedType
 
 
 class UserPrincipal(ResponseModel):

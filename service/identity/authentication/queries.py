@@ -1,6 +1,6 @@
 """SQL from a credential to the principal that acts: asked on every request, so each statement is built once."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -138,18 +138,21 @@ def _memberships_of(start: CTE) -> CTE:
     return found.union(above)
 
 
-def _acting(one: Select[UUID]) -> Select[*tuple[Any, ...]]:
+def _acting(one: Select[UUID], *, kinds: Collection[str] = ("user", "serviceAccount")) -> Select[*tuple[Any, ...]]:
     start = one.cte("start")
     groups = _memberships_of(start)
     all_groups = func.array(select(groups.c.principal_id).scalar_subquery(), type_=ARRAY(Uuid))
     return (
         select(*_ACTING, all_groups.label("memberships"))
         .join(start, start.c.principal_id == principals.c.principal_id)
-        .where(principals.c.organization_id == ORGANIZATION, principals.c.kind.in_(["user", "serviceAccount"]))
+        .where(principals.c.organization_id == ORGANIZATION, principals.c.kind.in_(kinds))
     )
 
 
 _ACTING_BY_ID = _acting(select(given(principals.c.principal_id).label("principal_id")))
+_HOLDER_BY_ID = _acting(
+    select(given(principals.c.principal_id).label("principal_id")), kinds=("user", "serviceAccount", "group")
+)
 _ACTING_BY_EMAIL = _acting(
     select(principals.c.principal_id).where(
         principals.c.organization_id == ORGANIZATION,
@@ -166,6 +169,12 @@ async def get_acting_principal(
     """A user or service account with its `memberships`: its own id and every group's it is in, each once."""
     parameters = giving(organization_id, principal_id=principal_id)
     return (await connection.execute(_ACTING_BY_ID, parameters)).one_or_none()
+
+
+async def get_holder(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow | None:
+    """The same for whoever a role can be granted to: a group, too, which acts as nobody."""
+    parameters = giving(organization_id, principal_id=principal_id)
+    return (await connection.execute(_HOLDER_BY_ID, parameters)).one_or_none()
 
 
 async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import GroupReference, PrincipalReference, Role, UserReference, normal_email
+from carrel.wire.common import Role
 from carrel.wire.permissions import (
     AuthorizationStep,
     ExplainAuthorizationRequest,
@@ -18,11 +18,11 @@ from carrel.wire.permissions import (
     StepType,
 )
 from service.callers import Caller
-from service.errors import BadRequest, FieldError
 from service.permissions.access import RANKED
 from service.permissions.explanations import queries
 from service.permissions.explanations.paths import chains_to, levels_above
 from service.permissions.queries import find_resource
+from service.permissions.readers import find_named
 from service.permissions.service import unknown_resource
 from service.sql import AnyRow
 
@@ -55,7 +55,7 @@ async def explain(
     )
     if resource is None:
         raise unknown_resource("resource")
-    principal = await _find(connection, organization_id, request.principal)
+    principal = await find_named(connection, organization_id, request.principal, field="principal")
     paths = await _paths(connection, organization_id, principal=principal, access_class=resource.access_class)
     first = list(islice(paths, MOST_PATHS + 1))
     shown = first[:MOST_PATHS]
@@ -66,18 +66,6 @@ async def explain(
         complete=len(first) == len(shown),
         missing=None if shown else _missing(principal, organization_wide=wide),
     )
-
-
-async def _find(connection: AsyncConnection, organization_id: UUID, reference: PrincipalReference) -> AnyRow:
-    if isinstance(reference, UserReference):
-        found = await queries.find_person(connection, organization_id, email=normal_email(reference.email))
-    else:
-        kind = "group" if isinstance(reference, GroupReference) else "serviceAccount"
-        found = await queries.find_principal(connection, organization_id, principal_id=reference.id, kind=kind)
-    if found is None:
-        message = "There is no such principal in this organization. Check its type, and its address or id."
-        raise BadRequest(message, code="unknown_principal", details=[FieldError("principal", message)])
-    return found
 
 
 async def _paths(

@@ -23,32 +23,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.tables import audit_entries
 from service.identity.tables import group_members, principals
-from service.permissions.tables import access_classes, resources
+from service.permissions.tables import resources
 from service.sql import AnyRow, among
-
-
-async def list_resources(
-    connection: AsyncConnection, organization_id: UUID, *, after: UUID, limit: int
-) -> Sequence[AnyRow]:
-    """Every resource with its class's digest, in the order of their objects' ids."""
-    statement = (
-        select(
-            resources.c.object_id,
-            resources.c.resource_type,
-            resources.c.resource_id,
-            access_classes.c.digest,
-        )
-        .join(access_classes, access_classes.c.access_class == resources.c.access_class)
-        .where(
-            resources.c.organization_id == organization_id,
-            access_classes.c.organization_id == organization_id,
-            resources.c.object_id > after,
-        )
-        .order_by(resources.c.object_id)
-        .limit(limit)
-    )
-    return (await connection.execute(statement)).all()
-
 
 # The first condition is one that the index can begin at; the second knows the holders of one class apart.
 _HOLDERS = text("""

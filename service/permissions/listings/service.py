@@ -1,4 +1,4 @@
-"""The access of a whole organization in three lists, and whether it stayed as it was while they were walked."""
+"""Who may read what in a whole organization: lists beside that of its resources, and whether it stayed as it was."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -14,9 +14,6 @@ from carrel.wire.access import (
     AdminAccessListGroupPeopleResponse,
     AdminAccessListHoldersRequest,
     AdminAccessListHoldersResponse,
-    AdminAccessListResourcesRequest,
-    AdminAccessListResourcesResponse,
-    ClassedResource,
     GroupPerson,
     HolderType,
 )
@@ -75,27 +72,6 @@ def _read(state: str) -> tuple[str, datetime]:
     except (ValueError, OverflowError) as exc:
         message = "This is no state of this service. Give one back as it was given, or leave it out."
         raise BadRequest(message, code="invalid_state", details=[FieldError("since", message)]) from exc
-
-
-async def list_resources(
-    connection: AsyncConnection, caller: Caller, *, request: AdminAccessListResourcesRequest
-) -> AdminAccessListResourcesResponse:
-    """A page of all resources, each with its access class; for admins. Ids alone: no name, and nothing of contents."""
-    cursor = Cursor.read(caller, operation="admin/access/listResources", request=request)
-    rows = await queries.list_resources(connection, caller.organization_id, after=cursor.after_id, limit=cursor.limit)
-    page = cursor.page(rows, position=lambda row: [str(row.object_id)])
-    return AdminAccessListResourcesResponse(
-        resources=[
-            ClassedResource(
-                object_id=row.object_id,
-                resource_id=row.resource_id,
-                resource_type=row.resource_type,
-                access_class=base64url.written(row.digest),
-            )
-            for row in page.items
-        ],
-        next_page_token=page.next_page_token,
-    )
 
 
 async def list_holders(

@@ -14,6 +14,7 @@ from sqlalchemy import (
     ARRAY,
     CTE,
     ColumnElement,
+    CompoundSelect,
     FromClause,
     Integer,
     Select,
@@ -49,8 +50,18 @@ Bound: TypeAlias = ColumnElement[UUID]
 
 
 def _readable_resources(organization_id: Bound, *, resource_type: ColumnElement[str] | None) -> Select[UUID, str, str]:
+    return resources_in(organization_id, readable_by_parameters(), resource_type=resource_type)
+
+
+def resources_in(
+    organization_id: Bound, classes: Select[int] | CompoundSelect[int], *, resource_type: ColumnElement[str] | None
+) -> Select[UUID, str, str]:
+    """A page of the resources in these access classes, in the order of their objects' ids.
+
+    It runs with `page_parameters`. `resource_type` is one, `any_(…)` of several, or none.
+    """
     every = _objects(organization_id, resource_type=resource_type, after=_AFTER)
-    readable = readable_by_parameters().cte("readable")
+    readable = classes.cte("readable")
     stretch = every.add_columns(resources.c.access_class).limit(STRETCH).subquery("stretch")
     # Written so, it is not planned as a join, which would lose the order and so read the whole stretch.
     may_read = stretch.c.access_class.in_(select(readable.c.access_class)).is_(true())
@@ -99,6 +110,11 @@ def _first_of(
     one = resources.alias()
     every = _objects(organization_id, resource_type=resource_type, after=after, table=one)
     return every.where(one.c.access_class == classes.c.access_class)
+
+
+def page_parameters(organization_id: UUID, *, after: UUID, limit: int) -> dict[str, object]:
+    """Where a page of `resources_in` begins, and how long it is."""
+    return giving(organization_id, after=after, limit=limit)
 
 
 _READABLE_RESOURCES = _readable_resources(ORGANIZATION, resource_type=None)

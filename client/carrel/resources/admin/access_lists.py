@@ -1,12 +1,16 @@
 """admin/access: the access of a whole organization, in lists that nothing is multiplied in."""
 
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
+from carrel.resources._arguments import Members, listed, unchecked
 from carrel.wire.access import (
     AccessHolder,
+    AdminAccessCountResourcesRequest,
+    AdminAccessCountResourcesResponse,
     AdminAccessGetStateRequest,
     AdminAccessGetStateResponse,
     AdminAccessListGroupPeopleRequest,
@@ -18,6 +22,7 @@ from carrel.wire.access import (
     ClassedResource,
     GroupPerson,
 )
+from carrel.wire.common import Action, PrincipalReference, ResourceType
 
 M = TypeVar("M")
 
@@ -42,12 +47,44 @@ class AccessLists(Resource[M]):
 
     @ListOperation
     def list_resources(
-        self, *, page_size: int = 100, page_token: str | None = None
+        self,
+        *,
+        query: str | None = None,
+        resource_types: Sequence[ResourceType | str] | None = None,
+        readable_by: PrincipalReference | Members | None = None,
+        action: Action | str = Action.READ,
+        not_readable_by: PrincipalReference | Members | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
     ) -> Listing[ClassedResource, AdminAccessListResourcesResponse]:
-        """Walk every resource with its access class, in the order of their objects' ids."""
-        request = AdminAccessListResourcesRequest(page_size=page_size, page_token=page_token)
+        """Walk resources with their names and access classes, in the order of their objects' ids: all, unless narrowed.
+
+        `query` is part of a name or a resourceId, whatever its case. `readable_by` leaves what this user, group or
+        service account may effectively act on; `not_readable_by`, beside it, takes away what that one may act on, too.
+        """
+        request = AdminAccessListResourcesRequest(
+            **_filters(query, resource_types, readable_by, action, not_readable_by),
+            page_size=page_size,
+            page_token=page_token,
+        )
         path = "admin/access/listResources"
         return Listing(path, request, AdminAccessListResourcesResponse, lambda page: page.resources)
+
+    @Operation
+    def count_resources(
+        self,
+        *,
+        query: str | None = None,
+        resource_types: Sequence[ResourceType | str] | None = None,
+        readable_by: PrincipalReference | Members | None = None,
+        action: Action | str = Action.READ,
+        not_readable_by: PrincipalReference | Members | None = None,
+    ) -> Call[AdminAccessCountResourcesResponse]:
+        """Count by type what `list_resources` walks with the same filters; `total` is of all types."""
+        request = AdminAccessCountResourcesRequest(
+            **_filters(query, resource_types, readable_by, action, not_readable_by)
+        )
+        return Call("admin/access/countResources", request, AdminAccessCountResourcesResponse)
 
     @ListOperation
     def list_holders(
@@ -66,3 +103,19 @@ class AccessLists(Resource[M]):
         request = AdminAccessListGroupPeopleRequest(page_size=page_size, page_token=page_token)
         path = "admin/access/listGroupPeople"
         return Listing(path, request, AdminAccessListGroupPeopleResponse, lambda page: page.people)
+
+
+def _filters(
+    query: str | None,
+    resource_types: Sequence[ResourceType | str] | None,
+    readable_by: PrincipalReference | Members | None,
+    action: Action | str,
+    not_readable_by: PrincipalReference | Members | None,
+) -> dict[str, Any]:
+    return {
+        "query": query,
+        "resource_types": listed(ResourceType, resource_types),
+        "readable_by": readable_by,
+        "action": None if readable_by is None else unchecked(Action, action),
+        "not_readable_by": not_readable_by,
+    }

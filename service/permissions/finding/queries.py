@@ -1,0 +1,148 @@
+"""SQL of all resources, narrowed by their names, their types, and who may read them; a page or a count is a statement.
+
+Access is asked of the access classes, as everywhere: what somebody may read, and another may not, is the classes of the
+one without those of the other, before any resource is looked at.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    CompoundSelect,
+    FromClause,
+    Select,
+    Text,
+    and_,
+    any_,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    union_all,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.agents.tables import agents
+from service.catalog.tables import documents
+from service.collections.tables import collections
+from service.permissions.lookups.queries import page_parameters, resources_in
+from service.permissions.queries import Reader, readable_classes
+from service.permissions.tables import access_classes, resources
+from service.sql import AnyRow
+
+_NAMED = {documents.c.document_id: documents, collections.c.collection_id: collections, agents.c.agent_id: agents}
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceFilter:
+    """What resources are narrowed to; None narrows nothing.
+
+    `text` is part of a name or a resourceId. Of what `readable_by` may read, `not_readable_by` takes away what it may
+    read, too.
+    """
+
+    text: str | None = None
+    resource_types: Sequence[str] | None = None
+    readable_by: Reader | None = None
+    not_readable_by: Reader | None = None
+
+
+async def list_resources(
+    connection: AsyncConnection, organization_id: UUID, *, wanted: ResourceFilter, after: UUID, limit: int
+) -> Sequence[AnyRow]:
+    """The resources that fit, each with its class's digest and its name, in the order of their objects' ids."""
+    if wanted.text is None and wanted.readable_by is not None:
+        classes = _classes(wanted.readable_by, but=wanted.not_readable_by)
+        page = resources_in(literal(organization_id), classes, resource_type=_type(wanted))
+    else:
+        page = _walked(organization_id, wanted, after=after, limit=limit)
+    shown = page.add_columns(resources.c.access_class).subquery("page")
+    statement = (
+        select(shown, access_classes.c.digest, _name().label("name"))
+        .select_from(_with_names(organization_id, shown))
+        .join(access_classes, access_classes.c.access_class == shown.c.access_class)
+        .where(access_classes.c.organization_id == organization_id)
+        .order_by(shown.c.object_id)
+    )
+    parameters = page_parameters(organization_id, after=after, limit=limit)
+    return (await connection.execute(statement, parameters)).all()
+
+
+async def count_resources(
+    connection: AsyncConnection, organization_id: UUID, *, wanted: ResourceFilter
+) -> Sequence[AnyRow]:
+    """How many resources of each type fit (`resource_type`, `number`), ordered by type."""
+    statement = (
+        select(resources.c.resource_type, func.count().label("number"))
+        .where(*_conditions(organization_id, wanted))
+        .group_by(resources.c.resource_type)
+        .order_by(resources.c.resource_type)
+    )
+    return (await connection.execute(statement)).all()
+
+
+def _walked(organization_id: UUID, wanted: ResourceFilter, *, after: UUID, limit: int) -> Select[*tuple[Any, ...]]:
+    return (
+        select(resources.c.object_id, resources.c.resource_type, resources.c.resource_id)
+        .where(*_conditions(organization_id, wanted), resources.c.object_id > after)
+        .order_by(resources.c.object_id)
+        .limit(limit)
+    )
+
+
+def _conditions(organization_id: UUID, wanted: ResourceFilter) -> Iterator[ColumnElement[bool]]:
+    yield resources.c.organization_id == organization_id
+    of_type = _type(wanted)
+    if of_type is not None:
+        yield resources.c.resource_type == of_type
+    if wanted.readable_by is not None:
+        classes = _classes(wanted.readable_by, but=wanted.not_readable_by)
+        # Written so, it is not planned as a join, which would lose the order.
+        yield resources.c.access_class.in_(classes).is_(true())
+    if wanted.text is not None:
+        # The names are searched once, into a hash: a join would read the name of each resource that is walked past.
+        yield or_(
+            resources.c.resource_id.icontains(wanted.text, autoescape=True),
+            resources.c.object_id.in_(_named(organization_id, wanted.text)),
+        )
+
+
+def _named(organization_id: UUID, text: str) -> CompoundSelect[UUID]:
+    return union_all(
+        *(
+            select(own_id).where(
+                table.c.organization_id == organization_id, table.c.name.icontains(text, autoescape=True)
+            )
+            for own_id, table in _NAMED.items()
+        )
+    )
+
+
+def _classes(reader: Reader, *, but: Reader | None) -> Select[int] | CompoundSelect[int]:
+    classes = readable_classes(reader)
+    return classes if but is None else classes.except_(readable_classes(but))
+
+
+def _type(wanted: ResourceFilter) -> ColumnElement[str] | None:
+    if wanted.resource_types is None:
+        return None
+    types: Any = literal([*wanted.resource_types], ARRAY(Text))
+    one: Any = any_(types)
+    return one
+
+
+def _with_names(organization_id: UUID, source: FromClause) -> FromClause:
+    """Each resource of `source` beside the document, collection or agent that it is, if any."""
+    object_id = source.c.object_id
+    for own_id, table in _NAMED.items():
+        source = source.outerjoin(table, and_(own_id == object_id, table.c.organization_id == organization_id))
+    return source
+
+
+def _name() -> ColumnElement[str | None]:
+    return func.coalesce(*(table.c.name for table in _NAMED.values()))

@@ -1,0 +1,53 @@
+"""From how a request names a principal to the one that access is asked of."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import GroupReference, PrincipalReference, UserReference, normal_email
+from service.callers import principals_of
+from service.errors import BadRequest, FieldError
+from service.identity.authentication.queries import get_holder
+from service.permissions.explanations import queries
+from service.sql import AnyRow
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A principal with all that it holds roles through; with nothing, when it is not active and so reads nothing."""
+
+    organization_id: UUID
+    principals: Collection[UUID]
+
+
+async def find_named(
+    connection: AsyncConnection, organization_id: UUID, reference: PrincipalReference, *, field: str
+) -> AnyRow:
+    """The principal of a reference, an inactive or deleted one too.
+
+    Raises BadRequest `unknown_principal`, which names the request's `field`.
+    """
+    if isinstance(reference, UserReference):
+        found = await queries.find_person(connection, organization_id, email=normal_email(reference.email))
+    else:
+        kind = "group" if isinstance(reference, GroupReference) else "serviceAccount"
+        found = await queries.find_principal(connection, organization_id, principal_id=reference.id, kind=kind)
+    if found is None:
+        message = "There is no such principal in this organization. Check its type, and its address or id."
+        raise BadRequest(message, code="unknown_principal", details=[FieldError(field, message)])
+    return found
+
+
+async def holder_named(
+    connection: AsyncConnection, organization_id: UUID, reference: PrincipalReference, *, field: str
+) -> Holder:
+    """Whom a reference names, with every group above it, and for a user what everyone in the organization may read.
+
+    Raises what `find_named` raises.
+    """
+    named = await find_named(connection, organization_id, reference, field=field)
+    row = await get_holder(connection, organization_id, principal_id=named.principal_id)
+    principals = principals_of(row) if row is not None and row.active else ()
+    return Holder(organization_id=organization_id, principals=principals)

@@ -1,0 +1,205 @@
+"""Finding resources: by a part of a name, by type, by who may read them, and what tells two readers apart."""
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import pytest
+
+from service.permissions.lookups import queries as lookups
+from tests.harness.services import RunningService
+from tests.service.directory import (
+    a_group,
+    a_resource,
+    a_user,
+    another_organization,
+    code,
+    done,
+    group,
+    readable,
+    user,
+    walk,
+)
+
+LIST, COUNT = "admin/access/listResources", "admin/access/countResources"
+ADA, BEN, EVE, ZOE = "ada@example.test", "ben@example.test", "eve@example.test", "zoe@example.test"
+BOX, PAGE, UPLOAD = "BOX_FILE", "CONFLUENCE_PAGE", "UPLOADED_DOCUMENT"
+
+
+@dataclass(frozen=True)
+class World:
+    """An organization whose resources are read in every way there is, and everybody who could be asked about."""
+
+    service: RunningService
+    readers: dict[str, dict[str, Any]]
+
+    def found(self, *, page_size: int = 1000, **filters: Any) -> list[str]:
+        """The resourceIds of all pages, in the order given; the counts say the same."""
+        rows = walk(self.service, LIST, filters, page_size=page_size)
+        assert [row["objectId"] for row in rows] == sorted(row["objectId"] for row in rows)
+        counted = done(self.service.call(COUNT, filters))
+        assert {one["resourceType"]: one["count"] for one in counted["counts"]} == Counter(
+            row["resourceType"] for row in rows
+        )
+        assert counted["total"] == len(rows)
+        return [row["resourceId"] for row in rows]
+
+
+@pytest.fixture
+def world(service: RunningService) -> World:
+    """Ada reads through nested groups that form a cycle, Ben directly, Eve is inactive, Zoe owns one thing."""
+    owner = {email: a_user(service, email, active=email != EVE)["id"] for email in (ADA, BEN, EVE, ZOE)}
+    done(service.call("admin/organization/update", {"serviceAccountsEnabled": True}))
+    account = done(service.call("admin/serviceAccounts/create", {"displayName": "Bosun"}))
+    bosun = {"type": "serviceAccount", "id": account["serviceAccountId"]}
+    inner = a_group(service, "inner", user(ADA), user(EVE), bosun)
+    outer = a_group(service, "outer", group(inner))
+    a_group(service, "inner", user(ADA), user(EVE), bosun, group(outer), id=inner["id"])
+    empty = a_group(service, "empty")
+    granted: dict[str, list[dict[str, Any]]] = {
+        "to outer": [group(outer)],
+        "to inner": [group(inner), user(BEN)],
+        "to ben": [user(BEN)],
+        "to eve": [user(EVE)],
+        "to bosun": [bosun],
+        "to nobody": [],
+        "to everyone": [],
+    }
+    for number, (name, principals) in enumerate(granted.items()):
+        resource = a_resource(service, name, resource_type=(BOX, PAGE)[number % 2], owner=owner[ZOE])
+        grants = [{"principal": principal, "role": "VIEWER"} for principal in principals]
+        wide = name == "to everyone"
+        done(service.call("admin/grants/set", {"resource": resource, "grants": grants, "organizationWide": wide}))
+    readers = {email: user(email) for email in (ADA, BEN, EVE, ZOE)}
+    return World(
+        service, {**readers, "inner": group(inner), "outer": group(outer), "empty": group(empty), "bosun": bosun}
+    )
+
+
+def test_what_somebody_may_read_is_what_they_may_read(world: World) -> None:
+    """By nested groups, directly, with everyone or as owner: as the look-ups say; who is inactive reads nothing."""
+    for email in (ADA, BEN, ZOE):
+        found = world.found(readableBy=user(email))
+        assert found == readable(world.service, email)
+    expected = {
+        ADA: {"to outer", "to inner", "to everyone"},
+        BEN: {"to inner", "to ben", "to everyone"},
+        EVE: set[str](),
+        "inner": {"to outer", "to inner"},
+        "outer": {"to outer", "to inner"},
+        "empty": set[str](),
+        "bosun": {"to outer", "to inner", "to bosun"},
+    }
+    assert {name: {*world.found(readableBy=world.readers[name], action="READ")} for name in expected} == expected
+    assert len(world.found(readableBy=user(ZOE))) == 7
+
+
+@pytest.mark.parametrize(("few", "page_size"), [(0, 2), (10_000, 2)])
+def test_the_difference_of_two_is_the_difference_of_their_lists(
+    world: World, monkeypatch: pytest.MonkeyPatch, few: int, page_size: int
+) -> None:
+    """Of any two, people, groups or accounts: in the same order, on pages of any size, however a page is read."""
+    monkeypatch.setattr(lookups, "FEW", few)
+    everything = world.found()
+    alone = {name: set(world.found(readableBy=reader)) for name, reader in world.readers.items()}
+    for one, other in product((ADA, BEN, EVE, ZOE, "inner", "bosun"), repeat=2):
+        filters = {"readableBy": world.readers[one], "notReadableBy": world.readers[other]}
+        left = alone[one] - alone[other]
+        assert world.found(page_size=page_size, **filters) == [each for each in everything if each in left], (
+            one,
+            other,
+        )
+
+
+def test_filters_narrow_together(world: World) -> None:
+    """By type, part of a name and reader: what fits each of them, in the order of everything."""
+    types: list[Any] = [None, [BOX], [BOX, PAGE], ["SLACK_CHANNEL"]]
+    parts = [None, "O E", "to nobody", "%", "_", "\\"]
+    ids, of_type = world.found(), {row["resourceId"]: row["resourceType"] for row in all_rows(world)}
+    reads = {name: set(world.found(readableBy=world.readers[name])) for name in (ADA, EVE)}
+    for wanted, part, name in product(types, parts, (None, *reads)):
+        filters = {"resourceTypes": wanted, "query": part, "readableBy": world.readers[name] if name else None}
+        expected = [
+            one
+            for one in ids
+            if (wanted is None or of_type[one] in wanted)
+            and (part is None or part.lower() in one)
+            and (name is None or one in reads[name])
+        ]
+        given = {key: value for key, value in filters.items() if value is not None}
+        assert world.found(page_size=2, **given) == expected, given
+
+
+def all_rows(world: World) -> list[dict[str, Any]]:
+    """Every resource there is."""
+    return walk(world.service, LIST, {}, page_size=1000)
+
+
+def test_everything_has_its_name_and_is_found_by_it(service: RunningService) -> None:
+    """Documents, collections and agents, by any part of their names in any case, or by their ids in the source."""
+    files = {"file": ("log.txt", b"Calm at sea.")}
+    parts = {"documentExternalId": "log", "documentName": "Ölstand 100% geprüft", "resourceId": "SEA-7"}
+    uploaded = done(
+        service.http.post("/api/v0/catalog/uploadFile", data={**parts, "resourceType": "JIRA_TICKET"}, files=files)
+    )
+    collection = done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Logs of 1900"}))
+    agent = done(service.call("admin/agents/create", {"name": "Purser's mate", "collectionIds": []}))
+    ids = [uploaded["documentId"], collection["documentCollectionId"], agent["agentId"]]
+    names = {row["objectId"]: row.get("name") for row in walk(service, LIST, {}, page_size=2)}
+    assert names == dict(zip(ids, ["Ölstand 100% geprüft", "Logs of 1900", "Purser's mate"], strict=True))
+    found = {
+        part: [row["objectId"] for row in walk(service, LIST, {"query": part}, page_size=1)]
+        for part in ("ölSTAND", "0% g", "logs", "MATE", "sea-7", str(collection["documentCollectionId"])[5:], "0_ g")
+    }
+    assert list(found.values()) == [[ids[0]], [ids[0]], [ids[1]], [ids[2]], [ids[0]], [ids[1]], []]
+    done(service.call("catalog/deleteDocument", {"documentId": ids[0]}))
+    assert walk(service, LIST, {"query": "geprüft"}, page_size=10) == []
+
+
+def test_it_is_for_admins_and_of_one_organization(world: World) -> None:
+    """Others are refused; another organization finds nothing here, and knows nobody here."""
+    service = world.service
+    member, stranger = service.new_user("member@example.test"), another_organization(service)
+    for operation in (LIST, COUNT):
+        assert code(service.call(operation, {"readableBy": user(ADA)}, api_key=member)) == (403, "admin_only")
+        for reader in world.readers.values():
+            refused = service.call(operation, {"readableBy": reader}, api_key=stranger)
+            assert code(refused) == (400, "unknown_principal")
+            assert refused.json()["error"]["details"][0]["field"] == "readableBy"
+    assert walk(service, LIST, {"query": "to"}, page_size=10, api_key=stranger) == []
+    assert done(service.call(COUNT, {}, api_key=stranger)) == {"counts": [], "total": 0}
+    admin = user("admin@other.test")
+    assert walk(service, LIST, {"readableBy": admin}, page_size=10, api_key=stranger) == []
+    refused = service.call(LIST, {"readableBy": admin, "notReadableBy": user(ADA)}, api_key=stranger)
+    assert refused.json()["error"]["details"][0]["field"] == "notReadableBy"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"notReadableBy": user(ADA)},
+        {"readableBy": user("nobody")},
+        {"readableBy": user(ADA), "action": "WRITE"},
+        {"resourceTypes": []},
+        {"resourceTypes": ["SHOPPING_LIST"]},
+        {"query": ""},
+        {"query": "a\0b"},
+        {"query": "a" * 1025},
+    ],
+)
+def test_filters_that_mean_nothing_are_refused(service: RunningService, body: dict[str, Any]) -> None:
+    """Somebody to compare with needs whom to compare; nothing else that can't be asked is passed over either."""
+    for operation in (LIST, COUNT):
+        assert service.call(operation, body).status_code == 400, body
+
+
+def test_a_page_token_is_bound_to_the_filters(world: World) -> None:
+    """With another reader, or without the one to compare with, it is a 400."""
+    filters = {"readableBy": user(ZOE), "notReadableBy": user(BEN), "pageSize": 1}
+    token = done(world.service.call(LIST, filters))["nextPageToken"]
+    others = [{**filters, "readableBy": user(ADA)}, {**filters, "query": "to"}, {"readableBy": user(ZOE)}]
+    for body in others:
+        refused = world.service.call(LIST, {**body, "pageToken": token})
+        assert code(refused) == (400, "invalid_page_token")
+    done(world.service.call(LIST, {**filters, "pageToken": token}))
