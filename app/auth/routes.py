@@ -41,8 +41,10 @@ class SignIn:
         self._v1_base_url = v1_base_url
         self._secure = secure
         prefix: Final = "__Host-" if secure else ""
-        self.cookie = f"{prefix}carrel_session"
-        self._browser_cookie = f"{prefix}carrel_signing_in"
+        # Not the service's cookies' names: cookies don't tell ports apart, and both may be on one host.
+        self.cookie = f"{prefix}carrel_workbench"
+        self._browser_cookie = f"{prefix}carrel_workbench_signing_in"
+        self._left_cookie = f"{prefix}carrel_workbench_left"
 
     def routes(self) -> list[Route]:
         """Return the routes; their functions block, so each runs in a thread."""
@@ -56,7 +58,9 @@ class SignIn:
         """Send a person to the service (RFC 6749, section 4.1.1)."""
         browser = request.cookies.get(self._browser_cookie) or secrets.token_urlsafe(32)
         try:
-            asked = self._oauth().authorization_request()
+            # Who signed out asks for nobody to be let in by what the service still remembers of them.
+            prompt = "login" if self._left_cookie in request.cookies else None
+            asked = self._oauth().authorization_request(prompt=prompt)
         except CarrelError as error:
             _log.warning("Nobody can sign in: %s", error)
             return notice("Nobody can sign in just now", str(error), again=str(request.url.path), status=502)
@@ -86,7 +90,8 @@ class SignIn:
         self._drop(request)
         response = _not_kept(RedirectResponse(pending.back, 303))
         self._set(response, self.cookie, self._sessions.create(tokens, person), seconds=_FORTNIGHT)
-        response.delete_cookie(self._browser_cookie, path="/", secure=self._secure, httponly=True, samesite="lax")
+        self._unset(response, self._browser_cookie)
+        self._unset(response, self._left_cookie)
         return response
 
     def end(self, request: Request) -> Response:
@@ -98,7 +103,8 @@ class SignIn:
             return notice("Sign out?", "Another page asked for this.", again=SIGN_OUT, status=403, doing="Sign out")
         self._drop(request)
         response = _not_kept(RedirectResponse("/", 303))
-        response.delete_cookie(self.cookie, path="/", secure=self._secure, httponly=True, samesite="lax")
+        self._unset(response, self.cookie)
+        self._set(response, self._left_cookie, "1", seconds=_FORTNIGHT)
         return response
 
     def _drop(self, request: Request) -> None:
@@ -118,6 +124,9 @@ class SignIn:
 
     def _set(self, response: Response, name: str, value: str, *, seconds: int) -> None:
         response.set_cookie(name, value, max_age=seconds, path="/", httponly=True, samesite="lax", secure=self._secure)
+
+    def _unset(self, response: Response, name: str) -> None:
+        response.delete_cookie(name, path="/", secure=self._secure, httponly=True, samesite="lax")
 
 
 def path_of(wanted: str | None) -> str:
