@@ -142,3 +142,24 @@ def test_another_site_signs_nobody_out(page: Page, workbench: Workbench) -> None
     assert answer.status_code == 403
     page.reload()
     expect(page.get_by_text(EMAIL)).to_be_visible()
+
+
+def test_no_script_of_others_may_run(page: Page, workbench: Workbench) -> None:
+    """The pages' policy lets Streamlit's own scripts run and no others, and Streamlit doesn't miss any."""
+    refused: list[str] = []
+    page.on("console", lambda line: refused.append(line.text) if "Content Security Policy" in line.text else None)
+    sign_in(page, workbench)
+    expect(page.get_by_placeholder("What are you looking for?")).to_be_visible()
+    assert refused == []
+    page.evaluate("""() => {
+        const script = document.createElement('script');
+        script.textContent = 'window.ran = true';
+        document.body.append(script);
+        const image = document.createElement('img');
+        image.setAttribute('onerror', 'window.ran = true');
+        image.src = 'https://evil.example/x.png';
+        document.body.append(image);
+    }""")
+    page.wait_for_function("() => document.images.length > 0")
+    assert page.evaluate("() => window.ran") is None
+    assert any("evil.example" in line for line in refused)
