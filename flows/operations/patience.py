@@ -18,7 +18,7 @@ T = TypeVar("T")
 Probe = Callable[[], Awaitable[object]]
 
 _ATTEMPTS = 4
-_LONGEST_PAUSE = 15.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
 _AWAY = frozenset({408, 429, 502, 503, 504})
 # The service has too much to do, which is no document's fault: it is never counted as an attempt.
 _BUSY = frozenset({429, 503})
@@ -40,7 +40,7 @@ class Patience:
         Raises ServiceDownError when that lasts too long, RefusedError when it refuses the caller, and the operation's
         own error when it is about what was sent, or when it keeps failing though the service is there.
         """
-        attempt = 0
+        attempt, pause = 0, _FIRST_PAUSE
         while True:
             try:
                 result = await operation()
@@ -49,7 +49,8 @@ class Patience:
                     raise _for_the_caller(exc) from exc
                 if _is_busy(exc):
                     self._give_up_in_time(exc)
-                    await _pause(_LONGEST_PAUSE)
+                    await _pause(pause)
+                    pause = min(pause * 2, _LONGEST_PAUSE)
                     continue
                 attempt += 1
                 if attempt >= _ATTEMPTS:
@@ -60,7 +61,7 @@ class Patience:
                 return result
 
     async def _until_back(self, attempt: int) -> None:
-        pause = 0.5 * 2**attempt
+        pause = _FIRST_PAUSE * 2 ** (attempt - 1)
         while True:
             await _pause(min(pause, _LONGEST_PAUSE))
             try:

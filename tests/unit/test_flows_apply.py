@@ -45,6 +45,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting takes no time."""
+    monkeypatch.setattr("flows.operations.patience._FIRST_PAUSE", 0.0001)
     monkeypatch.setattr("flows.operations.patience._LONGEST_PAUSE", 0.001)
 
 
@@ -146,6 +147,29 @@ async def test_outage_is_waited_out(ledger: Ledger) -> None:
 
     summary, _ = await _apply(ledger, counting, probe=probe)
     assert (summary.created, summary.quarantined) == (20, 0)
+
+
+async def test_busy_service_is_asked_again_soon_and_then_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that starts again costs a run a second, and a service that stays busy isn't pressed."""
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.undo()
+    monkeypatch.setattr("flows.operations.patience._pause", pause)
+    answers = iter([_refusal(ServerError, 503, "database_unavailable")] * 6)
+
+    async def operation() -> str:
+        if (error := next(answers, None)) is not None:
+            raise error
+        return "done"
+
+    async def never() -> None:
+        raise AssertionError
+
+    assert await Patience(seconds=60, probe=never).call(operation) == "done"
+    assert pauses == [1, 2, 4, 8, 15, 15]
 
 
 @pytest.mark.parametrize("error", [_refusal(ServerError, 503, "saturated"), _refusal(RateLimitError, 429, "slow")])
