@@ -1,14 +1,23 @@
 """Figures and times as people read them."""
 
+import unicodedata
 from datetime import UTC, datetime, timedelta
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+# Joiners shape letters and emoji; other characters of these categories are unseen, or change how others are read.
+_JOINERS, _UNSEEN = frozenset("\u200c\u200d"), frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _UNITS = ((365 * _DAY, "year"), (30 * _DAY, "month"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"))
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun: 1 document, 2,304 documents."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def one_line(text: str) -> str:
+    """Return text of anybody's in a line: without line breaks, controls, and marks that turn its direction round."""
+    kept = (char if char in _JOINERS or unicodedata.category(char) not in _UNSEEN else " " for char in text)
+    return " ".join("".join(kept).split())
 
 
 def moment(at: datetime | None) -> str:

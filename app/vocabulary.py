@@ -1,0 +1,136 @@
+"""What the service's terms are called on pages: kinds of things, roles, scopes. Actions are in app.deeds."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from app.words import counted
+from carrel.wire.common import GrantRole, ResourceType, Role, Scope
+from carrel.wire.oauth_clients import ApiScope
+
+PERSON, GROUP, SERVICE_ACCOUNT = "user", "group", "serviceAccount"
+PRINCIPALS: Mapping[str, str] = {PERSON: "person", GROUP: "group", SERVICE_ACCOUNT: "service account"}
+"""Who can be granted something, by the type that the service gives them."""
+
+DOCUMENT, COLLECTION, AGENT, SYNC = "document", "collection", "agent", "sync"
+_OWN_KINDS: Mapping[ResourceType, str] = {
+    ResourceType.DOCUMENT_COLLECTION: COLLECTION,
+    ResourceType.AGENT: AGENT,
+    ResourceType.DOCSTORE_SYNC: SYNC,
+}
+TYPES: Mapping[ResourceType, str] = {
+    ResourceType.UPLOADED_DOCUMENT: "Uploaded document",
+    ResourceType.DOCUMENT_COLLECTION: "Collection",
+    ResourceType.AGENT: "Agent",
+    ResourceType.DOCSTORE_SYNC: "Sync",
+    ResourceType.GOOGLE_DRIVE_ITEM: "Google Drive",
+    ResourceType.MICROSOFT_DRIVE_ITEM: "Microsoft drive",
+    ResourceType.BOX_FILE: "Box file",
+    ResourceType.BOX_FOLDER: "Box folder",
+    ResourceType.CONFLUENCE_PAGE: "Confluence page",
+    ResourceType.CONFLUENCE_SPACE: "Confluence space",
+    ResourceType.JIRA_TICKET: "Jira ticket",
+    ResourceType.JIRA_PROJECT: "Jira project",
+    ResourceType.NOTION_PAGE: "Notion page",
+    ResourceType.NOTION_DATABASE: "Notion database",
+    ResourceType.SALESFORCE_TASK: "Salesforce task",
+    ResourceType.SLACK_CHANNEL: "Slack channel",
+    ResourceType.ZENDESK_TICKET: "Zendesk ticket",
+    ResourceType.ZENDESK_ARTICLE: "Zendesk article",
+    ResourceType.UNKNOWN: "Another source",
+}
+"""Where a document comes from, and what else there is."""
+
+ROLES: Mapping[Role, str] = {Role.OWNER: "Owner", Role.EDITOR: "Editor", Role.VIEWER: "Viewer"}
+GRANTED: Mapping[GrantRole, str] = {GrantRole.VIEWER: "Viewer", GrantRole.EDITOR: "Editor"}
+ROLE_MEANINGS: Mapping[Role, str] = {
+    Role.OWNER: "may do everything with it",
+    Role.EDITOR: "may read and change it",
+    Role.VIEWER: "may read it",
+}
+
+
+def kind_of(resource_type: ResourceType) -> str:
+    """Return what a resource is to people: a document, whatever source it is from, a collection, an agent, a sync."""
+    return _OWN_KINDS.get(resource_type, DOCUMENT)
+
+
+def types_of(kinds: Iterable[str]) -> tuple[ResourceType, ...]:
+    """Return the types that these kinds comprise."""
+    wanted = frozenset(kinds)
+    return tuple(kind for kind in ResourceType if kind_of(kind) in wanted)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A scope in words: what it is called, what it lets whoever holds it do, and what that risks."""
+
+    name: str
+    lets: str
+    risk: str
+
+
+TOKEN_SCOPES: Mapping[Scope, Meaning] = {
+    Scope.CATALOG_READ: Meaning(
+        "Read and search",
+        "Look at, download and search the documents and collections that the account may read.",
+        "Whoever has the token reads all of these.",
+    ),
+    Scope.CATALOG_WRITE: Meaning(
+        "Upload and change",
+        "Upload documents and make collections, and change or delete those that the account may change.",
+        "Whoever has the token can spoil or delete these.",
+    ),
+    Scope.AGENT_MESSAGE: Meaning(
+        "Message agents",
+        "Send messages to the agents deployed to the account that are open to programs.",
+        "Replies quote documents that the account may read, without the right to read and search, too.",
+    ),
+}
+"""What tokens of service accounts may be used for, the least risky first."""
+
+APPLICATION_SCOPES: Mapping[ApiScope, Meaning] = {
+    ApiScope.CATALOG_READ: Meaning(
+        "Read and search",
+        "Search and read the documents and collections that the person may read.",
+        "The application sees what they see.",
+    ),
+    ApiScope.CATALOG_WRITE: Meaning(
+        "Upload and change",
+        "Upload documents as the person, and change or delete those that they may change.",
+        "The application can spoil or delete their documents.",
+    ),
+    ApiScope.AGENT_MESSAGE: Meaning(
+        "Message all agents",
+        "Send messages to the agents that the person may use, as them, and read the answers.",
+        "Answers quote documents that the person may read.",
+    ),
+    ApiScope.ADMIN: Meaning(
+        "Administer",
+        "Administer the organization (people, groups, access, credentials and logs) when the person is an admin.",
+        "An admin who consents gives the application everything an admin may do.",
+    ),
+}
+"""What applications may ask people for."""
+
+ONE_AGENT = "api:agent:message:"
+"""What the scope for a single agent begins with; its id follows."""
+
+
+def scope_named(scope: str, *, agents: Mapping[str, str] | None = None) -> str:
+    """Return what a scope of any kind is called; `agents` names those by id of whom a scope may be."""
+    for known in (TOKEN_SCOPES, APPLICATION_SCOPES):
+        for one, meaning in known.items():
+            if one == scope:
+                return meaning.name
+    agent = scope.removeprefix(ONE_AGENT)
+    return scope if agent == scope else f"Message the agent {(agents or {}).get(agent, agent)}"
+
+
+def scopes_named(scopes: Iterable[str], *, agents: Mapping[str, str] | None = None) -> str:
+    """Return the names of scopes in a line."""
+    return ", ".join(scope_named(scope, agents=agents) for scope in scopes) or "Nothing"
+
+
+def members_in_words(count: int) -> str:
+    """Return how large a group is."""
+    return counted(count, "member")
