@@ -8,10 +8,11 @@ from streamlit.navigation.page import StreamlitPage
 # (the file in app/views, what the page is called, its icon); the file's name is the page's address, too.
 Entry = tuple[str, str, str]
 FOR_ALL: Mapping[str, tuple[Entry, ...]] = {
-    "Find": (("search", "Search", "search"),),
+    "Find": (("search", "Search", "search"), ("chat", "Chat", "forum")),
 }
 FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
     "Loading": (("upload", "Upload", "upload_file"),),
+    "Access": (("who_can_read", "Who can read this?", "visibility"),),
 }
 
 

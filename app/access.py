@@ -1,0 +1,80 @@
+"""Grants on a resource as they are and as somebody wants them: what would change, and making it so."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from app.finding import Principal, Resource
+from app.vocabulary import GRANTED
+from carrel import Carrel
+from carrel.wire.admin import Grant
+from carrel.wire.common import GrantRole
+
+
+class MeanwhileChangedError(Exception):
+    """Somebody else changed the grants since they were read."""
+
+
+@dataclass(frozen=True)
+class Grants:
+    """Who was granted what: keys of principals with their roles, and whether everybody in the organization may read."""
+
+    roles: Mapping[str, GrantRole]
+    everybody: bool
+    who: Mapping[str, Principal] = field(compare=False)
+
+    def with_changes(
+        self, *, added: Iterable[Principal], role: GrantRole, removed: Iterable[str], everybody: bool
+    ) -> "Grants":
+        """Return them with these given a role, whatever they had, those without any, and everybody or not."""
+        new = list(added)
+        gone = frozenset(removed)
+        roles = {key: had for key, had in self.roles.items() if key not in gone}
+        roles |= {one.key: role for one in new}
+        return Grants(roles, everybody, {**self.who, **{one.key: one for one in new}})
+
+
+def grants_on(client: Carrel, resource: Resource) -> Grants:
+    """Read all grants on a resource; its owner holds none of them."""
+    roles: dict[str, GrantRole] = {}
+    who: dict[str, Principal] = {}
+    everybody = False
+    for page in client.admin.grants.list(resource.reference, page_size=1000).pages():
+        everybody = page.organization_wide
+        for grant in page.grants:
+            principal = Principal.of(grant.principal)
+            who[principal.key] = principal
+            roles[principal.key] = grant.role
+    return Grants(roles, everybody, who)
+
+
+def changes_in_words(before: Grants, after: Grants) -> list[str]:
+    """Say what would be different, a sentence each."""
+    named = {**before.who, **after.who}
+    said = [
+        f"{named[key].name} ({named[key].label.removeprefix(f'{named[key].name} · ')}) {_change(had, has)}"
+        for key in sorted(before.roles.keys() | after.roles.keys(), key=lambda key: named[key].name.lower())
+        if (had := before.roles.get(key)) != (has := after.roles.get(key))
+    ]
+    if after.everybody and not before.everybody:
+        said.insert(0, "Everybody in the organization may read it, people who come later too.")
+    if before.everybody and not after.everybody:
+        said.insert(0, "It is not open to everybody in the organization any more.")
+    return said
+
+
+def make_so(client: Carrel, resource: Resource, *, before: Grants, after: Grants) -> None:
+    """Set the grants; MeanwhileChangedError when they aren't what they were, in which case nothing is changed."""
+    if grants_on(client, resource) != before:
+        raise MeanwhileChangedError
+    wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
+    client.admin.grants.set(resource.reference, wanted, organization_wide=after.everybody)
+
+
+def _change(had: GrantRole | None, has: GrantRole | None) -> str:
+    if has is None:
+        return f"is not {_role(had)} any more."
+    return f"becomes {_role(has)}." if had is None else f"becomes {_role(has)} instead of {_role(had)}."
+
+
+def _role(role: GrantRole | None) -> str:
+    return "" if role is None else GRANTED[role].lower()

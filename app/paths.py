@@ -1,0 +1,99 @@
+"""Why somebody may use something: chains of groups and grants as a graph, and in words."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from app.vocabulary import ROLES
+from app.words import one_line
+from carrel.wire.permissions import AuthorizationStep, StepType
+
+Path = Sequence[AuthorizationStep]
+
+_LABEL_LENGTH = 34
+# Light boxes with dark writing stand out on a light page and on a dark one; lines are seen on both.
+_COLORS = {
+    StepType.USER: "#cfe8ec",
+    StepType.SERVICE_ACCOUNT: "#e4dcf5",
+    StepType.GROUP: "#fbe7c2",
+    StepType.ORGANIZATION: "#fbe7c2",
+    StepType.RESOURCE: "#d9ead3",
+}
+_KINDS = {
+    StepType.USER: "person",
+    StepType.SERVICE_ACCOUNT: "service account",
+    StepType.GROUP: "group",
+    StepType.ORGANIZATION: "everybody in the organization",
+}
+_GRAPH = (
+    'rankdir="LR"; bgcolor="transparent"; nodesep="0.25"; ranksep="0.45"; '
+    'node [shape="box", style="filled,rounded", color="#8a8f98", fontcolor="#1c1917", fontname="sans-serif", '
+    'fontsize="12", margin="0.15,0.08"]; '
+    'edge [color="#8a8f98", fontcolor="#8a8f98", fontname="sans-serif", fontsize="11", arrowsize="0.7"];'
+)
+
+
+def drawn(paths: Iterable[Path], *, resource: str) -> str:
+    """Return paths as one graph in DOT, in which what several pass through stands once; `resource` is its name."""
+    nodes: dict[tuple[str, str], str] = {}
+    lines: dict[str, None] = {}
+    for path in paths:
+        stops = [step for step in path if step.type is not StepType.GRANT]
+        for step in stops:
+            _add_node(nodes, lines, step, resource=resource)
+        names = [nodes[_identity(step)] for step in stops]
+        for place, (start, end) in enumerate(pairwise(names)):
+            last = place == len(names) - 2
+            lines.setdefault(f"{start} -> {end}{_role_label(path) if last else ''};")
+    return f"digraph {{ {_GRAPH} {' '.join(lines)} }}"
+
+
+def in_words(path: Path, *, resource: str) -> str:
+    """Return a path as a sentence: Ada is in Crew, Crew is in Ship, Ship is viewer of Log."""
+    stops = [step for step in path if step.type in _KINDS]
+    names = [_name(step) for step in stops]
+    inside = [
+        f"{member} is one of everybody in {group}" if step.type is StepType.ORGANIZATION else f"{member} is in {group}"
+        for member, group, step in zip(names, names[1:], stops[1:], strict=False)
+    ]
+    who = "everybody there" if stops[-1].type is StepType.ORGANIZATION else names[-1]
+    held = f"{who} is {role_of(path).lower()} of “{one_line(resource)}”"
+    return f"{', '.join([*inside, held])}."
+
+
+def role_of(path: Path) -> str:
+    """Return the role that a path ends with."""
+    return next((ROLES[step.role] for step in path if step.type is StepType.GRANT and step.role is not None), "")
+
+
+def _add_node(
+    nodes: dict[tuple[str, str], str], lines: dict[str, None], step: AuthorizationStep, *, resource: str
+) -> None:
+    identity = _identity(step)
+    if identity in nodes:
+        return
+    nodes[identity] = f"n{len(nodes)}"
+    name = resource if step.type is StepType.RESOURCE else _name(step)
+    label = "\\n".join(_quoted(part) for part in (_cut(one_line(name)), _KINDS.get(step.type, "")) if part)
+    tooltip = _quoted(one_line(name))
+    lines[f'{nodes[identity]} [label="{label}", tooltip="{tooltip}", fillcolor="{_COLORS[step.type]}"];'] = None
+
+
+def _role_label(path: Path) -> str:
+    return f' [label=" {_quoted(role_of(path))} "]'
+
+
+def _identity(step: AuthorizationStep) -> tuple[str, str]:
+    return step.type.value, step.id or ""
+
+
+def _name(step: AuthorizationStep) -> str:
+    return one_line(step.name or step.email or step.id or "")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"
+
+
+def _quoted(text: str) -> str:
+    """Escape text for a quoted string of DOT, in which backslashes and entities have a meaning of their own."""
+    return text.replace("&", "&amp;").replace("\\", "&#92;").replace('"', "&quot;").replace("<", "&lt;")

@@ -1,0 +1,77 @@
+"""A whole list as a file: fetched page by page while its progress is shown, then offered for download."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from app.exporting import MOST_ROWS, in_batches
+from app.ui.errors import explained
+from app.ui.notices import show_text
+from app.words import counted
+
+_KEPT = "export.kept"
+
+
+@dataclass(frozen=True)
+class Export:
+    """A file of a list: its columns' heads, its rows page by page, and what it depends on."""
+
+    file_name: str
+    heads: Sequence[str]
+    pages: Iterable[Iterable[Sequence[str]]]
+    about: Hashable
+    most: int = MOST_ROWS
+
+
+@dataclass(frozen=True)
+class _Kept:
+    about: Hashable
+    data: bytes
+    rows: int
+
+
+def offer_export(export: Export) -> None:
+    """Offer a list as CSV; a session keeps the last one it made, and forgets it when another list is looked at."""
+    about = (export.file_name, export.about)
+    kept: _Kept | None = st.session_state.get(_KEPT)
+    if kept is not None and kept.about != about:
+        del st.session_state[_KEPT]
+        kept = None
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if kept is None:
+            made = st.button("Export as CSV", key=f"export.{export.file_name}", icon=":material/table:")
+            kept = _make(export, about) if made else None
+        if kept is not None:
+            st.download_button(
+                "Download the CSV",
+                kept.data,
+                file_name=export.file_name,
+                mime="text/csv",
+                icon=":material/download:",
+                on_click="ignore",
+            )
+            show_text(_size(kept.rows, most=export.most))
+
+
+def _make(export: Export, about: Hashable) -> _Kept:
+    bar = st.progress(0.0, text="Asking for the first rows …")
+    rows = 0
+
+    def count(done: int) -> None:
+        nonlocal rows
+        rows = done
+        # How many there will be is not known before: the bar comes nearer to its end, and the number says the truth.
+        bar.progress(1 - 1 / (1 + done / 1000), text=f"{counted(done, 'row')} so far …")
+
+    with explained():
+        data = in_batches(export.heads, export.pages, count=count, most=export.most)
+    bar.empty()
+    st.session_state[_KEPT] = kept = _Kept(about, data, rows)
+    return kept
+
+
+def _size(rows: int, *, most: int) -> str:
+    if rows < most:
+        return f"{counted(rows, 'row')}, as things were just now"
+    return f"The first {counted(rows, 'row')}: no file holds more. Narrow the list down for the others."

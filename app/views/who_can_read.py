@@ -1,0 +1,189 @@
+"""Who may read a document, a collection or an agent, why, and who gave it to them; and changing that."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.access import Grants, MeanwhileChangedError, changes_in_words, grants_on, make_so
+from app.finding import Principal, Resource, told_apart
+from app.ui.access import require_admin
+from app.ui.errors import explain, problem_of
+from app.ui.exporting import Export, offer_export
+from app.ui.links import offer_way_back
+from app.ui.notices import show_empty, show_problem, show_table, show_text, show_title, show_warning
+from app.ui.paths import show_why
+from app.ui.pickers import drop_choice, pick_principal, pick_principals, pick_resource
+from app.ui.tables import Source, forget, show_pages
+from app.vocabulary import GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS, TYPES
+from app.words import one_line
+from carrel.wire.common import GrantRole, GroupPrincipal, ResourceType, Role, UserPrincipal
+from carrel.wire.permissions import ListAuthorizedPrincipalsForResourceResponse
+
+READERS = "readers"
+ADDED = "grants.added"
+SHOWN_GRANTS = 20
+
+
+def key_of(principal: UserPrincipal | GroupPrincipal) -> str:
+    """Return what an address calls somebody of the list of readers."""
+    return f"{PERSON}:{principal.email}" if principal.type == PERSON else f"{principal.type}:{principal.id}"
+
+
+def show_readers(resource: Resource, grants: Grants) -> None:
+    """List everybody who may effectively read it, page by page; choosing one asks why."""
+
+    direct = directly(grants)
+
+    def fetch(token: str | None) -> ListAuthorizedPrincipalsForResourceResponse:
+        readers = api.client().permissions.list_authorized_principals_for_resource
+        return next(readers(resource.reference, page_size=50, page_token=token).pages())
+
+    chosen = show_pages(
+        READERS,
+        Source(fetch, lambda page: page.principals, about=resource.key),
+        row=lambda one: dict(zip(HEADS, row_of(one, direct), strict=True)),
+        empty=lambda: show_empty("Nobody may read it.", "Grant it to somebody: choose “Change who may read it”."),
+    )
+    if chosen is not None:
+        st.query_params["who"] = key_of(chosen)
+        st.rerun()
+
+
+HEADS = ("Who", "Person or group", "Address", "Granted directly")
+
+
+def directly(grants: Grants) -> dict[str, str]:
+    """Return what was granted by itself to whom: to addresses, and to groups' ids."""
+    return {
+        holder.id if holder.kind == GROUP else holder.note: GRANTED[grants.roles[key]]
+        for key, holder in grants.who.items()
+    }
+
+
+def row_of(principal: UserPrincipal | GroupPrincipal, direct: Mapping[str, str]) -> tuple[str, str, str, str]:
+    """Return a reader as a row of the list and of its export."""
+    address = principal.email if principal.type == PERSON else ""
+    role = direct.get(address or principal.id, "")
+    return one_line(principal.name), PRINCIPALS[principal.type].capitalize(), address, role
+
+
+def rows_of(resource: Resource, grants: Grants) -> Iterator[Sequence[Sequence[str]]]:
+    """Walk all readers for an export."""
+    readers = api.client().permissions.list_authorized_principals_for_resource(resource.reference, page_size=1000)
+    direct = directly(grants)
+    for page in readers.pages():
+        yield [row_of(one, direct) for one in page.principals]
+
+
+def show_grants(grants: Grants) -> None:
+    """Show what was granted, which is less than who may read: groups hold others."""
+    everybody = [("Everybody in the organization", "", "Viewer")] if grants.everybody else []
+    held = [
+        (holder.name, holder.label.removeprefix(f"{one_line(holder.name)} · "), GRANTED[grants.roles[key]])
+        for key, holder in sorted(grants.who.items(), key=lambda pair: pair[1].name.lower())
+    ]
+    rows = everybody + held
+    if not rows:
+        show_text("Nothing is granted to anybody: it is its owner's alone.")
+        return
+    show_table(rows[:SHOWN_GRANTS], heads=("Granted to", "", "As"))
+    if len(rows) > SHOWN_GRANTS:
+        with st.expander(f"{len(rows) - SHOWN_GRANTS:,} more"):
+            show_table(rows[SHOWN_GRANTS:])
+
+
+@st.dialog("Change who may read it", width="large")
+def change(resource: Resource, before: Grants) -> None:
+    """Ask for changes of the grants, say what they come to, and make them."""
+    show_text(resource.name)
+    added = pick_principals(ADDED, label="Give it to")
+    role = st.segmented_control(
+        "As", list(GRANTED), default=GrantRole.VIEWER, format_func=lambda one: GRANTED[one], required=True, key="as"
+    )
+    st.caption("A viewer " + ROLE_MEANINGS[Role.VIEWER] + ", an editor " + ROLE_MEANINGS[Role.EDITOR] + ".")
+    holders = told_apart(before.who.values())
+    removed = st.multiselect(
+        "Take it from",
+        list(holders),
+        format_func=lambda key: holders[key][0] if key in holders else key,
+        key="removed",
+        placeholder="Choose who shall hold it no more" if holders else "It is granted to nobody",
+    )
+    everybody = st.checkbox("Everybody in the organization may read it", value=before.everybody, key="everybody")
+    after = before.with_changes(added=added, role=role, removed=removed, everybody=everybody)
+    said = changes_in_words(before, after)
+    show_changes(resource, said)
+    sure, never = st.columns(2)
+    if never.button("Cancel", key="grants.cancel", width="stretch"):
+        st.rerun()
+    if sure.button("Save", key="grants.save", type="primary", width="stretch", disabled=not said):
+        save(resource, before, after)
+
+
+def show_changes(resource: Resource, said: Sequence[str]) -> None:
+    """Say what saving will change."""
+    if not said:
+        show_text("Nothing will change.")
+        return
+    show_table([(sentence,) for sentence in said], heads=("What will change, from the next request on",))
+    if resource.kind == "document" and resource.type is not ResourceType.UPLOADED_DOCUMENT:
+        show_warning("The next load from its source may set who may read it anew.")
+
+
+def save(resource: Resource, before: Grants, after: Grants) -> None:
+    """Make the changes, unless somebody else made others meanwhile."""
+    try:
+        make_so(api.client(), resource, before=before, after=after)
+    except MeanwhileChangedError:
+        show_problem("Somebody changed this meanwhile, so nothing was saved.", "Close this, look, and begin again.")
+    except carrel.CarrelError as error:
+        problem_of(error).show()
+    else:
+        forget(READERS)
+        st.rerun()
+
+
+def show_resource(resource: Resource) -> None:
+    """Show a resource with what is granted, who may read it, and the way to why."""
+    grants = explain(partial(grants_on, api.client(), resource))
+    st.subheader("Granted", anchor=False)
+    show_grants(grants)
+    if st.button("Change who may read it", key="grants.change", icon=":material/edit:"):
+        drop_choice(ADDED)
+        change(resource, grants)
+    st.subheader("Who may read it, all in all", anchor=False)
+    show_text("People and groups, each once, however they come by it. Choose one to see why.")
+    show_readers(resource, grants)
+    offer_export(
+        Export("who-can-read.csv", HEADS, rows_of(resource, grants), about=(resource.key, hash(str(grants.roles))))
+    )
+    st.subheader("Why, or why not?", anchor=False)
+    pick_principal("who", label="Somebody in particular")
+
+
+def show_one(resource: Resource) -> None:
+    """Show why somebody may read it, or why not, in place of the list."""
+    offer_way_back("All who may read it", "who")
+    who: Principal | None = pick_principal("who", label="Why may they read it, or why not?")
+    if who is not None:
+        show_why(resource, who)
+
+
+def page() -> None:
+    """Draw the page."""
+    require_admin()
+    show_title("Who can read this?", "Find a document, a collection or an agent, and see who may read it and why.")
+    resource = pick_resource("resource", label="Document, collection or agent")
+    if resource is None:
+        return
+    st.html(f'<p class="carrel-facts">{TYPES[resource.type]}</p>')
+    if "who" in st.query_params:
+        show_one(resource)
+    else:
+        show_resource(resource)
+
+
+page()
