@@ -5,7 +5,8 @@ from streamlit.testing.v1 import AppTest
 
 from app.auth import current
 from app.navigation import FOR_ADMINS
-from tests.app.conftest import VIEWS, Open, SetUp, html_of, sign_in
+from carrel import Carrel
+from tests.app.conftest import VIEWS, Open, SetUp, draw, html_of, sign_in
 from tests.harness.services import RunningService
 from tests.oauth.flow import a_person
 
@@ -53,3 +54,20 @@ def test_an_admins_page_refuses_a_member_by_itself(open_page: Open, service: Run
     assert not page.dataframe
     assert not page.button
     assert "This page is for admins." in html_of(page)
+
+
+@pytest.mark.parametrize("email", ["", MEMBER])
+def test_the_workbenchs_own_key_acts_for_admins_alone(workbench: SetUp, service: RunningService, email: str) -> None:
+    """Where pages act with a key, an admin's are told so and do; a member's still act as the member."""
+    a_person(service, MEMBER)
+    with Carrel(service.api_key, service.base_url) as client:
+        client.catalog.upload_file(
+            b"The offer for HERON was refused.",
+            document_external_id="board",
+            file_name="note.txt",
+            await_vector_store_sync=True,
+        )
+    workbench(service, CARREL_APP_API_KEY=service.api_key)
+    page = draw("search", session=sign_in(service, email), q="HERON")
+    assert not page.exception
+    assert ("<mark>HERON</mark>" in html_of(page)) == (not email)
