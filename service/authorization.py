@@ -113,6 +113,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "admin/oauthClients/rotateSecret": ADMIN,
     "admin/oauthClients/delete": ADMIN,
     "admin/searchLog/query": ADMIN,
+    "admin/searchLog/summarize": ADMIN,
     "admin/agents/create": ADMIN,
     "admin/agents/update": ADMIN,
     "admin/agents/list": ADMIN,

@@ -1,4 +1,4 @@
-"""admin/auditLog/query and admin/searchLog/query: extensions, for admins only. Nothing changes or deletes an entry."""
+"""admin/auditLog and admin/searchLog: extensions, for admins only. Nothing changes or deletes an entry."""
 
 from carrel.wire.admin import (
     AdminAuditLogQueryRequest,
@@ -6,10 +6,12 @@ from carrel.wire.admin import (
     AdminSearchLogQueryRequest,
     AdminSearchLogQueryResponse,
 )
+from carrel.wire.oversight import AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse
 from service.audit import log
 from service.dependencies import CallerDep, ConnectionDep
 from service.routing import Router
 from service.search import log as search_log
+from service.search import summaries
 
 router = Router(prefix="/admin", tags=["extension"])
 
@@ -28,3 +30,11 @@ async def query_search_log(
 ) -> AdminSearchLogQueryResponse:
     """Read the search log, newest first; `withoutResults` and `feedback` narrow it."""
     return await search_log.query_log(connection, caller, request=request)
+
+
+@router.post("/searchLog/summarize")
+async def summarize_search_log(
+    request: AdminSearchLogSummarizeRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminSearchLogSummarizeResponse:
+    """Count searches by day or week: all, those that found nothing, and those that people liked or didn't."""
+    return await summaries.summarize(connection, caller, request=request)

@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, literal_column, select, tuple_, update
+from sqlalchemy import ColumnElement, func, literal_column, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.search import SearchFeedback
 from service.audit.tables import free_texts
 from service.identity.tables import principals
 from service.permissions.queries import reader_parameters
@@ -188,6 +189,33 @@ async def list_searches(
     )
     if before is not None:
         statement = statement.where(tuple_(searches.c.at, searches.c.search_id) < before)
+    return (await connection.execute(statement)).all()
+
+
+async def count_searches(
+    connection: AsyncConnection, organization_id: UUID, *, since: datetime, until: datetime, bucket: str
+) -> Sequence[AnyRow]:
+    """How many searches there were from one moment until before another, by the `day` or `week` in UTC they were in.
+
+    Each with its `start`; how many of them found nothing, and how many were given which feedback. Empty ones are left
+    out.
+    """
+    start = func.date_trunc(bucket, searches.c.at, "UTC").label("start")
+
+    def number(condition: ColumnElement[bool], name: str) -> ColumnElement[int]:
+        return func.count().filter(condition).label(name)
+
+    statement = (
+        select(
+            start,
+            func.count().label("searches"),
+            number(searches.c.result_count == 0, "without_results"),
+            number(searches.c.feedback == SearchFeedback.THUMBS_UP.value, "thumbs_up"),
+            number(searches.c.feedback == SearchFeedback.THUMBS_DOWN.value, "thumbs_down"),
+        )
+        .where(searches.c.organization_id == organization_id, searches.c.at >= since, searches.c.at < until)
+        .group_by(literal_column("start"))
+    )
     return (await connection.execute(statement)).all()
 
 

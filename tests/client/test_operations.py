@@ -277,6 +277,12 @@ SINGLE: list[Case] = [
         {"since": "a.1"},
         {"state": "b.2", "changed": True},
     ),
+    (
+        "admin/searchLog/summarize",
+        lambda c: c.admin.search_log.summarize(from_="2026-01-01T02:00:00+02:00", to=AT, bucket="week"),
+        {"from": "2026-01-01T00:00:00Z", "to": AT, "bucket": "week"},
+        {"buckets": [{"from": AT, "searches": 9, "withoutResults": 2, "thumbsUp": 3, "thumbsDown": 1}]},
+    ),
     ("admin/access/countResources", lambda c: c.admin.access.count_resources(), {}, {"counts": [], "total": 0}),
     (
         "admin/access/countResources",

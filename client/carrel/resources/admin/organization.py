@@ -27,6 +27,7 @@ from carrel.wire.admin import (
     AuditEntry,
     LoggedSearch,
 )
+from carrel.wire.oversight import AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse, Bucket
 from carrel.wire.search import SearchFeedback
 
 M = TypeVar("M")
@@ -165,3 +166,16 @@ class SearchLog(Resource[M]):
             page_token=page_token,
         )
         return Listing("admin/searchLog/query", request, AdminSearchLogQueryResponse, lambda page: page.searches)
+
+    @Operation
+    def summarize(
+        self, *, from_: datetime | str, to: datetime | str, bucket: Bucket | str = Bucket.DAY
+    ) -> Call[AdminSearchLogSummarizeResponse]:
+        """Count the searches of every day or week (in UTC, beginning on Monday); `from_` is included, `to` is not.
+
+        Days and weeks without searches are among them. More than 400 are refused with BadRequestError.
+        """
+        request = AdminSearchLogSummarizeRequest(
+            from_=unchecked(datetime, from_), to=unchecked(datetime, to), bucket=unchecked(Bucket, bucket)
+        )
+        return Call("admin/searchLog/summarize", request, AdminSearchLogSummarizeResponse)
