@@ -7,6 +7,7 @@ import streamlit as st
 from app.auth.current import key_client, person_client
 from carrel import Carrel
 from carrel.wire.collections import DocumentCollection
+from carrel.wire.common import Role
 from carrel.wire.oauth_clients import ApiScope
 
 
@@ -50,6 +51,11 @@ def collections() -> list[DocumentCollection]:
     return sorted(
         client().document_collections.list_document_collections(), key=lambda found: found.collection_name.lower()
     )
+
+
+def edits_collections() -> bool:
+    """Tell whether there is a collection that the person may change."""
+    return any(found.role in {Role.OWNER, Role.EDITOR} for found in collections())
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")

@@ -9,6 +9,7 @@ from app.auth.current import key_client, require_person
 from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
 from app.navigation import pages
+from app.ui.dialogs import leave_others
 from app.ui.errors import explained
 from app.ui.notices import show_warning
 from app.ui.style import STYLE
@@ -31,9 +32,11 @@ def main() -> None:
     show_person(person)
     with explained():
         me = api.me()
-    page = st.navigation(pages(is_admin=me.is_admin))
+        is_editor = me.is_admin or api.edits_collections()
+    page = st.navigation(pages(is_admin=me.is_admin, is_editor=is_editor))
     if me.is_admin and key_client() is not None:
         show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")
+    leave_others(page.url_path)
     page.run()
 
 

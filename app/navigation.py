@@ -9,18 +9,25 @@ from streamlit.navigation.page import StreamlitPage
 Entry = tuple[str, str, str]
 FOR_ALL: Mapping[str, tuple[Entry, ...]] = {
     "Find": (("search", "Search", "search"), ("chat", "Chat", "forum")),
+    "Documents": (("documents", "Documents", "description"),),
 }
+FOR_EDITORS: Mapping[str, tuple[Entry, ...]] = {
+    "Documents": (("collections", "Collections", "folder_copy"),),
+}
+"""For admins, and for whoever may change a collection."""
 FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
     "Loading": (("upload", "Upload", "upload_file"),),
     "Access": (("who_can_read", "Who can read this?", "visibility"),),
+    "Agents": (("agents", "Agents", "smart_toy"),),
 }
 
 
-def pages(*, is_admin: bool) -> dict[str, list[StreamlitPage]]:
-    """Return the navigation; an admin's pages are there for others too, unseen, to say whom they are for."""
+def pages(*, is_admin: bool, is_editor: bool = False) -> dict[str, list[StreamlitPage]]:
+    """Return the navigation; what isn't somebody's is there for them too, unseen, to say whom it is for."""
     found = {section: [_page(entry) for entry in entries] for section, entries in FOR_ALL.items()}
-    for section, entries in FOR_ADMINS.items():
-        found.setdefault(section, []).extend(_page(entry) if is_admin else _closed(entry) for entry in entries)
+    for entries_of, theirs in ((FOR_EDITORS, is_admin or is_editor), (FOR_ADMINS, is_admin)):
+        for section, entries in entries_of.items():
+            found.setdefault(section, []).extend(_page(entry) if theirs else _closed(entry) for entry in entries)
     return found
 
 

@@ -14,6 +14,16 @@ def require_admin() -> None:
         st.stop()
 
 
+def require_editor() -> None:
+    """End the page's run here for everybody who is no admin and may change no collection."""
+    if not explain(api.me).is_admin and not explain(api.edits_collections):
+        show_empty(
+            "This page is for admins, and for those who look after a collection.",
+            "Ask an admin of your organization to make you an editor of one.",
+        )
+        st.stop()
+
+
 def show_closed() -> None:
     """Say whom the page is for."""
     show_empty("This page is for admins.", "Ask an admin of your organization for what you need here.")

@@ -1,0 +1,68 @@
+"""Fields that narrow a list, kept in the page's address: a reload or a shared address shows the same rows."""
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+LONGEST = 200
+
+
+def text_filter(label: str, parameter: str, *, placeholder: str = "") -> str:
+    """Show a field for a part of something, and return what is in it."""
+    key = _follow_address(parameter, "")
+    text = st.text_input(
+        label, key=key, max_chars=LONGEST, placeholder=placeholder, on_change=_tell_address, args=(parameter, "")
+    )
+    return text.strip()
+
+
+def choice_filter(label: str, parameter: str, options: Mapping[str, str], *, default: str = "") -> str:
+    """Show a choice of `options` (what the address says: how people call it), and return what is chosen."""
+    key = _follow_address(parameter, default)
+    if st.session_state[key] not in options:
+        st.session_state[key] = default
+    return st.selectbox(
+        label,
+        list(options),
+        key=key,
+        format_func=lambda option: options[option],
+        on_change=_tell_address,
+        args=(parameter, default),
+    )
+
+
+def part_of(parameter: str, parts: Mapping[str, str], *, default: str) -> str:
+    """Show the parts of what is looked at beside each other, and return the one to draw; names are Markdown."""
+    key = _follow_address(parameter, default)
+    if st.session_state[key] not in parts:
+        st.session_state[key] = default
+    chosen = st.segmented_control(
+        "Show",
+        list(parts),
+        key=key,
+        format_func=lambda part: parts[part],
+        required=True,
+        label_visibility="collapsed",
+        on_change=_tell_address,
+        args=(parameter, default),
+    )
+    return chosen or default
+
+
+def _follow_address(parameter: str, default: str) -> str:
+    """Fill the field from the address when that is new (opened, or gone back to); return the field's key."""
+    key, seen = f"filter.{parameter}", f"filter.{parameter}.seen"
+    said = st.query_params.get(parameter, default)
+    if key not in st.session_state or st.session_state.get(seen) != said:
+        st.session_state[key] = said
+        st.session_state[seen] = said
+    return key
+
+
+def _tell_address(parameter: str, default: str) -> None:
+    said = str(st.session_state[f"filter.{parameter}"] or "").strip()
+    if said and said != default:
+        st.query_params[parameter] = said
+    else:
+        st.query_params.pop(parameter, None)
+    st.session_state[f"filter.{parameter}.seen"] = said or default

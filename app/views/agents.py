@@ -1,0 +1,141 @@
+"""The organization's agents: what they are told, from what they answer, who may use them, and trying them."""
+
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.agents import find_agent
+from app.ui.access import require_admin
+from app.ui.agent_parts import show_definition, show_deployment, show_trial
+from app.ui.dialogs import confirm
+from app.ui.errors import explain, problem_of
+from app.ui.filters import part_of, text_filter
+from app.ui.links import offer_way_back
+from app.ui.notices import show_empty, show_heading, show_problem, show_title
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.words import ago, counted, moment
+from carrel.wire.agents import AdminAgentsListResponse, AgentDefinition
+
+PARTS = {"define": "What it is", "deploy": "Who may use it", "try": "Try it"}
+
+
+def row(agent: AgentDefinition) -> dict[str, object]:
+    """Return what the list tells of an agent."""
+    return {
+        "Name": agent.name,
+        "What it is for": agent.description,
+        "Collections": len(agent.collection_ids),
+        "Model": agent.model or "The default",
+        "Open to programs": agent.api_access_enabled,
+        "Changed": ago(agent.updated_at),
+        "Exactly": moment(agent.updated_at),
+    }
+
+
+def fetch(name: str, token: str | None) -> AdminAgentsListResponse:
+    """Return the page of the list that a token stands for."""
+    listed = api.client().admin.agents.list(query=name or None, page_size=PAGE_ROWS, page_token=token)
+    return next(listed.pages())
+
+
+def nothing_there(name: str) -> None:
+    """Say what the list would hold."""
+    if name:
+        show_empty("No agent is called that.", "Try another part of its name.")
+    else:
+        show_empty(
+            "There is no agent yet.",
+            "An agent answers questions from the documents of some collections, and quotes them. Make the first one.",
+        )
+
+
+def show_list() -> None:
+    """Show the list, and go to the agent that is chosen in it."""
+    if st.button("New agent", icon=":material/add:", key="new"):
+        ask_for_agent()
+    name = text_filter("Name", "name", placeholder="Part of a name")
+    chosen = show_pages(
+        "agents",
+        Source(partial(fetch, name), lambda page: page.agents, name),
+        row=row,
+        empty=partial(nothing_there, name),
+        columns={"Name": st.column_config.TextColumn(width="medium")},
+    )
+    if chosen is not None:
+        go_to(chosen.agent_id)
+    st.caption("Choose a row to change an agent, say who may use it, or try it.")
+
+
+def go_to(agent_id: UUID) -> None:
+    """Look at an agent."""
+    st.query_params.clear()
+    st.query_params["agent"] = str(agent_id)
+    st.rerun()
+
+
+@st.dialog("New agent")
+def ask_for_agent() -> None:
+    """Ask what a new agent is called; the rest is said on its page, and nobody may use it before that."""
+    name = st.text_input("Name", key="new.name", max_chars=200)
+    description = st.text_input("What it is for", key="new.description", max_chars=500)
+    if not st.button("Make it", type="primary", key="new.go"):
+        return
+    if not (name or "").strip():
+        show_problem("An agent needs a name.")
+        return
+    try:
+        made = api.client().admin.agents.create(name.strip(), description=(description or "").strip())
+    except carrel.CarrelError as error:
+        problem_of(error).show()
+    else:
+        forget("agents")
+        go_to(made.agent_id)
+
+
+def show_agent(agent: AgentDefinition) -> None:
+    """Show one agent."""
+    model = agent.model or "the service's default model"
+    show_heading(agent.name, agent.description, counted(len(agent.collection_ids), "collection"), model)
+    part = part_of("part", PARTS, default="define")
+    if part == "define":
+        show_definition(agent)
+        if st.button("Delete …", key="delete", icon=":material/delete:"):
+            confirm(
+                "Delete this agent?",
+                f"Nobody can ask {agent.name} any more. People keep their conversations with it.",
+                doing="Delete",
+                action=partial(delete, agent.agent_id),
+            )
+    elif part == "deploy":
+        show_deployment(agent)
+    else:
+        show_trial(agent)
+
+
+def delete(agent_id: UUID) -> None:
+    """Delete an agent, and go back to the list."""
+    api.client().admin.agents.delete(agent_id)
+    forget("agents")
+    st.query_params.clear()
+
+
+def page() -> None:
+    """Draw the page."""
+    require_admin()
+    show_title("Agents", "They answer people's questions from the documents of collections, and quote them.")
+    address = st.query_params.get("agent")
+    if address is None:
+        show_list()
+        return
+    offer_way_back("All agents", "agent", "part")
+    agent = explain(lambda: find_agent(address))
+    if agent is None:
+        show_empty("This agent isn't here.", "It was deleted, or its address is wrong.")
+    else:
+        show_agent(agent)
+
+
+page()

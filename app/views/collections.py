@@ -1,0 +1,190 @@
+"""The collections that a person may search; those who look after one say what is in it and how it is indexed."""
+
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.documents import may_edit
+from app.holdings import TYPES, embedding_models, find_collection, schema_of, type_in_words
+from app.ui.access import require_editor
+from app.ui.collection_parts import offer_adding, show_documents
+from app.ui.dialogs import confirm
+from app.ui.errors import explain, problem_of
+from app.ui.filters import part_of, text_filter
+from app.ui.index_rebuilds import show_index
+from app.ui.links import offer_way_back, show_link
+from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text, show_title
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.vocabulary import ROLES
+from app.words import ago, counted, moment
+from carrel.wire.collections import DocumentCollection, ListDocumentCollectionsResponse
+from carrel.wire.common import Role
+
+PARTS = {"documents": "Documents", "add": "Add documents", "index": "Index", "about": "About"}
+READERS_PARTS = {"documents": "Documents", "about": "About"}
+
+
+def row(collection: DocumentCollection) -> dict[str, object]:
+    """Return what the list tells of a collection."""
+    return {
+        "Name": collection.collection_name,
+        "Documents": collection.document_count,
+        "You are": ROLES[collection.role],
+        "Embedding model": collection.embeddings_model,
+        "Made": ago(collection.created_at),
+        "Exactly": moment(collection.created_at),
+    }
+
+
+def fetch(name: str, token: str | None) -> ListDocumentCollectionsResponse:
+    """Return the page of the list that a token stands for."""
+    listed = api.client().document_collections.list_document_collections(
+        collection_name=name or None, page_size=PAGE_ROWS, page_token=token
+    )
+    return next(listed.pages())
+
+
+def nothing_there(name: str) -> None:
+    """Say what the list would hold."""
+    if name:
+        show_empty("No collection is called that.", "Try another part of its name.")
+    else:
+        show_empty(
+            "There is no collection yet.",
+            "A collection holds documents that are searched together, with fields of their own; agents answer from "
+            "collections. Make the first one.",
+        )
+
+
+def show_list() -> None:
+    """Show the list, and go to the collection that is chosen in it."""
+    if st.button("New collection", icon=":material/add:", key="new"):
+        ask_for_collection()
+    name = text_filter("Name", "name", placeholder="Part of a name")
+    chosen = show_pages(
+        "collections",
+        Source(partial(fetch, name), lambda page: page.document_collections, name),
+        row=row,
+        empty=partial(nothing_there, name),
+        columns={"Name": st.column_config.TextColumn(width="large")},
+    )
+    if chosen is not None:
+        go_to(chosen.document_collection_id)
+    st.caption("Choose a row to see what is in a collection.")
+
+
+def go_to(collection_id: UUID) -> None:
+    """Look at a collection."""
+    st.query_params.clear()
+    st.query_params["collection"] = str(collection_id)
+    st.rerun()
+
+
+@st.dialog("New collection", width="medium")
+def ask_for_collection() -> None:
+    """Ask what a new collection is called, which fields it has, and what it is indexed with."""
+    name = st.text_input("Name", key="new.name", max_chars=200)
+    show_text("Fields that its documents may have; searches can be narrowed by them. They can't be changed later.")
+    rows = st.data_editor(
+        [{"Field": "", "Type": "Text"}],
+        key="new.fields",
+        num_rows="dynamic",
+        hide_index=True,
+        column_config={"Type": st.column_config.SelectboxColumn(options=list(TYPES), default="Text", required=True)},
+    )
+    models = explain(embedding_models)
+    model = st.selectbox("Embedding model", models, key="new.model") if len(models) > 1 else None
+    if not st.button("Make it", type="primary", key="new.go"):
+        return
+    if not (name or "").strip():
+        show_problem("A collection needs a name.")
+        return
+    try:
+        made = api.client().document_collections.create_document_collection(
+            name.strip(), embeddings_model=model, custom_metadata_schema={"fields": schema_of(rows)}
+        )
+    except carrel.CarrelError as error:
+        problem_of(error).show()
+    except ValueError as error:
+        show_problem(str(error))
+    else:
+        api.collections.clear()
+        forget("collections")
+        go_to(made.document_collection_id)
+
+
+def show_about(collection: DocumentCollection) -> None:
+    """Show a collection's facts, who may search it, and the way to delete it."""
+    show_table(
+        [
+            ("Documents that you may read", f"{collection.document_count:,}"),
+            ("You are", ROLES[collection.role]),
+            ("Made", f"{ago(collection.created_at)} ({moment(collection.created_at)})"),
+            ("Embedding model", collection.embeddings_model),
+        ],
+        named=True,
+    )
+    fields = collection.custom_metadata_schema.fields
+    st.subheader("Fields", anchor=False)
+    if fields:
+        show_table([(field.name, type_in_words(field.type)) for field in fields], heads=("Field", "Kind"))
+    else:
+        show_text("It has none.")
+    where = str(collection.document_collection_id)
+    if api.me().is_admin:
+        show_link("Who may search it, and why?", "who_can_read", resource=f"DOCUMENT_COLLECTION:{where}")
+    if (collection.role is Role.OWNER or api.me().is_admin) and st.button("Delete …", key="delete"):
+        confirm(
+            "Delete this collection?",
+            f"Its index and the fields' values are gone, and agents find nothing in it any more. Its documents, "
+            f"{collection.document_count:,} of them yours to read, stay in the catalog.",
+            doing="Delete",
+            action=partial(delete, collection),
+            name=collection.collection_name,
+        )
+
+
+def delete(collection: DocumentCollection) -> None:
+    """Delete a collection, and go back to the list."""
+    api.client().document_collections.delete_document_collection(collection.document_collection_id)
+    api.collections.clear()
+    forget("collections")
+    st.query_params.clear()
+
+
+def show_collection(collection: DocumentCollection) -> None:
+    """Show one collection."""
+    edits = may_edit(collection)
+    count = f"{counted(collection.document_count, 'document')} that you may read"
+    show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
+    part = part_of("part", PARTS if edits or api.me().is_admin else READERS_PARTS, default="documents")
+    if part == "documents":
+        show_documents(collection, edits=edits)
+    elif part == "add":
+        offer_adding(collection)
+    elif part == "index":
+        show_index(collection)
+    else:
+        show_about(collection)
+
+
+def page() -> None:
+    """Draw the page."""
+    require_editor()
+    show_title("Collections", "Documents that are searched together, and that agents answer from.")
+    address = st.query_params.get("collection")
+    if address is None:
+        show_list()
+        return
+    offer_way_back("All collections", "collection", "part")
+    collection = explain(lambda: find_collection(address))
+    if collection is None:
+        show_empty("This collection isn't here.", "It was deleted, or you may not search it, or its address is wrong.")
+    else:
+        show_collection(collection)
+
+
+page()

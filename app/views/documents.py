@@ -1,0 +1,182 @@
+"""The documents that a person may read: what state they are in, what is in them, and adding a few of one's own."""
+
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.documents import KINDS, STATES, kind_of, name_of_place, owner_of
+from app.ui.dialogs import confirm
+from app.ui.document_parts import show_about, show_chunks, show_places, show_readers, show_versions
+from app.ui.errors import explain, explained
+from app.ui.filters import choice_filter, part_of, text_filter
+from app.ui.links import offer_way_back
+from app.ui.notices import show_empty, show_heading, show_title, show_warning
+from app.ui.small_upload import offer_upload
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.words import ago, counted, moment, size
+from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus, ListDocumentsResponse
+from carrel.wire.common import UserPrincipal
+
+MINE, ALL = "mine", "all"
+PARTS = {"about": "About", "versions": "Versions", "text": "Text as indexed", "readers": "Who may read it"}
+ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the list is narrowed to."""
+
+    name: str
+    kind: str
+    state: str
+    owner: str
+
+
+def choose(*, is_admin: bool, email: str) -> Wanted:
+    """Show the fields that narrow the list."""
+    name, kind, state, whose = st.columns([3, 2, 2, 2])
+    with name:
+        part = text_filter("Name", "name", placeholder="Part of a name")
+    with kind:
+        chosen_kind = choice_filter("Kind", "kind", {"": "Any", **{key: words for key, (words, _) in KINDS.items()}})
+    with state:
+        chosen_state = choice_filter("State", "state", ANY_STATE)
+    with whose:
+        everything = "All" if is_admin else "All that I may read"
+        choice = choice_filter("Whose", "of", {MINE: "Mine", ALL: everything}, default=ALL if is_admin else MINE)
+    owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and is_admin else ""
+    return Wanted(part, chosen_kind, chosen_state, email if choice == MINE else owner)
+
+
+def fetch(wanted: Wanted, token: str | None) -> ListDocumentsResponse:
+    """Return the page of the list that a token stands for."""
+    listed = api.client().catalog.list_documents(
+        document_name=wanted.name or None,
+        media_types=KINDS[wanted.kind][1] if wanted.kind else None,
+        owner_email=wanted.owner or None,
+        indexing=IndexingStatus(wanted.state.upper()) if wanted.state else None,
+        page_size=PAGE_ROWS,
+        page_token=token,
+    )
+    return next(listed.pages())
+
+
+def row(document: Document) -> dict[str, object]:
+    """Return what the list tells of a document."""
+    return {
+        "Name": document.document_name,
+        "State": "" if document.indexing is None else STATES[document.indexing],
+        "Kind": kind_of(document.media_type),
+        "Size": size(document.file_size),
+        "Changed": ago(document.updated_at),
+        "Exactly": moment(document.updated_at),
+        "Owner": owner_of(document),
+    }
+
+
+def nothing_there(wanted: Wanted) -> None:
+    """Say what the list would hold."""
+    if wanted.name or wanted.kind or wanted.state:
+        show_empty("No document is like that.", "Take something out of the fields above, or look at whose it may be.")
+    elif wanted.owner == api.me().email:
+        show_empty("You have no documents yet.", "Add some above, or look at all that you may read.")
+    else:
+        show_empty("There are no documents here.", "Add some above. Those that you may read appear here.")
+
+
+def show_list() -> None:
+    """Show the list, and go to the document that is chosen in it."""
+    me = explain(api.me)
+    offer_upload("documents")
+    wanted = choose(is_admin=me.is_admin, email=me.email)
+    if wanted.owner and "@" not in wanted.owner:
+        show_warning("An owner is looked for by their whole address.", "Such as name@example.com.")
+        return
+    chosen = show_pages(
+        "documents",
+        Source(partial(fetch, wanted), lambda page: page.documents, wanted),
+        row=row,
+        empty=partial(nothing_there, wanted),
+        columns={"Name": st.column_config.TextColumn(width="large")},
+    )
+    if chosen is not None:
+        st.query_params["document"] = str(chosen.document_id)
+        st.rerun()
+    st.caption("Choose a row to see more of a document.")
+
+
+def find(address: str) -> GetDocumentResponse | None:
+    """Return the document that the page's address names, or say that there is none."""
+    with explained():
+        try:
+            return api.client().catalog.get_document(UUID(address))
+        except (ValueError, carrel.NotFoundError):
+            show_empty("This document isn't here.", "It was deleted, or you may not read it, or its address is wrong.")
+            return None
+
+
+def show_document(document: GetDocumentResponse) -> None:
+    """Show one document."""
+    me = api.me()
+    show_heading(document.document_name, kind_of(document.media_type), f"changed {ago(document.updated_at)}")
+    part = part_of("part", PARTS, default="about")
+    if part == "about":
+        show_about(document)
+        st.subheader("Where it can be found", anchor=False)
+        show_places(document)
+        if me.is_admin or (isinstance(document.owner, UserPrincipal) and document.owner.email == me.email):
+            offer_deletion(document)
+    elif part == "versions":
+        show_versions(document)
+    elif part == "text":
+        show_chunks(document)
+    else:
+        show_readers(document)
+
+
+def offer_deletion(document: GetDocumentResponse) -> None:
+    """Offer to delete a document, once it is clear what goes with it."""
+    if not st.button("Delete …", key="delete", icon=":material/delete:"):
+        return
+    places = [name_of_place(place) for place in document.indexed_in if place.document_collection_id is not None]
+    leaves = f" It leaves {counted(len(places), 'collection')}: {', '.join(places[:10])}." if places else ""
+    confirm(
+        "Delete this document?",
+        f"{document.document_name}: {counted(len(document.versions), 'version')}.{leaves} Nobody finds it any more, "
+        "and this can't be undone.",
+        doing="Delete",
+        action=partial(delete, document.document_id),
+    )
+
+
+def delete(document_id: UUID) -> None:
+    """Delete a document, and go back to the list."""
+    api.client().catalog.delete_document(document_id)
+    forget("documents")
+    leave()
+
+
+def leave() -> None:
+    """Take what was looked at out of the address."""
+    for name in ("document", "part", "place"):
+        st.query_params.pop(name, None)
+
+
+def page() -> None:
+    """Draw the page."""
+    show_title("Documents", "What has been loaded, how far it is indexed, and who may read it.")
+    address = st.query_params.get("document")
+    if address is None:
+        show_list()
+        return
+    offer_way_back("All documents", "document", "part", "place")
+    document = find(address)
+    if document is not None:
+        show_document(document)
+
+
+page()
