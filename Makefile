@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SETUP := .venv/.ready
 
-.PHONY: setup up test test-long check format bench docs lock clean
+.PHONY: setup up test test-long check format bench docs notebooks lock clean
 
 setup: $(SETUP)
 
@@ -52,6 +52,11 @@ bench: setup
 docs: setup
 	@$(BIN)/python -m scripts.settings_reference
 	@$(BIN)/python -m scripts.endpoints_reference
+	@$(BIN)/python -m scripts.errors_reference
+
+# What the notebooks show, made anew; look at them before they are kept.
+notebooks: setup
+	@$(BIN)/python -m scripts.run_notebooks
 
 # Hashes without addresses: any index or mirror can serve what this names.
 lock:

@@ -1,0 +1,132 @@
+"""`make notebooks`: run the notebooks from top to bottom, and keep what they show in them.
+
+They run one after the other against a service of their own with the sample organization in it, so that what they show
+is the same wherever and whenever it is made, but for ids and times. Name some of them to run these alone.
+"""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+from carrel import Carrel
+from sample.organization import MANIFEST, NAME, set_up
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "notebooks"
+STARTING_SECONDS, STOPPING_SECONDS, CELL_SECONDS = 120, 60, 240
+
+
+def main(names: list[str]) -> None:
+    """Run and keep the notebooks of these names, all of them without any."""
+    chosen = [FOLDER / name for name in names] or notebooks()
+    with sample_organization() as environment:
+        for path in chosen:
+            began = time.monotonic()
+            nbformat.write(run(nbformat.read(path, as_version=4), environment), path)
+            print(f"{path.name}: {time.monotonic() - began:.1f} s")  # noqa: T201 - whoever waits for it sees how it goes
+
+
+def notebooks() -> list[Path]:
+    """Return all notebooks, in the order of their names."""
+    return sorted(FOLDER.glob("*.ipynb"))
+
+
+def run(notebook: NotebookNode, environment: Mapping[str, str]) -> NotebookNode:
+    """Run a notebook's cells in a kernel of its own, and return it with what they show.
+
+    Raises CellExecutionError when one fails.
+    """
+    client = NotebookClient(
+        notebook,
+        kernel_name="python3",
+        timeout=CELL_SECONDS,
+        record_timing=False,
+        resources={"metadata": {"path": str(FOLDER)}},
+    )
+    client.execute(env=dict(environment), transport_encryption="auto")
+    # Which Python it was is nobody's business, and changes with every machine.
+    notebook.metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    return notebook
+
+
+@contextmanager
+def sample_organization() -> Generator[dict[str, str]]:
+    """Start `python -m service` on a folder of its own, with the sample in it; gives the environment to work with it.
+
+    All of it is gone afterwards.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="carrel-notebooks-"))
+    folder.chmod(0o711)  # a root's PostgreSQL runs as another user, who must get to its data
+    environment = _environment(folder)
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen([sys.executable, "-m", "service"], env=environment, cwd=ROOT, stderr=log)
+        _wait_until_ready(environment["CARREL_BASE_URL"], process)
+        _load(environment)
+        yield environment
+    finally:
+        if process is not None:
+            process.terminate()
+            process.wait(STOPPING_SECONDS)
+        shutil.rmtree(folder)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Return this process's environment without any setting of ours, with those of a service in this folder."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+    key = f"svc_key_{secrets.token_hex(24)}"
+    return kept | {
+        "CARREL_DATA_DIR": str(folder),
+        "CARREL_PORT": port,
+        "CARREL_BOOTSTRAP_ADMIN_EMAIL": "admin@northlight.example",
+        "CARREL_BOOTSTRAP_ADMIN_PASSWORD": secrets.token_urlsafe(15),
+        "CARREL_BOOTSTRAP_API_KEY": key,
+        "CARREL_BASE_URL": f"http://127.0.0.1:{port}",
+        "CARREL_API_KEY": key,
+        "IPYTHONDIR": str(folder / "ipython"),  # kernels keep a history
+    }
+
+
+def _wait_until_ready(base_url: str, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + STARTING_SECONDS
+    while True:
+        try:
+            if httpx.get(f"{base_url}/readyz", timeout=5).is_success:
+                return
+        except httpx.TransportError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
+
+
+def _load(environment: Mapping[str, str]) -> None:
+    """Load the sample as `make up` does, but without Prefect."""
+    with Carrel(environment["CARREL_API_KEY"], base_url=environment["CARREL_BASE_URL"]) as client:
+        collection = set_up(client)
+        upload = ["-m", "cli", "upload", "--direct", "--json", "--collection"]
+        command = [sys.executable, *upload, collection, str(MANIFEST)]
+        subprocess.run(command, env=dict(environment), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - ours
+        client.admin.organization.update(name=NAME)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
