@@ -1,44 +1,60 @@
-"""Thumbs and a comment about one result, sent by callbacks: once when given, never again when the page is drawn."""
+"""Thumbs and a comment about something, sent by callbacks: once when given, never again when the page is drawn."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 import streamlit as st
 
 import carrel
 from app import api
+from app.auth.current import person_client
 from app.ui.errors import Problem, problem_of
+from carrel.wire.conversations import Verdict
 from carrel.wire.search import SearchFeedback
 
 COMMENT_LENGTH = 2000
-THUMBS = (SearchFeedback.THUMBS_DOWN, SearchFeedback.THUMBS_UP)
 
 
 @dataclass(frozen=True)
 class About:
-    """The result that feedback is about."""
+    """What feedback is about; `send` puts it on the audit log: whether it was good, and words if there are any."""
 
-    search_id: UUID
-    document_id: UUID
+    name: str
+    send: Callable[[bool, str | None], object]
 
     def key(self, part: str) -> str:
         """Return the name of a part of this feedback in the session."""
-        return f"{part}-{self.search_id}-{self.document_id}"
+        return f"{part}-{self.name}"
 
 
-def offer_feedback(about: About) -> None:
-    """Offer thumbs and, once one is given, a comment."""
-    choice = st.feedback("thumbs", key=about.key("thumb"), on_change=_send_thumb, args=(about,))
+def about_search(search_id: UUID, document_id: UUID | None = None) -> About:
+    """Return feedback about one result of a search, or about all of it."""
+    return About(f"{search_id}-{document_id}", partial(_send_of_search, search_id, document_id))
+
+
+def about_reply(agent_id: UUID, message_id: UUID) -> About:
+    """Return feedback about a reply of an agent's."""
+    return About(str(message_id), partial(_send_of_reply, agent_id, message_id))
+
+
+def offer_feedback(about: About, *, given: bool | None = None) -> None:
+    """Offer thumbs and, once one is given, a comment; `given` is the thumb that the service has already."""
+    thumb = about.key("thumb")
+    if thumb not in st.session_state:
+        st.session_state[thumb] = None if given is None else int(given)
+    choice = st.feedback("thumbs", key=thumb, on_change=_send_thumb, args=(about,))
     if choice is None:
         return
     with st.popover("Thank you. Say why?"), st.form(about.key("why"), border=False):
-        missing = "What was missing?" if THUMBS[choice] is SearchFeedback.THUMBS_DOWN else "What helped?"
+        missing = "What helped?" if choice else "What was missing?"
         st.text_area("Comment", key=about.key("comment"), max_chars=COMMENT_LENGTH, placeholder=missing)
         st.form_submit_button("Send the comment", on_click=_send_comment, args=(about,))
 
 
 def show_failure(about: About) -> None:
-    """Show why the last feedback about this result didn't reach the service, if it didn't."""
+    """Show why the last feedback about this didn't reach the service, if it didn't."""
     problem: Problem | None = st.session_state.get(about.key("problem"))
     if problem is not None:
         problem.show()
@@ -62,16 +78,22 @@ def _send_comment(about: About) -> None:
 
 def _send(about: About, *, comment: str | None) -> bool:
     """Put feedback on the audit log; tell whether it got there."""
-    thumb: SearchFeedback = THUMBS[int(st.session_state[about.key("thumb")])]
     st.session_state.pop(about.key("problem"), None)
     try:
-        api.client().search.submit_search_feedback(
-            search_id=about.search_id,
-            document_id=about.document_id,
-            feedback=thumb,
-            comments=comment,
-        )
+        about.send(bool(st.session_state[about.key("thumb")]), comment)
     except carrel.CarrelError as error:
         st.session_state[about.key("problem")] = problem_of(error)
         return False
     return True
+
+
+def _send_of_search(search_id: UUID, document_id: UUID | None, good: bool, comment: str | None) -> None:
+    feedback = SearchFeedback.THUMBS_UP if good else SearchFeedback.THUMBS_DOWN
+    api.client().search.submit_search_feedback(
+        search_id=search_id, document_id=document_id, feedback=feedback, comments=comment
+    )
+
+
+def _send_of_reply(agent_id: UUID, message_id: UUID, good: bool, comment: str | None) -> None:
+    feedback = Verdict.POSITIVE if good else Verdict.NEGATIVE
+    person_client().agents.provide_message_feedback(agent_id, message_id, feedback, descriptive_feedback=comment)

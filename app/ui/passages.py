@@ -41,3 +41,10 @@ def linked(text: str, url: str | None) -> str:
 def paragraph(escaped: str) -> str:
     """Return escaped text as a paragraph that keeps its lines."""
     return f'<p class="carrel-passage">{escaped.strip().replace(chr(10), "<br>")}</p>'
+
+
+def label(text: str) -> str:
+    """Return text of anybody's as what a button is called: a code span, in which Streamlit's Markdown means nothing."""
+    line = " ".join(text.split())
+    fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
+    return f"{fence} {line} {fence}"

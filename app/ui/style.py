@@ -38,4 +38,38 @@ STYLE = """<style>
 .carrel-table th, .carrel-table td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border: 0;
   border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); overflow-wrap: anywhere; }
 .carrel-table th { font-weight: 600; opacity: .75; white-space: nowrap; }
+.st-key-chat-side { position: sticky; top: 4rem; max-height: calc(100vh - 9rem); overflow-y: auto; }
+.st-key-chat-side button { justify-content: flex-start; text-align: left; }
+.st-key-chat-side button code { font: inherit; color: inherit; background: none; padding: 0; white-space: normal;
+  display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; overflow: hidden; }
+.st-key-chat-side [class*="-current"] { border-left: .2rem solid #2f8594; padding-left: .5rem; }
+.carrel-message .carrel-passage { margin: 0; }
+.carrel-said { container-type: inline-size; overflow-wrap: anywhere; }
+.carrel-reply { line-height: 1.55; }
+.carrel-reply > :first-child { margin-top: 0; }
+.carrel-reply :is(h1, h2, h3, h4, h5, h6) {
+  font-size: 1.05rem; font-weight: 600; padding: 0; margin: .75rem 0 .25rem; }
+.carrel-reply :is(pre, table) { display: block; max-width: 100%; overflow-x: auto; }
+.carrel-reply :is(th, td) {
+  border: 1px solid color-mix(in srgb, currentColor 20%, transparent); padding: .25rem .5rem; }
+.carrel-chip, .carrel-number { display: inline-block; min-width: 1.25rem; padding: 0 .3rem; border-radius: .65rem;
+  font-size: .75rem; line-height: 1.25rem; text-align: center; font-variant-numeric: tabular-nums;
+  background: color-mix(in srgb, currentColor 14%, transparent); color: inherit !important;
+  text-decoration: none !important; }
+.carrel-chip:hover, .carrel-chip:focus-visible { background: #1f5f6b; color: #fff !important; }
+.carrel-sources { margin-top: .75rem; padding-top: .5rem; font-size: .875rem;
+  border-top: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
+.carrel-sources > p { margin: 0 0 .25rem; font-weight: 600; opacity: .75; }
+.carrel-sources ol { list-style: none; margin: 0; padding: 0; }
+.carrel-sources li { display: grid; grid-template-columns: auto 1fr; gap: .5rem; margin: 0 0 .75rem; padding: .25rem;
+  border-radius: .25rem; scroll-margin: 6rem; }
+.carrel-sources li:target { background: color-mix(in srgb, #2f8594 22%, transparent); }
+.carrel-sources blockquote { margin: .25rem 0; padding: 0 0 0 .6rem; white-space: pre-wrap; opacity: 1; color: inherit;
+  border-left: .2rem solid color-mix(in srgb, currentColor 25%, transparent); max-height: 9rem; overflow-y: auto; }
+.carrel-busy { opacity: .75; margin: 0; }
+@container (min-width: 38rem) {
+  .carrel-wide { display: grid; grid-template-columns: minmax(0, 3fr) minmax(14rem, 2fr); gap: 1.5rem; }
+  .carrel-wide .carrel-sources { margin: 0; padding: 0 0 0 1rem; border-top: 0;
+    border-left: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
+}
 </style>"""

@@ -8,7 +8,7 @@ from app import api
 from app.questions import CATALOG, SIZES, Answer, Question, search
 from app.ui.details import show_details
 from app.ui.errors import explain, explained
-from app.ui.feedback import About, offer_feedback, show_failure
+from app.ui.feedback import about_search, offer_feedback, show_failure
 from app.ui.notices import show_warning
 from app.ui.results import show_result
 from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchMode
@@ -88,7 +88,7 @@ def ask_service(question: Question, size: int) -> tuple[Question, Answer, int]:
 
 def show(found: Answer, result: CatalogSearchResult | CollectionSearchResult) -> None:
     """Show a result with what can be done with it."""
-    about = About(found.search_id, result.document_id)
+    about = about_search(found.search_id, result.document_id)
     with st.container(border=True):
         show_result(found, result)
         with st.container(horizontal=True, vertical_alignment="center"):

@@ -119,7 +119,11 @@ def sign_in(service: RunningService, email: str = "") -> str:
 
 
 def draw(view: str, *, session: str, **address: str) -> AppTest:
-    """Draw a page at an address, as the person whose session has this cookie."""
+    """Draw a page at an address, as the person whose session has this cookie, in a window of its own.
+
+    What pages keep for a session is empty there; Streamlit's test runner has one session for all.
+    """
+    st.cache_data.clear()
     page = AppTest.from_file(str(VIEWS / f"{view}.py"), default_timeout=60)
     page.session_state["signed_in.owner"] = digest_of(session)
     page.query_params.update(address)

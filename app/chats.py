@@ -1,0 +1,87 @@
+"""What a person and their agents say to each other: asked for, and sent, as that person; nothing here is drawn."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+import streamlit as st
+
+import carrel
+from app.auth.current import person_client
+from carrel.wire.agents import Agent
+from carrel.wire.conversations import Conversation, ConversationMessage, SendAgentMessageResponse
+
+LONGEST_MESSAGE = 20_000
+"""Characters that the service takes."""
+
+_AT_ONCE = 200
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in Chat a person is: with which agent, in which conversation; as the address says it, empty for none."""
+
+    agent: str = ""
+    conversation: str = ""
+
+    @classmethod
+    def from_address(cls, parameters: Mapping[str, str]) -> "Place":
+        """Return the place that a page's address names; whether it is there, the service knows."""
+        return cls(parameters.get("agent", ""), parameters.get("conversation", ""))
+
+    def address(self) -> dict[str, str]:
+        """Return the parameters of the address that leads here again."""
+        wanted = {"agent": self.agent, "conversation": self.conversation}
+        return {name: value for name, value in wanted.items() if value}
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A conversation with all that was said in it, oldest first."""
+
+    conversation: Conversation
+    messages: list[ConversationMessage]
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A message that is to be sent from a place; however often it is, it is answered once, by its key."""
+
+    place: Place
+    text: str
+    key: str = field(default_factory=lambda: uuid4().hex)
+
+    def send(self) -> SendAgentMessageResponse:
+        """Send it; the answer is the job that replies to it, which is the message's id, too."""
+        client = person_client().with_options(headers={"Idempotency-Key": self.key})
+        conversation = self.place.conversation or None
+        return client.agents.send_message(self.place.agent, self.text, conversation_id=conversation)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message that the service has; `begun_at` is where it was sent from."""
+
+    outgoing: Outgoing
+    conversation_id: UUID
+    message_id: UUID
+
+    def is_again(self, place: Place, text: str) -> bool:
+        """Tell whether somebody sends the same from where this was sent, or where it has led them."""
+        mine = {self.outgoing.place.conversation, str(self.conversation_id)}
+        return text == self.outgoing.text and place.conversation in mine
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def my_agents() -> list[Agent]:
+    """Return the agents that the person may message, by name."""
+    return sorted(person_client().agents.list(), key=lambda agent: agent.name.lower())
+
+
+def read(conversation: str) -> Talk | None:
+    """Return one of the person's conversations; None when they have no such."""
+    try:
+        pages = list(person_client().conversations.get(conversation, page_size=_AT_ONCE).pages())
+    except (carrel.NotFoundError, carrel.BadRequestError, carrel.InvalidArgumentError):
+        return None
+    return Talk(pages[0].conversation, [message for page in pages for message in page.messages])

@@ -1,0 +1,85 @@
+"""Agents' replies as HTML: Markdown without HTML, links and images, and what they rest on beside them.
+
+A reply is what a model wrote after reading what others wrote. Nothing in it leads or loads anywhere: addresses stand
+there as text, and the only links are the numbers of sources, which lead to the sources, and those to their documents.
+"""
+
+import html
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+from uuid import UUID
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+
+from app.ui.links import address
+from app.ui.passages import linked, paragraph
+from carrel.wire.conversations import ReferencedSource
+
+_NUMBER = re.compile(r"\[(\d{1,4})\]")
+
+
+def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UUID) -> str:
+    """Return a reply as HTML, its sources beside it; `[1]` in the text leads to the first of them."""
+    body = _MARKDOWN.render(text, {"sources": sources, "message": message_id})
+    said = f'<div class="carrel-reply">{body}</div>'
+    if not sources:
+        return f'<div class="carrel-said">{said}</div>'
+    listed = "".join(_source(number, source, message_id) for number, source in enumerate(sources, 1))
+    shown = f'<aside class="carrel-sources" aria-label="Sources"><p>Sources</p><ol>{listed}</ol></aside>'
+    return f'<div class="carrel-said"><div class="carrel-wide">{said}{shown}</div></div>'
+
+
+def growing_html(text: str) -> str:
+    """Return a reply as far as it is; its sources come with its end."""
+    return (
+        f'<div class="carrel-said"><div class="carrel-reply" aria-busy="true">{_MARKDOWN.render(text, {})}</div></div>'
+    )
+
+
+def message_html(text: str, *, note: str = "") -> str:
+    """Return what a person wrote, as they wrote it, with a note under it."""
+    under = f'<p class="carrel-facts">{html.escape(note)}</p>' if note else ""
+    return f'<div class="carrel-message">{paragraph(html.escape(text))}{under}</div>'
+
+
+def _source(number: int, source: ReferencedSource, message_id: UUID) -> str:
+    where = html.escape(address("documents", document=str(source.id)))
+    away = f" · {linked('Open the original', source.url)}" if linked("", source.url) else ""
+    return (
+        f'<li id="{_anchor(message_id, number)}"><span class="carrel-number">{number}</span>'
+        f"<div><strong>{html.escape(source.name)}</strong><blockquote>{html.escape(source.quote)}</blockquote>"
+        f'<a href="{where}" target="_blank" rel="noopener">Open document</a>{away}</div></li>'
+    )
+
+
+def _anchor(message_id: object, number: int) -> str:
+    return f"source-{message_id}-{number}"
+
+
+def _text(_renderer: RendererHTML, tokens: Sequence[Token], index: int, _options: object, env: dict[str, Any]) -> str:
+    """Render text, with the numbers of sources as chips that lead to them."""
+    sources = cast("Sequence[ReferencedSource]", env.get("sources", ()))
+
+    def chip(match: re.Match[str]) -> str:
+        number = int(match[1])
+        if not 1 <= number <= len(sources):
+            return match[0]
+        return (
+            f'<a class="carrel-chip" href="#{_anchor(env["message"], number)}" '
+            f'title="{html.escape(sources[number - 1].name)}">{number}</a>'
+        )
+
+    return _NUMBER.sub(chip, html.escape(tokens[index].content))
+
+
+def _markdown() -> MarkdownIt:
+    made = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table")
+    made.disable(["link", "image", "autolink", "reference", "html_block", "html_inline"])
+    made.add_render_rule("text", _text)
+    return made
+
+
+_MARKDOWN = _markdown()

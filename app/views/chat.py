@@ -1,0 +1,208 @@
+"""Ask agents that answer from documents, and go on with what was asked before."""
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.auth.current import person_client
+from app.chats import LONGEST_MESSAGE, Outgoing, Place, Sent, Talk, my_agents, read
+from app.following import Following
+from app.ui.conversations import forget_conversations, show_conversations
+from app.ui.errors import Problem, explain, problem_of
+from app.ui.exchanges import show_exchange, show_growing, show_message
+from app.ui.links import show_link
+from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
+from carrel.wire.agents import Agent
+from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
+
+SHOWN = 20
+"""How many exchanges of a long conversation are drawn at first, and each time more are asked for."""
+
+FOLLOWING, SENT, UNSENT = "chat.following", "chat.sent", "chat.unsent"
+MORE, AGENT, WORDS = "chat.more", "chat.agent", "chat.words"
+
+
+def go(place: Place) -> None:
+    """Be somewhere else in Chat."""
+    for name in (SENT, MORE):
+        st.session_state.pop(name, None)
+    st.query_params.from_dict(place.address())
+
+
+def go_to(conversation: Conversation) -> None:
+    """Open a conversation."""
+    go(Place(str(conversation.agent_id), str(conversation.conversation_id)))
+
+
+def look_anew() -> None:
+    """Have what is shown asked for again, and what is followed followed from its beginning."""
+    st.session_state.pop(FOLLOWING, None)
+    forget_conversations()
+
+
+def submit(place: Place) -> None:
+    """Send what is in the field, unless it is on its way: Enter may be pressed twice."""
+    text = str(st.session_state[WORDS] or "").strip()
+    sent = cast("Sent | None", st.session_state.get(SENT))
+    if not text or (sent is not None and sent.is_again(place, text)):
+        return
+    waiting = unsent_at(place)
+    post(waiting[0] if waiting is not None and waiting[0].text == text else Outgoing(place, text))
+
+
+def post(outgoing: Outgoing) -> None:
+    """Send a message, and be in its conversation; what the service doesn't take stays, with the reason."""
+    state = st.session_state
+    try:
+        taken = outgoing.send()
+    except carrel.CarrelError as error:
+        state[UNSENT] = outgoing, problem_of(error)
+        return
+    look_anew()
+    state.pop(UNSENT, None)
+    state[SENT] = Sent(outgoing, taken.conversation_id, taken.job_id)
+    st.query_params.from_dict(Place(outgoing.place.agent, str(taken.conversation_id)).address())
+
+
+def unsent_at(place: Place) -> tuple[Outgoing, Problem] | None:
+    """Return the message that didn't reach the service from here, with the reason."""
+    kept = cast("tuple[Outgoing, Problem] | None", st.session_state.get(UNSENT))
+    return kept if kept is not None and kept[0].place == place else None
+
+
+def show_unsent(place: Place) -> None:
+    """Show the message that didn't reach the service, and what can be done."""
+    kept = unsent_at(place)
+    if kept is None:
+        return
+    outgoing, problem = kept
+    show_message(outgoing.text)
+    problem.show()
+    with st.container(horizontal=True):
+        st.button("Send again", key="chat.send-again", type="primary", on_click=post, args=(outgoing,))
+        st.button("Discard", key="chat.discard", on_click=lambda: st.session_state.pop(UNSENT, None))
+
+
+def show_talk(talk: Talk, place: Place, *, can_go_on: bool) -> None:
+    """Show what was said, and the reply that is being made as it grows."""
+    hidden = max(len(talk.messages) - int(st.session_state.get(MORE, SHOWN)), 0)
+    if hidden:
+        more = len(talk.messages) - hidden + SHOWN
+        st.button("Show earlier messages", on_click=lambda: st.session_state.update({MORE: more}))
+    running = next((one for one in talk.messages if one.status is MessageStatus.RUNNING), None)
+    for message in talk.messages[hidden:]:
+        if message is running:
+            show_growing(message, following(message), ended=look_anew)
+        else:
+            show_exchange(talk.conversation.agent_id, message, ask_again=asking_again(place) if can_go_on else None)
+    forget_sent(talk)
+
+
+def asking_again(place: Place) -> Callable[[str], None]:
+    """Return what sends a message's text once more."""
+    return lambda text: post(Outgoing(place, text))
+
+
+def following(message: ConversationMessage) -> Following:
+    """Return the reading of a reply that this window began, or begin it: also after a reload, or in another window."""
+    current = cast("Following | None", st.session_state.get(FOLLOWING))
+    if current is None or current.message_id != message.message_id:
+        if current is not None:
+            current.leave()
+        current = Following(message.message_id, person_client().agents.stream_response).begin()
+        st.session_state[FOLLOWING] = current
+    return current
+
+
+def forget_sent(talk: Talk) -> None:
+    """Let the same words be sent again, once they have been answered."""
+    sent = cast("Sent | None", st.session_state.get(SENT))
+    running = {one.message_id for one in talk.messages if one.status is MessageStatus.RUNNING}
+    if sent is not None and sent.message_id not in running:
+        st.session_state.pop(SENT)
+
+
+def choose_agent(agents: Mapping[str, Agent], place: Place) -> Agent:
+    """Let the person choose whom to ask; the address has their choice."""
+    if place.agent and place.agent not in agents:
+        show_warning("The agent that the address names isn't there for you.", "Choose another one.")
+    chosen = place.agent if place.agent in agents else next(iter(agents))
+    if st.session_state.get(AGENT) != chosen:
+        st.session_state[AGENT] = chosen
+    if len(agents) > 1:
+        st.selectbox(
+            "Whom do you want to ask?",
+            list(agents),
+            key=AGENT,
+            format_func=lambda key: agents[key].name,
+            on_change=lambda: go(Place(st.session_state[AGENT])),
+        )
+    else:
+        show_heading(agents[chosen].name)
+    show_text(agents[chosen].description)
+    return agents[chosen]
+
+
+def begin(agents: Mapping[str, Agent], place: Place) -> Place | None:
+    """Show where a conversation begins; return the place to write from, None without agents."""
+    if not agents:
+        show_no_agents()
+        return None
+    agent = choose_agent(agents, place)
+    here = Place(str(agent.agent_id))
+    show_unsent(here)
+    return here
+
+
+def show_no_agents() -> None:
+    """Say what would be here, and what to do."""
+    if explain(api.me).is_admin:
+        show_empty(
+            "No agent is deployed to you yet.",
+            "An agent answers from the documents of some collections. Define one, and deploy it.",
+        )
+        show_link("To the agents", "agents")
+    else:
+        show_empty("No agent is deployed to you yet.", "An agent answers from documents. Ask an admin for one.")
+
+
+def go_on(agents: Mapping[str, Agent], place: Place) -> Place | None:
+    """Show a conversation; return the place to write from, None where nothing more can be said."""
+    talk = explain(lambda: read(place.conversation))
+    if talk is None:
+        show_warning(
+            "You have no such conversation.",
+            "It may be another person's, or it was deleted because nobody has gone on with it for long.",
+        )
+        return None
+    agent_id = str(talk.conversation.agent_id)
+    here = Place(agent_id, place.conversation)
+    show_heading(talk.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
+    show_talk(talk, here, can_go_on=agent_id in agents)
+    show_unsent(here)
+    if agent_id not in agents:
+        show_warning("This agent isn't deployed to you any more: you can read on here, and ask another one.")
+        return None
+    return here
+
+
+def page() -> None:
+    """Draw the page."""
+    show_title("Chat", "Ask an agent: it answers from documents that you may read, and shows where it has it from.")
+    agents = {str(agent.agent_id): agent for agent in explain(my_agents)}
+    place = Place.from_address(st.query_params)
+    side, main = st.columns([2, 7], gap="medium")
+    with side, st.container(key="chat-side"):
+        new = Place(place.agent if place.agent in agents else "")
+        st.button("New conversation", icon=":material/add:", width="stretch", on_click=go, args=(new,))
+        show_conversations(place.conversation, choose=go_to)
+    with main:
+        here = go_on(agents, place) if place.conversation else begin(agents, place)
+    if here is not None:
+        st.chat_input("Your message", key=WORDS, max_chars=LONGEST_MESSAGE, on_submit=submit, args=(here,))
+
+
+page()
