@@ -25,13 +25,11 @@ from service.catalog.queries import DocumentFilter, StoredDocument, StoredFile
 from service.catalog.rights import role_in, unknown_document
 from service.collections.queries import list_places
 from service.errors import Forbidden, NotFound
+from service.indexing.progress import status_of
 from service.indexing.service import remove_everywhere
 from service.pagination import Cursor, Page
 from service.permissions.service import unregister_resource
 from service.sql import AnyRow
-
-# After so many failures in a row, indexing is said to have failed, though it is still tried now and then.
-FAILED_AFTER = 5
 
 
 async def get_document(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> GetDocumentResponse:
@@ -41,12 +39,13 @@ async def get_document(connection: AsyncConnection, caller: Caller, *, document_
         raise unknown_document()
     versions = await queries.versions_of(connection, caller.organization_id, document_id=document_id)
     owner = await queries.read_principal(connection, caller.organization_id, principal_id=document.fields.owner_id)
-    places = await list_places(connection, caller, document_id=document_id)
+    places = [_place(row) for row in await list_places(connection, caller, document_id=document_id)]
     return GetDocumentResponse(
         **_of_stored(document, owner),
+        indexing=next((place.status for place in places if place.document_collection_id is None), None),
         fingerprint=document.fields.fingerprint,
         versions=[_version(row) for row in versions],
-        indexed_in=[_place(row) for row in places],
+        indexed_in=places,
     )
 
 
@@ -63,6 +62,7 @@ async def list_documents(
         media_types=request.media_types,
         updated_from=request.updated_from,
         updated_before=request.updated_to,
+        indexing=request.indexing,
     )
     rows = await queries.list_documents(connection, caller, narrowed=narrowed, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: (row.created_at.isoformat(), str(row.document_id)))
@@ -151,6 +151,9 @@ def _listed(row: AnyRow) -> Document:
         source_system_updated=row.source_updated_at,
         created_at=row.created_at,
         updated_at=row.updated_at,
+        indexing=None
+        if row.wanted_version is None
+        else status_of(wanted=row.wanted_version, indexed=row.indexed_version, attempts=row.attempts),
     )
 
 
@@ -166,7 +169,7 @@ def _version(row: AnyRow) -> DocumentVersion:
 
 
 def _place(row: AnyRow) -> DocumentIndexing:
-    status = indexing_status(row)
+    status = status_of(wanted=row.version, indexed=row.indexed_version, attempts=row.attempts)
     told = status is IndexingStatus.RUNNING and row.chunks_expected > 0
     return DocumentIndexing(
         document_collection_id=row.collection_id,
@@ -179,10 +182,3 @@ def _place(row: AnyRow) -> DocumentIndexing:
         chunks_expected=row.chunks_expected if told else None,
         error=row.error,
     )
-
-
-def indexing_status(row: AnyRow) -> IndexingStatus:
-    """Say how far a row of space_documents is."""
-    if row.indexed_version == row.version:
-        return IndexingStatus.DONE
-    return IndexingStatus.FAILED if row.attempts >= FAILED_AFTER else IndexingStatus.RUNNING

@@ -27,12 +27,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningInsert
 
+from carrel.wire.catalog import IndexingStatus
 from carrel.wire.common import Role
 from service.callers import Caller
 from service.catalog.tables import document_contents, document_versions, documents
 from service.collections.tables import caller_chunks
 from service.identity.tables import principals
-from service.indexing.queries import is_searched
+from service.indexing.queries import is_at, is_searched
 from service.indexing.tables import space_documents, spaces
 from service.permissions.access import Access
 from service.permissions.queries import lock_resource, readable_classes
@@ -100,6 +101,7 @@ class DocumentFilter:
     media_types: Sequence[str] | None = None
     updated_from: datetime | None = None
     updated_before: datetime | None = None
+    indexing: IndexingStatus | None = None
 
 
 _LOCK_KEY = select(func.pg_advisory_xact_lock(bindparam("key", type_=BigInteger)))
@@ -409,17 +411,48 @@ async def list_documents(
             principals.c.kind.label("owner_kind"),
             principals.c.email.label("owner_email"),
             principals.c.name.label("owner_name"),
+            space_documents.c.version.label("wanted_version"),
+            space_documents.c.indexed_version,
+            space_documents.c.attempts,
         )
         .join(principals, principals.c.principal_id == documents.c.owner_id)
+        .outerjoin(space_documents, _in_catalog(caller.organization_id))
         .where(*_narrowing(narrowed))
         .order_by(documents.c.created_at.desc(), documents.c.document_id.desc())
         .limit(limit)
     )
+    if narrowed.indexing is not None:
+        organization_id = caller.organization_id
+        statement = statement.where(
+            is_at(
+                narrowed.indexing,
+                document_id=documents.c.document_id,
+                organization_id=organization_id,
+                space_id=_catalog(organization_id),
+            )
+        )
     if not caller.is_admin:
         statement = statement.where(resources.c.access_class.in_(readable_classes(caller)))
     if after is not None:
         statement = statement.where(tuple_(documents.c.created_at, documents.c.document_id) < tuple_(*after))
     return (await connection.execute(statement)).all()
+
+
+def _catalog(organization_id: UUID) -> ColumnElement[int]:
+    return (
+        select(spaces.c.space_id)
+        .where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
+        .scalar_subquery()
+    )
+
+
+def _in_catalog(organization_id: UUID) -> ColumnElement[bool]:
+    """The document's place in the catalog's index."""
+    return and_(
+        space_documents.c.document_id == documents.c.document_id,
+        space_documents.c.organization_id == organization_id,
+        space_documents.c.space_id == _catalog(organization_id),
+    )
 
 
 def _narrowing(narrowed: DocumentFilter) -> Iterator[ColumnElement[bool]]:

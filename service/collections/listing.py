@@ -21,6 +21,7 @@ from service.collections import queries
 from service.collections.queries import StoredCollection
 from service.collections.service import collection_for, document_for
 from service.errors import NotFound
+from service.indexing.progress import status_of
 from service.pagination import Cursor, Page
 from service.sql import AnyRow
 
@@ -46,7 +47,12 @@ async def list_documents(
     )
     cursor = Cursor.read(caller, operation="listDocumentsInCollection", request=request)
     rows = await queries.list_members(
-        connection, caller, space_id=collection.space_id, after=cursor.after_id, limit=cursor.limit
+        connection,
+        caller,
+        space_id=collection.space_id,
+        indexing=request.indexing,
+        after=cursor.after_id,
+        limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.document_id)])
     return Page([_member(row) for row in page.items], page.next_page_token)
@@ -124,4 +130,5 @@ def _member(row: AnyRow) -> DocumentInCollection:
         custom_metadata=row.custom_metadata,
         added_at=row.added_at,
         error=row.error,
+        indexing=status_of(wanted=row.version, indexed=row.indexed_version, attempts=row.attempts),
     )

@@ -6,15 +6,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, select
+from sqlalchemy import ColumnElement, Select, and_, delete, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.catalog import IndexingStatus
 from carrel.wire.common import Role
 from service.callers import Caller
 from service.catalog.tables import documents
 from service.collections.tables import caller_chunks, collections
-from service.indexing.queries import is_searched, stands_for
+from service.indexing.queries import is_at, is_searched, stands_for
 from service.indexing.tables import INDEX_TABLES, space_documents, spaces
 from service.permissions.access import RANKED
 from service.permissions.queries import readable_classes
@@ -245,7 +246,13 @@ async def forget_chunks(
 
 
 async def list_members(
-    connection: AsyncConnection, caller: Caller, *, space_id: int, after: UUID, limit: int
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    space_id: int,
+    indexing: IndexingStatus | None,
+    after: UUID,
+    limit: int,
 ) -> Sequence[AnyRow]:
     """Return the documents of a space that the caller may READ, by id, each with what is wanted and indexed there."""
     statement = (
@@ -267,6 +274,15 @@ async def list_members(
         .order_by(space_documents.c.document_id)
         .limit(limit)
     )
+    if indexing is not None:
+        statement = statement.where(
+            is_at(
+                indexing,
+                document_id=space_documents.c.document_id,
+                organization_id=caller.organization_id,
+                space_id=literal(space_id),
+            )
+        )
     return (await connection.execute(statement)).all()
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     ColumnElement,
+    FromClause,
     Integer,
     LargeBinary,
     Select,
@@ -23,9 +24,11 @@ from sqlalchemy import (
     and_,
     any_,
     bindparam,
+    case,
     cast,
     column,
     delete,
+    false,
     func,
     insert,
     literal,
@@ -41,7 +44,9 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
 
+from carrel.wire.catalog import IndexingStatus
 from service.indexing.codes import from_binary
+from service.indexing.progress import FAILED_AFTER
 from service.indexing.tables import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
 from service.permissions.tables import resources
 from service.sql import ORGANIZATION, AnyRow, among, given, giving
@@ -83,6 +88,33 @@ class ChunkRow:
 def is_searched() -> ColumnElement[bool]:
     """Whether a space is one that is searched: neither built to replace one, nor retired."""
     return and_(spaces.c.replaces_space_id.is_(None), spaces.c.retired_at.is_(None))
+
+
+def is_pending(places: FromClause = space_documents) -> ColumnElement[bool]:
+    """Whether what is wanted of a document in a space is not there yet; written as in the index of such places."""
+    return places.c.indexed_version.is_distinct_from(places.c.version)
+
+
+def is_at(
+    status: IndexingStatus, *, document_id: ColumnElement[UUID], organization_id: UUID, space_id: ColumnElement[int]
+) -> ColumnElement[bool]:
+    """Whether a document's place in a space has this status, as `service.indexing.progress.status_of` says it.
+
+    The place is the row of `space_documents` beside. What is pending is few, and looked up once by its index; what is
+    done is most: the CASE keeps the planner from thinking otherwise, and so from reading all before the first page.
+    """
+    if status is IndexingStatus.DONE:
+        return case((is_pending(), false()), else_=space_documents.c.version.is_not(None))
+    places = space_documents.alias("pending")
+    has_failed = places.c.attempts >= FAILED_AFTER
+    found = select(places.c.document_id).where(
+        places.c.organization_id == organization_id,
+        places.c.space_id == space_id,
+        is_pending(places),
+        has_failed if status is IndexingStatus.FAILED else ~has_failed,
+    )
+    ids: Any = func.array(found.scalar_subquery())
+    return document_id == any_(ids)
 
 
 def stands_for(space_id: int) -> ColumnElement[bool]:

@@ -18,12 +18,12 @@ from carrel.wire.rebuilds import (
 )
 from service.audit.service import record
 from service.callers import Caller, acting_for
-from service.catalog.documents import FAILED_AFTER
 from service.collections.queries import lock_collection, read_collection
 from service.collections.service import unknown_collection
 from service.embedding import EmbeddingModel
 from service.errors import Conflict, Forbidden
 from service.identifiers import uuid7
+from service.indexing.progress import FAILED_AFTER
 from service.indexing.queries import retire_replacement
 from service.indexing.service import find_catalog
 from service.pagination import Cursor, Page

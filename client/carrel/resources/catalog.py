@@ -17,6 +17,7 @@ from carrel.wire.catalog import (
     DownloadDocumentRequest,
     GetDocumentRequest,
     GetDocumentResponse,
+    IndexingStatus,
     ListDocumentsRequest,
     ListDocumentsResponse,
     PlannedUpload,
@@ -131,6 +132,7 @@ class Catalog(Resource[M]):
         media_types: Sequence[str] | None = None,
         updated_from: datetime | str | None = None,
         updated_to: datetime | str | None = None,
+        indexing: IndexingStatus | str | None = None,
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
@@ -138,6 +140,7 @@ class Catalog(Resource[M]):
         """Walk the documents the caller may read, in a stable order; filters narrow together.
 
         `document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not.
+        `indexing` (DONE, RUNNING or FAILED) is of the catalog's index.
         """
         request = ListDocumentsRequest(
             document_name=document_name,
@@ -146,6 +149,7 @@ class Catalog(Resource[M]):
             media_types=listed(str, media_types),
             updated_from=unchecked(datetime, updated_from),
             updated_to=unchecked(datetime, updated_to),
+            indexing=unchecked(IndexingStatus, indexing),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,

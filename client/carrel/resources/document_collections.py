@@ -10,6 +10,7 @@ from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, listed, unchecked
 from carrel.resources.docstore import Docstore
 from carrel.resources.index_rebuilds import IndexRebuilds
+from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import (
     AddDocumentChunksToCollectionRequest,
     AddDocumentChunksToCollectionResponse,
@@ -190,13 +191,18 @@ class DocumentCollections(Resource[M]):
         self,
         document_collection_id: Id,
         *,
+        indexing: IndexingStatus | str | None = None,
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
     ) -> Listing[DocumentInCollection, ListDocumentsInCollectionResponse]:
-        """Walk the documents of a collection that the caller may read, each with its version there."""
+        """Walk the documents of a collection that the caller may read, each with its version there.
+
+        `indexing` (DONE, RUNNING or FAILED) is of that collection's index.
+        """
         request = ListDocumentsInCollectionRequest(
             document_collection_id=unchecked(UUID, document_collection_id),
+            indexing=unchecked(IndexingStatus, indexing),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,

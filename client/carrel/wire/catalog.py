@@ -183,7 +183,7 @@ class PlanUploadResponse(Tabular):
 
 
 class Document(ResponseModel):
-    """A document of the catalog at its newest version; `file_size` in bytes."""
+    """A document of the catalog at its newest version; `file_size` in bytes. `indexing`: in the catalog's index."""
 
     document_id: UUID
     document_name: str
@@ -199,6 +199,7 @@ class Document(ResponseModel):
     source_system_updated: Instant | None = None
     created_at: Instant
     updated_at: Instant
+    indexing: IndexingStatus | None = None
 
 
 class DocumentVersion(ResponseModel):
@@ -247,7 +248,8 @@ class GetDocumentResponse(Document):
 class ListDocumentsRequest(ActingRequest, PagedRequest):
     """List the documents the caller may READ; filters narrow together; extension.
 
-    `document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not.
+    `document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not. `indexing`
+    is of the catalog's index.
     """
 
     document_name: DocumentName | None = None
@@ -256,6 +258,7 @@ class ListDocumentsRequest(ActingRequest, PagedRequest):
     media_types: Annotated[list[Identifier] | None, Field(min_length=1, max_length=100)] = None
     updated_from: RequestInstant | None = None
     updated_to: RequestInstant | None = None
+    indexing: IndexingStatus | None = None
 
 
 class ListDocumentsResponse(PagedResponse):

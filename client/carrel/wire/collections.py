@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pydantic import Field, model_validator
 
+from carrel.wire.catalog import IndexingStatus
 from carrel.wire.common import (
     ActingRequest,
     ChunkText,
@@ -193,7 +194,10 @@ class ListDocumentCollectionsResponse(PagedResponse):
 
 
 class DocumentInCollection(ResponseModel):
-    """A document in a collection; `stale`: its newest contents are not what is searchable there."""
+    """A document in a collection; `stale`: its newest contents are not what is searchable there.
+
+    `indexing` is of the version wanted there, which is an older one where an upload left the collection as it was.
+    """
 
     document_id: UUID
     document_name: str
@@ -205,12 +209,14 @@ class DocumentInCollection(ResponseModel):
     custom_metadata: dict[str, str]
     added_at: Instant
     error: str | None = None
+    indexing: IndexingStatus | None = None
 
 
 class ListDocumentsInCollectionRequest(ActingRequest, PagedRequest):
-    """List the documents of a collection that the caller may READ; extension."""
+    """List the documents of a collection that the caller may READ, or those of one status there; extension."""
 
     document_collection_id: UUID
+    indexing: IndexingStatus | None = None
 
 
 class ListDocumentsInCollectionResponse(PagedResponse):

@@ -1,0 +1,74 @@
+"""Lists of documents say how far each is indexed, and are narrowed to those that are done, running, or have failed."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from service.indexing.progress import FAILED_AFTER
+from tests.harness.documents import uploaded
+from tests.harness.services import RunningService
+from tests.service.directory import done, walk
+
+DOCUMENTS, MEMBERS = "catalog/listDocuments", "documentCollections/listDocumentsInCollection"
+STATUSES = ["DONE", "RUNNING", "FAILED"]
+
+
+def left_behind(service: RunningService, document: str, *, in_catalog: bool, attempts: int) -> None:
+    """Have a document wait in an index after so many failures; nobody takes it up."""
+    with service.owner_connection() as connection:
+        connection.execute(
+            "UPDATE space_documents SET indexed_version = NULL, attempts = %s, claimed_until = now() + interval '1 day'"
+            " FROM spaces WHERE spaces.space_id = space_documents.space_id AND document_id = %s AND is_catalog = %s",
+            (attempts, UUID(document), in_catalog),
+        )
+
+
+def statuses(service: RunningService, operation: str, **body: Any) -> dict[str, str]:
+    """The status of each document on all pages, by its name."""
+    return {row["documentName"]: row["indexing"] for row in walk(service, operation, body, page_size=1)}
+
+
+@pytest.fixture
+def collection(service: RunningService) -> str:
+    """Four documents in a collection: of each status one in the catalog, and another one there."""
+    made = done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Logs"}))
+    collection = str(made["documentCollectionId"])
+    states = {"a": (0, None), "b": (FAILED_AFTER - 1, FAILED_AFTER), "c": (FAILED_AFTER, 0), "d": (None, None)}
+    for name, (catalog, there) in states.items():
+        document = uploaded(service, name, f"The log of {name}.", documentName=name, collectionId=collection)
+        for in_catalog, attempts in ((True, catalog), (False, there)):
+            if attempts is not None:
+                left_behind(service, document["documentId"], in_catalog=in_catalog, attempts=attempts)
+    return collection
+
+
+def test_each_document_says_how_far_it_is(service: RunningService, collection: str) -> None:
+    """In the catalog where the catalog is listed, in the collection where that is; a single document says the same."""
+    assert statuses(service, DOCUMENTS) == {"a": "RUNNING", "b": "RUNNING", "c": "FAILED", "d": "DONE"}
+    there = statuses(service, MEMBERS, documentCollectionId=collection)
+    assert there == {"a": "DONE", "b": "FAILED", "c": "RUNNING", "d": "DONE"}
+    for row in walk(service, DOCUMENTS, {}, page_size=10):
+        one = done(service.call("catalog/getDocument", {"documentId": row["documentId"]}))
+        assert one["indexing"] == row["indexing"]
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_lists_are_narrowed_to_a_status(service: RunningService, collection: str, status: str) -> None:
+    """Page by page, in the same order, what has this status and nothing else; the filters narrow together."""
+    for operation, body in ((DOCUMENTS, {}), (MEMBERS, {"documentCollectionId": collection})):
+        rows = walk(service, operation, body, page_size=10)
+        expected = [row for row in rows if row["indexing"] == status]
+        assert expected
+        assert walk(service, operation, {**body, "indexing": status}, page_size=1) == expected
+    narrowed = statuses(service, DOCUMENTS, indexing=status, documentName="d")
+    assert narrowed == ({"d": "DONE"} if status == "DONE" else {})
+
+
+def test_a_status_opens_nothing(service: RunningService, collection: str) -> None:
+    """Who may read none of the documents is shown none of them; a status that there isn't is refused."""
+    member = service.new_user("member@example.test")
+    for status in STATUSES:
+        assert walk(service, DOCUMENTS, {"indexing": status}, page_size=10, api_key=member) == []
+    assert service.call(DOCUMENTS, {"indexing": "LOST"}).status_code == 400
+    assert service.call(MEMBERS, {"documentCollectionId": collection, "indexing": "LOST"}).status_code == 400
