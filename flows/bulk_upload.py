@@ -2,19 +2,25 @@
 
 from typing import Any
 
-from prefect import flow
+from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
+from prefect.states import Completed
 
 from flows.operations.bulk import upload
+from flows.operations.jobs import Outcome
 from flows.operations.options import UploadOptions
-from flows.progress import following
+from flows.progress import Progress, following
 from flows.running import concluded, current_run_id, hooks_of
 from flows.settings import FlowSettings
 
 
 @flow(name="bulk-upload", persist_result=False)
-async def bulk_upload(source: str, options: UploadOptions | None = None) -> State[dict[str, Any]]:
+async def bulk_upload(
+    source: str, options: UploadOptions | None = None, *, dry_run: bool = False
+) -> State[dict[str, Any]]:
     """Upload what is new or changed in `source`: a folder, a glob pattern, or a .csv or .jsonl manifest.
+
+    `dry_run` ends with the plan: nothing is sent or deleted.
 
     The service and its key come from the environment of the process (flows.settings), never from parameters. One bad
     document costs only itself; a run that fails or is killed goes on where it was when it is run again.
@@ -22,5 +28,17 @@ async def bulk_upload(source: str, options: UploadOptions | None = None) -> Stat
     settings = FlowSettings()
     async with following(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)
-        outcome = await upload(source, options=options or UploadOptions(), settings=settings, hooks=hooks)
+        chosen = options or UploadOptions()
+        outcome = await upload(source, options=chosen, settings=settings, hooks=hooks, dry_run=dry_run)
+        if dry_run:
+            return await _planned(progress, outcome)
         return await concluded(progress, outcome)
+
+
+async def _planned(progress: Progress, outcome: Outcome) -> State[dict[str, Any]]:
+    """Publish the last figures; what is in quarantine is no problem of a run that only looked."""
+    progress.phase = "done"
+    await progress.publish_summary(outcome.summary)
+    text = outcome.plan.text()
+    get_run_logger().info("Nothing was sent: %s", text)
+    return Completed(message=text, data=outcome.summary.as_json())

@@ -25,6 +25,7 @@ from pydantic import (
 from flows.errors import DeploymentsError
 from flows.marked_yaml import InvalidYamlError, Marked, Place, load
 from flows.mistakes import Mistake, entry_mistakes, parameter_mistakes, suggestion
+from flows.operations.sources.addresses import holds_credential
 from flows.runs import DEPLOYMENT
 
 AnyFlow = Flow[Any, Any]
@@ -70,8 +71,7 @@ class Entry(BaseModel):
     @classmethod
     def _holds_no_credential(cls, source: str | None) -> str | None:
         """Prefect keeps and shows what a deployment is called with."""
-        address = (source or "").partition("://")
-        if address[1] and address[0] != "catalog" and ("@" in address[2].partition("/")[0] or "?" in address[2]):
+        if holds_credential(source or ""):
             msg = (
                 "credentials and queries don't go into a source's URL; leave them in the serving process's environment"
             )

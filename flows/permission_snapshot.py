@@ -9,10 +9,11 @@ from prefect.states import Completed
 from flows.operations.snapshots.difference import Difference
 from flows.operations.snapshots.taking import Taken, take_snapshot
 from flows.progress import following
+from flows.run_status import CHANGES
 from flows.running import current_run_id
 from flows.settings import FlowSettings
 
-SNAPSHOT, CHANGES = "carrel-snapshot", "carrel-access-changes"
+SNAPSHOT = "carrel-snapshot"
 
 
 @flow(name="permission-snapshot", persist_result=False)

@@ -3,11 +3,12 @@
 | key | type | contents |
 |---|---|---|
 | carrel-plan | markdown | the plan, before anything is sent |
+| carrel-planned | table, one row | its numbers: the members of operations.plan.Plan, and `problems` |
 | carrel-progress | progress | percent of what is to be sent |
 | carrel-counts | table, one row | the members of operations.summary.Summary, `phase`, `documentsPerSecond`, `seconds` |
 | carrel-failures | table | the quarantine's first rows: place, document, code, reason |
 
-All but the plan are updated in place every two seconds, so that a run of any size leaves four artifacts.
+All but the plan are updated in place every two seconds, so that a run of any size leaves five artifacts.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
@@ -32,7 +34,7 @@ from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_rows
 from flows.operations.scan import Scanned
 from flows.operations.summary import Summary, summarize
-from flows.runs import COUNTS, FAILURES, PLAN, PROGRESS
+from flows.run_status import COUNTS, FAILURES, PLAN, PLANNED, PROGRESS
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +61,8 @@ class Progress:
         self._ledger = ledger
         self.phase = "sending"
         await self.publish(PLAN, kind="markdown", data=plan_markdown(scanned, plan))
+        numbers = {name: number for name, number in asdict(plan).items() if name != "held_back"}
+        await self.publish_table(PLANNED, [{**numbers, "problems": scanned.problems}])
         await self.update()
 
     async def update(self) -> None:

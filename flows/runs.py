@@ -4,152 +4,182 @@ It needs httpx alone, so that who only starts runs need not install or import Pr
 whoever serves the deployments: `python -m flows serve`.
 """
 
-import json
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self, cast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 import httpx
 
-from flows.operations.options import CollectionOptions, UploadOptions
-from flows.operations.summary import Summary
+from flows.operations.options import CollectionOptions, ReindexOptions, UploadOptions
+from flows.prefect_api import NotServedError, PrefectApi, PrefectAwayError, RunsError, UnknownError
+from flows.run_status import (
+    COUNTS,
+    DEPLOYMENT,
+    FAILURES,
+    PERSON,
+    PLAN,
+    PLANNED,
+    PROGRESS,
+    RunStatus,
+    status_of,
+)
 
-DEPLOYMENT = "carrel"
-PLAN, PROGRESS, COUNTS, FAILURES = "carrel-plan", "carrel-progress", "carrel-counts", "carrel-failures"
-_FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
-_TIMEOUT = 10.0
-_PAUSES = (0.5, 1.0, 2.0)  # seconds
+__all__ = [
+    "COUNTS",
+    "DEPLOYMENT",
+    "FAILURES",
+    "FLOWS",
+    "PLAN",
+    "PLANNED",
+    "PROGRESS",
+    "NotServedError",
+    "PrefectAwayError",
+    "RunStatus",
+    "Runs",
+    "RunsError",
+    "RunsPage",
+    "UnknownError",
+    "run_status",
+    "start_upload",
+]
 
+FLOWS = ("bulk-upload", "collection-add", "docstore-sync", "permission-snapshot", "quarantine-retry", "reindex")
+"""The flows whose runs people look at."""
 
-class RunsError(Exception):
-    """Prefect's API can't be reached, or nobody serves the flows; the message says what to start."""
+_ARTIFACTS = 200  # the most that Prefect gives at once
+_WAITING = frozenset({"SCHEDULED", "PENDING"})
 
 
 @dataclass(frozen=True, slots=True)
-class RunStatus:
-    """Where a run is.
+class RunsPage:
+    """Runs, newest first, and how many there are in all."""
 
-    `state` is Prefect's type: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLING or CANCELLED;
-    `message` its words; `phase` scanning, sending, indexing or done. Counts are all zero until the plan is made.
-    `failures` are the quarantine's first rows: place, document, code, reason. `plan` is Markdown.
+    runs: Sequence[RunStatus]
+    total: int
+
+
+class Runs(PrefectApi):
+    """The runs on a Prefect server. What starts one returns the flow run's id and raises RunsError.
+
+    `person` is who starts it, for others to see; of starts with one `key`, all but the first return the first
+    one's run. Sources are as the serving process sees them.
     """
 
-    flow_run_id: UUID
-    state: str
-    message: str
-    phase: str = "scanning"
-    counts: Summary = field(default_factory=Summary)
-    progress: float = 0.0
-    documents_per_second: float = 0.0
-    seconds: float = 0.0
-    failures: Sequence[Mapping[str, str]] = ()
-    plan: str = ""
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has ended, well or not."""
-        return self.state in _FINAL
-
-
-class Runs:
-    """The runs on a Prefect server; `api_url` such as http://127.0.0.1:4200/api. Safe to share between threads."""
-
     def __init__(self, api_url: str, *, http_client: httpx.Client | None = None) -> None:
-        self._http = http_client or httpx.Client(timeout=_TIMEOUT)
-        self._url = api_url.rstrip("/")
+        super().__init__(api_url, http_client=http_client)
+        self._flows: Mapping[str, str] = {}
 
-    def __enter__(self) -> Self:
-        return self
+    def start_upload(
+        self, source: str, options: UploadOptions | None = None, *, person: str = "", key: str | None = None
+    ) -> UUID:
+        """Start a bulk upload of a folder, glob, manifest or object store."""
+        parameters = {"source": source, "options": (options or UploadOptions()).model_dump()}
+        return self.start("bulk-upload", parameters, person=person, key=key)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+    def start_plan(
+        self, source: str, options: UploadOptions | None = None, *, person: str = "", key: str | None = None
+    ) -> UUID:
+        """Start what tells what `start_upload` would do; nothing is sent or deleted."""
+        parameters = {"source": source, "options": (options or UploadOptions()).model_dump(), "dry_run": True}
+        return self.start("bulk-upload", parameters, person=person, key=key)
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
+    def start_collection_add(
+        self, source: str, options: CollectionOptions, *, person: str = "", key: str | None = None
+    ) -> UUID:
+        """Start adding what the source names to a collection."""
+        parameters = {"source": source, "options": options.model_dump()}
+        return self.start("collection-add", parameters, person=person, key=key)
 
-    def start_upload(self, source: str, options: UploadOptions | None = None) -> UUID:
-        """Start a bulk upload of a folder, glob or manifest (as the serving process sees it); return the flow run's id.
+    def start_reindex(self, source: str, options: ReindexOptions, *, person: str = "", key: str | None = None) -> UUID:
+        """Start indexing a collection (its name or id), or the catalog, again."""
+        parameters = {"source": source, "options": options.model_dump()}
+        return self.start("reindex", parameters, person=person, key=key)
 
-        Raises RunsError.
-        """
-        return self._start("bulk-upload", {"source": source, "options": (options or UploadOptions()).model_dump()})
+    def start_again(self, run: RunStatus, *, person: str = "", key: str | None = None) -> UUID:
+        """Start what a run was, with what it was given."""
+        if run.deployment_id is None:
+            return self.start(run.flow, run.parameters, person=person, key=key)
+        try:
+            return self.start_deployment(run.deployment_id, run.parameters, person=person, key=key)
+        except UnknownError:  # its schedule is gone since
+            return self.start(run.flow, run.parameters, person=person, key=key)
 
-    def start_collection_add(self, source: str, options: CollectionOptions) -> UUID:
-        """Start adding what the source names to a collection; return the flow run's id. Raises RunsError."""
-        return self._start("collection-add", {"source": source, "options": options.model_dump()})
+    def start(self, flow: str, parameters: Mapping[str, Any], *, person: str = "", key: str | None = None) -> UUID:
+        """Start a flow by its name. Raises NotServedError when nobody has offered it."""
+        deployment = self.call("GET", f"/deployments/name/{flow}/{DEPLOYMENT}")
+        return self.start_deployment(UUID(deployment["id"]), parameters, person=person, key=key)
+
+    def start_deployment(
+        self, deployment_id: UUID, parameters: Mapping[str, Any], *, person: str = "", key: str | None = None
+    ) -> UUID:
+        """Start a deployment; what `parameters` leaves out is as it says."""
+        body: dict[str, Any] = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
+        if person:
+            body["tags"] = [f"{PERSON}{person}"]
+        if key is not None:
+            body["idempotency_key"] = key
+        return UUID(self.call("POST", f"/deployments/{deployment_id}/create_flow_run", body)["id"])
 
     def run_status(self, flow_run_id: UUID) -> RunStatus:
-        """Return where a run is now. Raises RunsError, also for a run that is not known."""
-        run = self._call("GET", f"/flow_runs/{flow_run_id}")
-        artifacts = self._artifacts(flow_run_id)
-        state: dict[str, Any] = run.get("state") or {}
-        counts = next(iter(_table(artifacts.get(COUNTS))), dict[str, Any]())
-        return RunStatus(
-            flow_run_id=flow_run_id,
-            state=str(run.get("state_type") or "PENDING"),
-            message=str(state.get("message") or ""),
-            phase=str(counts.get("phase", "scanning")),
-            counts=Summary.from_json(counts),
-            progress=float(counts.get("progress", 0.0)),
-            documents_per_second=float(counts.get("documentsPerSecond", 0.0)),
-            seconds=float(counts.get("seconds", 0.0)),
-            failures=_table(artifacts.get(FAILURES)),
-            plan=str(artifacts.get(PLAN) or ""),
-        )
+        """Return where a run is now. Raises RunsError; UnknownError for a run that is not known."""
+        run = self.call("GET", f"/flow_runs/{flow_run_id}")
+        artifacts = self.artifacts([flow_run_id]).get(str(flow_run_id), {})
+        return status_of(run, artifacts, flow=self.flow_of(run))
+
+    def page(self, *, number: int = 0, size: int = 20, flows: Iterable[str] = FLOWS) -> RunsPage:
+        """Return the page of this number (from 0) of the runs that were due by now. Raises RunsError."""
+        query = {
+            "flows": {"name": {"any_": list(flows)}},
+            "flow_runs": {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}},
+            "sort": "EXPECTED_START_TIME_DESC",
+            "limit": size,
+            "page": number + 1,
+        }
+        found = self.call("POST", "/flow_runs/paginate", query)
+        return RunsPage(self.statuses(found["results"]), int(found["count"]))
+
+    def statuses(self, runs: Sequence[Mapping[str, Any]]) -> list[RunStatus]:
+        """Return runs as Prefect gives them, each with its counts and without its other artifacts."""
+        artifacts = self.artifacts([UUID(run["id"]) for run in runs], keys=(COUNTS,))
+        return [status_of(run, artifacts.get(run["id"], {}), flow=self.flow_of(run)) for run in runs]
 
     def recent(self, *, limit: int = 20) -> list[UUID]:
-        """Return the newest bulk uploads, collection additions and syncs, newest first. Raises RunsError."""
-        query = {
-            "flows": {"name": {"any_": ["bulk-upload", "collection-add", "docstore-sync"]}},
-            "sort": "START_TIME_DESC",
-            "limit": limit,
-        }
-        found = cast("list[dict[str, Any]]", self._call("POST", "/flow_runs/filter", query))
-        return [UUID(run["id"]) for run in found]
+        """Return the newest runs, newest first. Raises RunsError."""
+        query = {"flows": {"name": {"any_": list(FLOWS)}}, "sort": "START_TIME_DESC", "limit": limit}
+        return [UUID(run["id"]) for run in self.rows("/flow_runs/filter", query)]
+
+    def is_left_waiting(self, run: RunStatus) -> bool:
+        """Whether a run waits, and nobody has asked for its work for a minute. Raises RunsError."""
+        if run.state not in _WAITING or run.deployment_id is None:
+            return False
+        return self.call("GET", f"/deployments/{run.deployment_id}").get("status") == "NOT_READY"
 
     def cancel(self, flow_run_id: UUID) -> None:
         """Ask a run to stop; what it has sent stays, and running it again goes on from there. Raises RunsError."""
         body = {"state": {"type": "CANCELLING", "name": "Cancelling"}, "force": False}
-        self._call("POST", f"/flow_runs/{flow_run_id}/set_state", body)
+        self.call("POST", f"/flow_runs/{flow_run_id}/set_state", body)
 
-    def _start(self, flow: str, parameters: Mapping[str, Any]) -> UUID:
-        deployment = self._call("GET", f"/deployments/name/{flow}/{DEPLOYMENT}")
-        body = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
-        return UUID(self._call("POST", f"/deployments/{deployment['id']}/create_flow_run", body)["id"])
+    def artifacts(self, flow_run_ids: Sequence[UUID], *, keys: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+        """Return the data of runs' artifacts by run and key: of several with one key, after a restart, the newest."""
+        if not flow_run_ids:
+            return {}
+        wanted: dict[str, Any] = {"flow_run_id": {"any_": [str(one) for one in flow_run_ids]}}
+        if keys:
+            wanted["key"] = {"any_": list(keys)}
+        query = {"artifacts": wanted, "sort": "CREATED_DESC", "limit": _ARTIFACTS}
+        found: dict[str, dict[str, Any]] = {}
+        for artifact in reversed(self.rows("/artifacts/filter", query)):
+            found.setdefault(str(artifact["flow_run_id"]), {})[str(artifact["key"])] = artifact["data"]
+        return found
 
-    def _artifacts(self, flow_run_id: UUID) -> dict[str, Any]:
-        """Return the data of a run's artifacts by key: of several with one key, after a restart, the newest."""
-        query = {"artifacts": {"flow_run_id": {"any_": [str(flow_run_id)]}}, "sort": "CREATED_DESC", "limit": 50}
-        found = cast("list[dict[str, Any]]", self._call("POST", "/artifacts/filter", query))
-        return {str(artifact["key"]): artifact["data"] for artifact in reversed(found)}
-
-    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        try:
-            response = self._send(method, path, body)
-        except httpx.HTTPError as exc:
-            msg = f"Prefect does not answer at {self._url} ({exc}). Start it: `python -m flows.server`."
-            raise RunsError(msg) from exc
-        if response.status_code == 404 and path.startswith("/deployments/name/"):
-            msg = "Nobody serves the flows. Start them: `python -m flows serve`."
-            raise RunsError(msg)
-        if response.is_error:
-            msg = f"Prefect answered {response.status_code} to {path}: {response.text[:300]}"
-            raise RunsError(msg)
-        return cast("dict[str, Any]", response.json())
-
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> httpx.Response:
-        """Send a request, again when Prefect's database is busy, as while it starts: then nothing was done."""
-        response = self._http.request(method, f"{self._url}{path}", json=body)
-        for pause in _PAUSES:
-            if response.status_code != 503:
-                break
-            time.sleep(pause)
-            response = self._http.request(method, f"{self._url}{path}", json=body)
-        return response
+    def flow_of(self, of: Mapping[str, Any]) -> str:
+        """Return the name of the flow of a run or a deployment as Prefect gives it. Raises RunsError."""
+        flow_id = str(of["flow_id"])
+        if flow_id not in self._flows:
+            self._flows = {**self._flows, flow_id: str(self.call("GET", f"/flows/{flow_id}")["name"])}
+        return self._flows[flow_id]
 
 
 def start_upload(api_url: str, source: str, options: UploadOptions | None = None) -> UUID:
@@ -162,8 +192,3 @@ def run_status(api_url: str, flow_run_id: UUID) -> RunStatus:
     """Return where a run is; `Runs.run_status` for one call."""
     with Runs(api_url) as runs:
         return runs.run_status(flow_run_id)
-
-
-def _table(data: object) -> list[dict[str, Any]]:
-    rows: object = json.loads(data) if isinstance(data, str) else data
-    return cast("list[dict[str, Any]]", rows) if isinstance(rows, list) else []

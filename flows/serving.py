@@ -21,13 +21,23 @@ from flows.errors import FlowError
 from flows.limits import set_limits
 from flows.lost_runs import watch_for_lost_runs
 from flows.permission_snapshot import permission_snapshot
+from flows.quarantine import quarantine, quarantine_retry
 from flows.reindex import reindex
 from flows.runs import DEPLOYMENT
 from flows.scheduling import register
 from flows.settings import FlowSettings
 
 FLOWS: Mapping[str, AnyFlow] = {
-    flow.name: flow for flow in (bulk_upload, collection_add, docstore_sync, permission_snapshot, reindex)
+    flow.name: flow
+    for flow in (
+        bulk_upload,
+        collection_add,
+        docstore_sync,
+        permission_snapshot,
+        quarantine,
+        quarantine_retry,
+        reindex,
+    )
 }
 """Every flow that is served, by its name."""
 

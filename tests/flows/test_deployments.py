@@ -320,13 +320,13 @@ async def test_serve_follows_the_file_while_it_runs(
 
 
 def _start(runs: Runs, name: str) -> UUID:
-    deployment = runs._call("GET", f"/deployments/name/bulk-upload/{name}")
-    return UUID(runs._call("POST", f"/deployments/{deployment['id']}/create_flow_run", {})["id"])
+    deployment = runs.call("GET", f"/deployments/name/bulk-upload/{name}")
+    return UUID(runs.call("POST", f"/deployments/{deployment['id']}/create_flow_run", {})["id"])
 
 
 def _known(runs: Runs, name: str) -> bool:
     try:
-        return bool(runs._call("GET", f"/deployments/name/bulk-upload/{name}"))
+        return bool(runs.call("GET", f"/deployments/name/bulk-upload/{name}"))
     except RunsError:
         return False
 

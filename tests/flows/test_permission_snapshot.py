@@ -248,7 +248,8 @@ async def test_compared_in_either_direction(admin: Carrel, flow_settings: FlowSe
 
 async def test_as_a_flow(admin: Carrel, flow_settings: FlowSettings, prefect_api: str) -> None:
     """The flow ends with the snapshot's members, and its artifacts say what widened."""
-    from flows.permission_snapshot import CHANGES, SNAPSHOT, permission_snapshot  # noqa: PLC0415 - Prefect's settings first
+    from flows.permission_snapshot import SNAPSHOT, permission_snapshot  # noqa: PLC0415 - Prefect's settings first
+    from flows.run_status import CHANGES  # noqa: PLC0415 - as above
 
     log = a_document(admin, "log")
     first = await take_snapshot(flow_settings)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,6 +18,7 @@ import httpx
 import pytest
 from prefect.client.schemas.objects import State
 
+import flows.runs as runs_module
 from carrel import Carrel
 from carrel.wire.collections import CustomMetadataSchema
 from flows.bulk_upload import bulk_upload
@@ -24,7 +26,10 @@ from flows.collection_add import collection_add
 from flows.errors import RefusedError, SourceError
 from flows.operations.bulk import upload_ledger
 from flows.operations.options import CollectionOptions, UploadOptions
-from flows.runs import Runs, RunsError
+from flows.quarantined import read_quarantine, start_ignoring, start_listing, start_retry
+from flows.runs import Runs, RunsError, RunStatus
+from flows.schedules import Schedule, Seen, list_schedules, look_at, pause, resume
+from flows.serving import FLOWS
 from flows.settings import FlowSettings
 from tests.harness.services import RunningService
 
@@ -204,6 +209,100 @@ async def test_served_flow_is_started_and_followed_over_http(
     assert (status.state, status.counts.created) == ("COMPLETED", 12)
     assert "RuntimeWarning" not in errors
     assert (flow_settings.data_dir / "flows" / "tmp" / "runner_storage").is_dir()
+
+
+@pytest.mark.usefixtures("flow_settings")
+async def test_plan_and_quarantine_are_worked_over_http(
+    prefect_api: str, library: Path, tmp_path: Path, service: RunningService
+) -> None:
+    """Served flows plan without sending; tell the quarantine, set items aside and back, and send again what is mended.
+
+    Who starts a run twice with one key has started one; the list of runs has them with their counts, newest first, and
+    that of schedules what the file says, which can be paused and resumed.
+    """
+    (library / "empty.md").write_bytes(b"")
+    (library / "broken.pdf").write_bytes(b"%PDF-1.7 this is no PDF")
+    entries = tmp_path / "deployments.yaml"
+    entry = {"name": "yearly", "flow": "bulk-upload", "source": str(library), "cron": "0 0 1 1 *"}
+    entries.write_text(json.dumps({"deployments": [entry | {"options": {"internal_public": True}}]}))
+    environment = {"PREFECT_API_URL": prefect_api, "CARREL_FLOWS_DEPLOYMENTS": str(entries)}
+    serve = (sys.executable, "-m", "flows", "serve")
+    with _process(*serve, **environment, PREFECT_RUNNER_POLL_FREQUENCY="1"), Runs(prefect_api) as runs:
+
+        def served() -> bool:
+            try:
+                return any(one.name == "yearly" for one in list_schedules(runs))
+            except RunsError:
+                return False
+
+        async def ended(flow_run_id: UUID) -> RunStatus:
+            await _until(lambda: runs.run_status(flow_run_id).finished)
+            return await asyncio.to_thread(runs.run_status, flow_run_id)
+
+        await _until(served)
+        options = UploadOptions(internal_public=True)
+        plan = await ended(runs.start_plan(str(library), options, person="ada@example.com", key="once"))
+        assert (plan.state, plan.only_plans, plan.person) == ("COMPLETED", True, "ada@example.com")
+        assert (plan.planned["create"], plan.planned["delete"], plan.counts.waiting) == (14, 0, 14)
+        assert _documents(service) == []
+        assert runs.start_plan(str(library), options, key="once") == plan.flow_run_id
+
+        loaded = await ended(runs.start_upload(str(library), options))
+        assert (loaded.counts.created, loaded.counts.failed, loaded.by_schedule) == (12, 2, False)
+        assert (await ended(start_listing(runs))).state == "COMPLETED"
+        told = read_quarantine(runs)
+        assert told is not None
+        (source,) = told.sources
+        assert (source.source, source.items, source.ignored) == (str(library), 2, 0)
+        assert [(item.name, item.code) for item in source.shown] == [
+            ("broken.pdf", "file_corrupt"),
+            ("empty.md", "file_empty"),
+        ]
+        done = await ended(start_ignoring(runs, source.ledger, ["broken.pdf", "gone.md"]))
+        assert done.message == "1 in quarantine. No longer in quarantine: gone.md."
+        assert _in_quarantine(runs) == {"broken.pdf": True, "empty.md": False}
+        (library / "empty.md").write_text("Mended.")
+        sent = await ended(start_retry(runs, source.ledger))
+        assert (sent.flow, sent.state, sent.counts.created) == ("quarantine-retry", "COMPLETED", 1)
+        assert _in_quarantine(runs) == {"broken.pdf": True}
+        await ended(start_ignoring(runs, source.ledger, ["broken.pdf"], undo=True))
+        assert _in_quarantine(runs) == {"broken.pdf": False}
+
+        page = runs.page(size=2)
+        assert [run.flow_run_id for run in page.runs] == [sent.flow_run_id, loaded.flow_run_id]
+        assert page.runs[1].counts == loaded.counts
+        assert runs.page(size=2, number=1).runs[0].flow_run_id == plan.flow_run_id
+        assert page.total >= 3
+
+        yearly = _schedule_named(runs, "yearly")
+        later = datetime.now(UTC).replace(microsecond=0) + timedelta(days=7)
+        waiting = {"type": "SCHEDULED", "state_details": {"scheduled_time": later.isoformat()}}
+        runs.call("POST", f"/deployments/{yearly.deployment_id}/create_flow_run", {"state": waiting})
+        assert look_at(runs, [yearly])[yearly.deployment_id] == Seen([later], None)
+        pause(runs, yearly)
+        assert _schedule_named(runs, "yearly").paused
+        resume(runs, yearly)
+        assert not _schedule_named(runs, "yearly").paused
+        by_hand = await ended(runs.start_deployment(yearly.deployment_id, {}))
+        assert (by_hand.counts.unchanged, look_at(runs, [yearly])[yearly.deployment_id].last) == (
+            13,
+            runs.statuses([runs.call("GET", f"/flow_runs/{by_hand.flow_run_id}")])[0],
+        )
+
+
+def _in_quarantine(runs: Runs) -> dict[str, bool]:
+    told = read_quarantine(runs)
+    assert told is not None
+    return {item.name: item.ignored for source in told.sources for item in source.shown}
+
+
+def _schedule_named(runs: Runs, name: str) -> Schedule:
+    return next(one for one in list_schedules(runs) if one.name == name)
+
+
+def test_every_flow_that_is_served_is_listed() -> None:
+    """What people look at are all the flows but the one that only tells the quarantine."""
+    assert {*runs_module.FLOWS, "quarantine"} == set(FLOWS)
 
 
 async def test_runs_says_what_to_start_when_prefect_is_not_there() -> None:

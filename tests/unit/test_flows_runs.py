@@ -6,14 +6,14 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from flows import runs
+from flows import prefect_api
 from flows.runs import Runs, RunsError
 
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pause for no time."""
-    monkeypatch.setattr(runs, "_PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(prefect_api, "_PAUSES", (0.0, 0.0, 0.0))
 
 
 def server(*statuses: int) -> Runs:
