@@ -1,12 +1,15 @@
 """Dialogs that every page asks and tells in: is this really meant, and a secret that is shown once."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import streamlit as st
 
-import carrel
-from app.ui.errors import problem_of
+from app.ui.errors import FAILURES, Problem, problem_of
 from app.ui.notices import show_text, show_warning
+
+_DONE, _PROBLEM = "confirm.done", "confirm.problem"
+_OPEN, _SECRET, _PAGE = "dialog.open", "dialog.secret", "dialog.page"
 
 
 def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], object], name: str | None = None) -> None:
@@ -14,9 +17,13 @@ def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], ob
 
     `consequence` says what will be lost. With `name` it must be typed: for what can't be undone and is large.
     """
+    for kept in (_DONE, _PROBLEM):
+        st.session_state.pop(kept, None)
 
     @st.dialog(title)
     def ask() -> None:
+        if st.session_state.get(_DONE):
+            st.rerun()
         show_text(consequence)
         if name is not None:
             show_text(f"To go on, type its name: {name}")
@@ -24,29 +31,138 @@ def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], ob
         sure, never = st.columns(2)
         if never.button("Cancel", key="confirm.no", width="stretch"):
             st.rerun()
-        if sure.button(doing, key="confirm.yes", type="primary", width="stretch", disabled=typed != name):
-            try:
-                action()
-            except carrel.CarrelError as error:
-                problem_of(error).show()
-            else:
-                st.rerun()
+        sure.button(
+            doing,
+            key="confirm.yes",
+            type="primary",
+            width="stretch",
+            disabled=typed != name,
+            on_click=_do,
+            args=(action,),
+        )
+        if (problem := st.session_state.get(_PROBLEM)) is not None:
+            problem.show()
 
     ask()
 
 
-def show_secret(title: str, secret: str, *, hint: str) -> None:
-    """Show a secret in a dialog, this once: it is in no state, and is gone with the dialog.
+def _do(action: Callable[[], object]) -> None:
+    """Do what was confirmed: in a callback, which no second click ends half-way, and once for two clicks."""
+    if st.session_state.get(_DONE):
+        return
+    try:
+        action()
+    except FAILURES as error:
+        st.session_state[_PROBLEM] = problem_of(error)
+    else:
+        st.session_state[_DONE] = True
 
-    `hint` says what it is for. Call it in the run that has made the secret, which must not go on to `st.rerun`.
+
+class NotYetError(Exception):
+    """Something in a dialog's fields is missing or wrong; its message says what to do."""
+
+
+def open_dialog(name: str) -> None:
+    """Open a dialog of the page's, which draws it while `is_open(name)`; for the callback of a button."""
+    st.session_state[_OPEN] = name
+    st.session_state.pop(_PROBLEM, None)
+
+
+def is_open(name: str) -> bool:
+    """Tell whether this dialog is open. One that finds itself closed ends with `st.rerun()`."""
+    return st.session_state.get(_OPEN) == name
+
+
+def close_dialog() -> None:
+    """Close the dialog that is open; what `st.dialog` takes as `on_dismiss`."""
+    st.session_state.pop(_OPEN, None)
+
+
+def offer_submit(name: str, label: str, *, action: Callable[[], object], disabled: bool = False) -> None:
+    """Offer doing what a dialog is for, which closes it, and leaving it; what failed is said, and it stays open.
+
+    `action` runs in a callback: no second click ends it half-way, and for two clicks it runs once. It reads fields from
+    the session, since those may have changed after they were drawn, and raises NotYetError for what is wrong with them.
     """
+    sure, never = st.columns(2)
+    never.button("Cancel", key=f"{name}.cancel", width="stretch", on_click=close_dialog)
+    sure.button(
+        label,
+        key=f"{name}.submit",
+        type="primary",
+        width="stretch",
+        disabled=disabled,
+        on_click=_submit,
+        args=(name, action),
+    )
+    if (problem := st.session_state.get(_PROBLEM)) is not None:
+        problem.show()
 
-    @st.dialog(title, dismissible=False)
+
+def _submit(name: str, action: Callable[[], object]) -> None:
+    if not is_open(name):
+        return
+    st.session_state.pop(_PROBLEM, None)
+    try:
+        action()
+    except NotYetError as error:
+        st.session_state[_PROBLEM] = Problem(str(error))
+    except FAILURES as error:
+        st.session_state[_PROBLEM] = problem_of(error)
+    else:
+        close_dialog()
+
+
+@dataclass(frozen=True)
+class Secret:
+    """What is shown once: `hint` says what it is for, `command` is a line that uses it."""
+
+    title: str
+    value: str = field(repr=False)
+    hint: str
+    command: str = field(default="", repr=False)
+
+
+def hold_secret(secret: Secret) -> None:
+    """Keep a secret that was just made until `show_held_secret` has shown it; call it in the callback that makes it.
+
+    A run of the page can be ended by the next click at any line: a secret that only its variables hold could be lost
+    unseen. It is kept no longer than its dialog is open.
+    """
+    st.session_state[_SECRET] = secret
+
+
+def show_held_secret() -> None:
+    """Show a secret that was just made in a dialog, if there is one; a page that makes some draws nothing else then.
+
+    It goes with the dialog, and with the page.
+    """
+    secret: Secret | None = st.session_state.get(_SECRET)
+    if secret is None:
+        return
+
+    @st.dialog(secret.title, width="medium", dismissible=False)
     def tell() -> None:
-        show_warning("This is shown once. Copy it now, and keep it where secrets are kept.")
-        st.code(secret, language=None, wrap_lines=True)
-        show_text(hint)
-        if st.button("I have copied it", key="secret.done", type="primary"):
+        if _SECRET not in st.session_state:
             st.rerun()
+        show_warning("This is shown once. Copy it now, and keep it where secrets are kept.")
+        st.code(secret.value, language=None, wrap_lines=True)
+        show_text(secret.hint)
+        if secret.command:
+            st.code(secret.command, language="bash", wrap_lines=True)
+        st.button("I have copied it", key="secret.done", type="primary", on_click=drop_secret)
 
     tell()
+
+
+def drop_secret() -> None:
+    """Forget the secret that is shown, if there is one."""
+    st.session_state.pop(_SECRET, None)
+
+
+def leave_others(page: str) -> None:
+    """Close what is open, and forget the secret that is shown, when another page is looked at than the one before."""
+    if st.session_state.get(_PAGE) != page:
+        drop_secret()
+        close_dialog()
+        st.session_state[_PAGE] = page

@@ -11,8 +11,12 @@ import carrel
 from app.auth.current import offer_sign_in
 from app.settings import settings
 from app.ui.notices import show_problem
+from flows.prefect_api import NotServedError, PrefectAwayError, RunsError, UnknownError
 
 T = TypeVar("T")
+
+FAILURES = (carrel.CarrelError, RunsError)
+"""What pages put into words: errors of the service, and of Prefect, which has the runs."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,12 @@ class Problem:
 
 @contextmanager
 def explained() -> Generator[None]:
-    """Show an error of the service or of the way to it in place of what failed, and end the page's run there."""
+    """Show an error of the service, or of the way to it, in place of what failed, and end the page's run there."""
     try:
         yield
     except carrel.SignInRequiredError:
         offer_sign_in("Your sign-in has ended.")
-    except carrel.CarrelError as error:
+    except FAILURES as error:
         problem_of(error).show()
     else:
         return
@@ -47,9 +51,11 @@ def explain(work: Callable[[], T]) -> T:
         return work()
 
 
-def problem_of(error: carrel.CarrelError) -> Problem:
+def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
     """Put an error into words."""
     match error:
+        case RunsError():
+            return _problem_of_runs(error)
         case carrel.SignInRequiredError():
             return Problem("Your sign-in has ended.", ("Reload this page to sign in again.",))
         case carrel.APITimeoutError():
@@ -61,5 +67,19 @@ def problem_of(error: carrel.CarrelError) -> Problem:
             wrong = tuple(f"{detail.field}: {detail.message}" for detail in error.details)
             request = (f"Request id: {error.request_id}",) if error.request_id else ()
             return Problem(error.message, (*wrong, *request))
+        case _:
+            return Problem(str(error))
+
+
+def _problem_of_runs(error: RunsError) -> Problem:
+    match error:
+        case PrefectAwayError():
+            away = f"Nothing does at {settings().prefect_api_url}. Start it with: make up. Then reload this page."
+            return Problem("Prefect, which has the runs, doesn't answer.", (away,))
+        case NotServedError():
+            start = "Start what does, on a machine that reaches the documents: python -m flows serve"
+            return Problem("Nobody carries out runs.", (start,))
+        case UnknownError():
+            return Problem("It isn't there any more.", ("Go back to the list, and look again.",))
         case _:
             return Problem(str(error))

@@ -3,15 +3,24 @@
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 import streamlit as st
 
 from app.ui.errors import explain
-from carrel.wire.common import PagedResponse, ResponseModel
 
-Page = TypeVar("Page", bound=PagedResponse)
-Item = TypeVar("Item", bound=ResponseModel)
+
+class Paged(Protocol):
+    """A page of a list, and the token of the next one."""
+
+    @property
+    def next_page_token(self) -> str | None:
+        """The token of the next page, if there is one."""
+        ...
+
+
+Page = TypeVar("Page", bound=Paged)
+Item = TypeVar("Item")
 
 PAGE_ROWS = 50
 _FRESH_SECONDS = 10.0
@@ -27,6 +36,25 @@ class Source(Generic[Page, Item]):
     fetch: Callable[[str | None], Page]
     items: Callable[[Page], Sequence[Item]]
     about: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsPage(Generic[Item]):
+    """A page of a list that doesn't come from the service."""
+
+    items: Sequence[Item]
+    next_page_token: str | None = None
+
+
+def source_of(items: Sequence[Item], *, about: Hashable) -> Source[ItemsPage[Item], Item]:
+    """Return a list that is at hand, page by page; `about` changes with what is in it."""
+
+    def fetch(token: str | None) -> ItemsPage[Item]:
+        start = int(token or 0)
+        end = start + PAGE_ROWS
+        return ItemsPage(items[start:end], str(end) if end < len(items) else None)
+
+    return Source(fetch, lambda page: page.items, about)
 
 
 @dataclass
@@ -59,12 +87,37 @@ def show_pages(
     `row` gives what the columns hold; `columns` is Streamlit's column_config; `empty` is drawn in place of an empty
     list. An error of the service ends the page's run, as app.ui.errors.explained does.
     """
+    chosen = _show(key, source, row=row, empty=empty, columns=columns, mode="single-row")
+    return chosen[0] if chosen else None
+
+
+def choose_rows(
+    key: str,
+    source: Source[Page, Item],
+    *,
+    row: Callable[[Item], Mapping[str, Any]],
+    empty: Callable[[], None],
+    columns: Mapping[str, Any] | None = None,
+) -> list[Item]:
+    """Show the page of a list as `show_pages` does; return the rows of it that they chose, any number."""
+    return _show(key, source, row=row, empty=empty, columns=columns, mode="multi-row")
+
+
+def _show(
+    key: str,
+    source: Source[Page, Item],
+    *,
+    row: Callable[[Item], Mapping[str, Any]],
+    empty: Callable[[], None],
+    columns: Mapping[str, Any] | None,
+    mode: Literal["single-row", "multi-row"],
+) -> list[Item]:
     place = _place(key, source.about)
     page = _page(place, source)
     items = source.items(page)
     if not items and len(place.tokens) == 1:
         empty()
-        return None
+        return []
     # The table's own state belongs to one page of one list: a selection doesn't move to another.
     shown = st.dataframe(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         [dict(row(item)) for item in items],
@@ -72,11 +125,10 @@ def show_pages(
         hide_index=True,
         column_config=cast("Any", columns),
         on_select="rerun",
-        selection_mode="single-row",
+        selection_mode=mode,
     )
     _offer_pages(key, place, count=len(items), more=page.next_page_token)
-    chosen = shown.selection.rows
-    return items[chosen[0]] if chosen and chosen[0] < len(items) else None
+    return [items[number] for number in shown.selection.rows if number < len(items)]
 
 
 def show_each(
