@@ -16,8 +16,14 @@ FOR_EDITORS: Mapping[str, tuple[Entry, ...]] = {
 }
 """For admins, and for whoever may change a collection."""
 FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
-    "Loading": (("upload", "Upload", "upload_file"),),
-    "Access": (("who_can_read", "Who can read this?", "visibility"),),
+    "Loading": (("ingestion", "Ingestion", "upload_file"), ("syncs", "Syncs", "sync")),
+    "Access": (
+        ("who_can_read", "Who can read this?", "visibility"),
+        ("what_can_they_read", "What can they read?", "person_search"),
+        ("service_accounts", "Service accounts", "robot_2"),
+        ("api_keys", "API keys", "key"),
+        ("oauth_clients", "OAuth clients", "apps"),
+    ),
     "Agents": (("agents", "Agents", "smart_toy"),),
 }
 

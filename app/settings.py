@@ -34,7 +34,7 @@ class WorkbenchSettings(BaseSettings):
     )
     app_dir: Path = Field(
         default_factory=lambda: user_data_path("carrel-workbench"),
-        description="Where sessions are kept, encrypted, and files dropped on the upload page wait for the flow.",
+        description="Where sessions are kept, encrypted, and files dropped on the page Ingestion wait for the run.",
     )
     app_api_key: SecretStr | None = Field(
         default=None,
@@ -51,7 +51,7 @@ class WorkbenchSettings(BaseSettings):
 
     @property
     def uploads_dir(self) -> Path:
-        """Where files dropped on the upload page wait."""
+        """Where files dropped on the page Ingestion wait."""
         return self.app_dir / "uploads"
 
 

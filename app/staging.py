@@ -1,4 +1,4 @@
-"""Files dropped on the upload page, on their way to the flow: each start has a folder of its own until its run ended.
+"""Files dropped in the workbench, on their way to the flow: each start has a folder of its own until its run ended.
 
 uploads_dir/<id>/      the files under their own names
 uploads_dir/<id>.run   the id of the run that reads them, written once it has been started

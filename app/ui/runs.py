@@ -1,96 +1,165 @@
-"""A run of the upload flow: where it is, its counts, and what it could not load."""
+"""One run: where it is, its counts, its plan, and what it could not take."""
 
 from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from app.ui.notices import show_problem, show_table, show_warning
-from flows.operations.summary import Summary
+from app.loading import (
+    PHASES,
+    duration_in_words,
+    kind_in_words,
+    not_loaded_by,
+    rate_of,
+    reason,
+    seconds_of,
+    source_in_words,
+    started_by,
+)
+from app.ui.notices import show_heading, show_problem, show_table, show_text, show_warning
+from app.ui.tables import show_pages, source_of
+from app.words import ago, counted, moment, one_line
 from flows.runs import RunStatus
 
-PHASES = {
-    "scanning": "Reading the source",
-    "sending": "Uploading",
-    "indexing": "Making the documents searchable",
-    "done": "Finishing",
-}
 ENDS = {
-    "FAILED": "The upload failed.",
-    "CRASHED": "The process that ran the upload ended before it was done.",
-    "CANCELLED": "The upload was stopped.",
+    "FAILED": "It failed.",
+    "CRASHED": "The process that ran it ended before it was done.",
+    "CANCELLED": "It was stopped.",
 }
+_UPLOADED = (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unchanged"), ("Waiting", "waiting"))
+_NUMBERS: Mapping[str, Sequence[tuple[str, str]]] = {
+    "collection-add": (("Added or updated", "sent"), ("Unchanged", "unchanged"), ("Waiting", "waiting")),
+    "docstore-sync": (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unchanged")),
+    "reindex": (("Documents", "documents"), ("Indexed again", "reindexed")),
+}
+_PLANNED = (
+    ("To create", ("create",)),
+    ("To update", ("update",)),
+    ("Unchanged", ("unchanged", "resumed")),
+    ("Refused", ("forbidden", "refused", "problems")),
+    ("To delete", ("delete",)),
+)
 
 
-def show_run(status: RunStatus) -> None:
-    """Show a run."""
-    counts = status.counts
-    if status.state in ENDS:
-        again = "What was sent stays. Start it again to load the rest." if counts.sent else ""
-        show_problem(ENDS[status.state], reason(status.message), again)
+def show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
+    """Show a run; `left_waiting` is one that nobody has come for."""
+    show_head(run)
+    if run.state in ENDS:
+        again = "What was sent stays. Start it again to load the rest." if run.counts.sent else ""
+        show_problem(ENDS[run.state], reason(run.message), again)
+    elif left_waiting:
+        show_warning(
+            "Nobody carries out runs now, so this one waits.", "It begins when somebody does: python -m flows serve"
+        )
     else:
-        st.progress(min(max(status.progress, 0.0), 100.0) / 100, text=phase_in_words(status))
-    if counts.documents or counts.problems:
-        for column, (label, number) in zip(st.columns(5), numbers(counts), strict=True):
-            column.metric(label, f"{number:,}")
-    if counts.held_back:
-        show_warning(counts.held_back)
-    if status.failures:
-        show_failures(status)
-    if status.plan:
-        with st.expander("The plan"):
-            show_plan(status.plan)
+        st.progress(min(max(run.progress, 0.0), 100.0) / 100, text=phase_in_words(run))
+    if run.only_plans:
+        show_planned(run)
+    else:
+        show_numbers(run)
+    if run.counts.held_back:
+        show_warning(run.counts.held_back)
+    if run.failures:
+        show_failures(run)
+    if run.changes:
+        show_changes(run)
+    if run.plan:
+        with st.expander("The plan in full" if run.only_plans else "The plan"):
+            show_plan(run.plan)
 
 
-def numbers(counts: Summary) -> list[tuple[str, int]]:
-    """Return a run's counts under the words people know them by."""
-    return [
-        ("Created", counts.created),
-        ("Updated", counts.updated),
-        ("Unchanged", counts.unchanged),
-        ("Waiting", counts.waiting),
-        ("Not loaded", counts.quarantined),
-    ]
+def show_head(run: RunStatus) -> None:
+    """Head a run: what it does, with what, and since when."""
+    begun = "not begun yet" if run.started_at is None else f"begun {ago(run.started_at)} ({moment(run.started_at)})"
+    took = duration_in_words(seconds_of(run))
+    show_heading(
+        f"{kind_in_words(run)}{': ' if run.source else ''}{one_line(source_in_words(run.source))}",
+        f"started by {started_by(run)}",
+        begun,
+        f"took {took}" if run.finished and took else "",
+        f"documents belong to {who}" if (who := run.options.get("upload_as_user_email")) else "",
+    )
 
 
-def phase_in_words(status: RunStatus) -> str:
+def show_numbers(run: RunStatus) -> None:
+    """Show a run's counts, as far as there are any."""
+    figures = run.figures
+    if not figures.get("documents") and not not_loaded_by(run):
+        return
+    shown = [(label, int(figures.get(name, 0))) for label, name in _NUMBERS.get(run.flow, _UPLOADED)]
+    if deleted := int(figures.get("deleted", 0)):
+        shown.append(("Deleted", deleted))
+    shown.append(("Failed" if run.flow == "reindex" else "Not loaded", not_loaded_by(run)))
+    for column, (label, number) in zip(st.columns(len(shown)), shown, strict=True):
+        column.metric(label, f"{number:,}")
+
+
+def show_planned(run: RunStatus) -> None:
+    """Show what a run would do."""
+    if not run.planned:
+        return
+    for column, (label, names) in zip(st.columns(len(_PLANNED)), _PLANNED, strict=True):
+        column.metric(label, f"{sum(run.planned.get(name, 0) for name in names):,}")
+    if left := run.planned.get("left", 0):
+        show_text(f"{counted(left, 'document')} no longer in the source stay: others changed them, or have them too.")
+    if ignored := run.planned.get("ignored", 0):
+        show_text(f"{counted(ignored, 'item')} of the quarantine stay out, since somebody set them aside.")
+
+
+def phase_in_words(run: RunStatus) -> str:
     """Say in a line where a run is that has not ended badly."""
-    if status.state in {"SCHEDULED", "PENDING"}:
-        return "Waiting for the flow to start … It does when `python -m flows serve` runs and is free."
-    if status.state == "CANCELLING":
+    if run.state in {"SCHEDULED", "PENDING"}:
+        return "Waiting to begin …"
+    if run.state == "CANCELLING":
         return "Stopping …"
-    if status.finished:
-        return ended_in_words(status)
-    doing = PHASES.get(status.phase, "Working")
-    return f"{doing} … {status.documents_per_second:.1f} documents a second"
+    if run.finished:
+        return _end_in_words(run)
+    doing = PHASES.get(run.phase, "Working") if run.figures else "Working"
+    rate = rate_of(run)
+    return f"{doing} … {rate:,.1f} documents a second" if rate else f"{doing} …"
 
 
-def ended_in_words(status: RunStatus) -> str:
-    """Say in a line how a run ended that has completed."""
-    counts = status.counts
-    if not counts.documents and not counts.problems:
+def _end_in_words(run: RunStatus) -> str:
+    if run.only_plans:
+        return "This is the plan. Nothing was sent or deleted."
+    found = run.figures.get("documents") or not_loaded_by(run)
+    if run.flow not in {"permission-snapshot", "reindex", "docstore-sync"} and not found:
         return "Done: there was nothing to load."
-    later = f" {counts.indexing:,} documents can be searched a little later." if counts.indexing else ""
-    return f"Done in {status.seconds:.0f} s.{later}"
+    rate, counts = rate_of(run), run.counts
+    later = f" {counted(counts.indexing, 'document')} can be searched a little later." if counts.indexing else ""
+    quick = f", {rate:,.1f} documents a second" if rate >= 0.1 else ""
+    return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}"
 
 
-def reason(message: str) -> str:
-    """Return a failed run's message without the names of Python's classes that Prefect puts before it."""
-    _, found, said = message.partition("Error: ")
-    return said if found else message
-
-
-def show_failures(status: RunStatus) -> None:
+def show_failures(run: RunStatus) -> None:
     """List what was not loaded, with its reason."""
-    st.subheader("Not loaded")
-    rows = [(_document_of(row), row.get("reason") or "") for row in status.failures]
-    show_table(rows, heads=("Document", "Reason"))
-    if (more := status.counts.quarantined - len(rows)) > 0:
-        st.caption(f"… and {more:,} more. The quarantine file beside the run's ledger has all of them.")
+    st.subheader("Failed" if run.flow == "reindex" else "Would not be loaded" if run.only_plans else "Not loaded")
+    show_pages(
+        "run.failures",
+        source_of(run.failures, about=(run.flow_run_id, len(run.failures))),
+        row=lambda row: {"Document": document_of(row), "Reason": row.get("reason") or ""},
+        empty=lambda: None,
+        columns={"Reason": st.column_config.TextColumn(width="large")},
+    )
+    if (more := not_loaded_by(run) - len(run.failures)) > 0:
+        rest = "the failures of the collection" if run.flow == "reindex" else "the quarantine"
+        st.caption(f"… and {more:,} more, in {rest}.")
 
 
-def _document_of(row: Mapping[str, str]) -> str:
+def document_of(row: Mapping[str, str]) -> str:
+    """Return what a failure is about: a document, and where it lies if that is elsewhere."""
     document, place = row.get("document") or "", row.get("place") or ""
     return f"{document} ({place})" if document and place not in {"", document} else document or place
+
+
+def show_changes(run: RunStatus) -> None:
+    """List what a snapshot found widened and narrowed."""
+    st.subheader("Who may read what has changed")
+    show_pages(
+        "run.changes",
+        source_of(run.changes, about=run.flow_run_id),
+        row=lambda row: {str(name).capitalize(): value for name, value in row.items()},
+        empty=lambda: None,
+    )
 
 
 def show_plan(plan: str) -> None:

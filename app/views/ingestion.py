@@ -1,0 +1,48 @@
+"""Loading: runs started, with their plan first, and watched; what could not be loaded; and what runs by itself."""
+
+import streamlit as st
+
+from app.ui.access import require_admin
+from app.ui.filters import part_of
+from app.ui.notices import show_title
+from app.ui.quarantine import show_quarantine
+from app.ui.run_list import show_runs
+from app.ui.run_page import show_run_page
+from app.ui.schedules import show_schedules
+from app.ui.starting import offer_upload
+from app.ui.starting_others import offer_addition, offer_indexing
+
+PARTS = {"start": "Start", "runs": "Runs", "quarantine": "Not loaded", "schedules": "Schedules"}
+JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Index again"}
+
+
+def show_start() -> None:
+    """Let a person start a run."""
+    job = st.selectbox("What to do", list(JOBS), key="start.job", format_func=lambda job: JOBS[job])
+    if job == "upload":
+        offer_upload()
+    elif job == "addition":
+        offer_addition()
+    else:
+        offer_indexing()
+
+
+def page() -> None:
+    """Draw the page."""
+    require_admin()
+    show_title("Ingestion", "Load documents, see how that goes, and look after what could not be loaded.")
+    if run := st.query_params.get("run"):
+        show_run_page(run)
+        return
+    part = part_of("part", PARTS, default="start")
+    if part == "runs":
+        show_runs()
+    elif part == "quarantine":
+        show_quarantine()
+    elif part == "schedules":
+        show_schedules()
+    else:
+        show_start()
+
+
+page()

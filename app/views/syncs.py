@@ -1,0 +1,103 @@
+"""Syncs: collections kept as document databases have them."""
+
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from app import api
+from app.syncs import STATES, Draft, targets
+from app.ui import sync_form
+from app.ui.access import require_admin
+from app.ui.errors import explain
+from app.ui.links import offer_way_back
+from app.ui.notices import show_empty, show_title
+from app.ui.sync_page import LIST, collection_name, show_sync_page
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.words import ago, moment, one_line
+from carrel.wire.docstore import DocstoreSync, ListDocstoreSyncsResponse
+
+
+def show_list() -> None:
+    """Show the syncs, and go to the one that is chosen."""
+    with st.container(horizontal=True):
+        if st.button("New sync", icon=":material/add:", key="new"):
+            st.query_params["new"] = "yes"
+            st.rerun()
+        if st.button("Look again", icon=":material/refresh:", key="again"):
+            forget(LIST)
+    chosen = show_pages(
+        LIST,
+        Source(fetch, lambda page: page.docstore_syncs),
+        row=row,
+        empty=lambda: show_empty(
+            "There is no sync yet.",
+            "A sync keeps a collection as a collection of a document database (MongoDB) has it: what is new or changed "
+            "there is brought over, what vanished is removed. Make the first one.",
+        ),
+        columns={
+            "Documents": st.column_config.NumberColumn(format="localized"),
+            "Not taken": st.column_config.NumberColumn(format="localized"),
+        },
+    )
+    if chosen is not None:
+        st.query_params["sync"] = str(chosen.docstore_credential_id)
+        st.rerun()
+
+
+def fetch(token: str | None) -> ListDocstoreSyncsResponse:
+    """Return the page of the list that a token stands for."""
+    listed = api.client().document_collections.docstore.list_docstore_syncs(page_size=PAGE_ROWS, page_token=token)
+    return next(listed.pages())
+
+
+def row(sync: DocstoreSync) -> dict[str, Any]:
+    """Return what the list tells of a sync."""
+    at = sync.finished_at or sync.started_at
+    return {
+        "Name": one_line(sync.config.sync_name),
+        "From": one_line(sync.config.collection_name),
+        "Into": collection_name(str(sync.document_collection_id)),
+        "State": "Done, something held back" if sync.warning else STATES[sync.status],
+        "Documents": sync.document_count,
+        "Not taken": sync.counts.failed,
+        "Last run": ago(at),
+        "Exactly": moment(at),
+    }
+
+
+def show_new() -> None:
+    """Ask for a new sync, and make it."""
+    offer_way_back("All syncs", "new", also=sync_form.forget_secret)
+    collections = explain(targets)
+    if not collections:
+        show_empty("There is no collection that you may change.", "Make one on the page Collections, then a sync.")
+        return
+    into = st.selectbox("Into the collection", list(collections), key="into", format_func=lambda one: collections[one])
+    sync_form.ask(Draft(), doing="Make it, and start the first run", known=[], save=partial(make, into))
+
+
+def make(into: str, draft: Draft) -> None:
+    """Make a sync, and look at it."""
+    made = api.client().document_collections.docstore.create_docstore_sync(
+        into, docstore_uri=draft.address, config=draft.config()
+    )
+    sync_form.forget_secret()
+    forget(LIST)
+    st.query_params.from_dict({"sync": str(made.docstore_credential_id)})
+    st.rerun()
+
+
+def page() -> None:
+    """Draw the page."""
+    require_admin()
+    show_title("Syncs", "Keep collections as document databases have them.")
+    if name := st.query_params.get("sync"):
+        show_sync_page(name)
+    elif "new" in st.query_params:
+        show_new()
+    else:
+        show_list()
+
+
+page()
