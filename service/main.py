@@ -1,11 +1,13 @@
 """The ASGI application: every domain's endpoints under /api/v0 and /api/v1, OAuth, and the ones operators use."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from types import ModuleType
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute
 
 from carrel.wire.common import ErrorResponse
 from service import errors, operations, pages
@@ -39,7 +41,6 @@ from service.pages import confidential
 from service.permissions import endpoints as permissions
 from service.rebuilds import endpoints as rebuilds
 from service.rebuilds.running import keep_rebuilding
-from service.routing import Router
 from service.runtime import Runtime, open_runtime
 from service.search import endpoints as search
 from service.service_accounts import endpoints as service_accounts
@@ -63,7 +64,9 @@ V0_DOMAINS: tuple[ModuleType, ...] = (conversations_v0,)
 V1_DOMAINS = (me, agents_v1, conversations_v1)
 # What jobs of the agents' queue run.
 AGENT_TASKS: tuple[Task, ...] = (ANSWER_TURN,)
-ERRORS = {"default": {"model": ErrorResponse, "description": "Every error: 400 to 503, in one shape."}}
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "default": {"model": ErrorResponse, "description": "Every error: 400 to 503, in one shape."}
+}
 
 
 def create_app(runtime: Runtime) -> FastAPI:
@@ -73,15 +76,21 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.state.metrics = Metrics(runtime)
     app.add_middleware(Edge, metrics=app.state.metrics)
     errors.install(app)
-    app.include_router(operations.router)
-    for prefix, domains in ((V0_PREFIX, (*DOMAINS, *V0_DOMAINS)), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
-        api = Router(prefix=prefix, responses=ERRORS)
-        for domain in domains:
-            api.include_router(domain.router)
-        app.include_router(api)
-    for module in (oauth, authorize, upstream, consents, account, pages):
-        app.include_router(module.router)
+    app.router.routes.extend(_routes())
     return app
+
+
+@cache
+def _routes() -> Sequence[BaseRoute]:
+    """Every endpoint, which FastAPI takes long to look through; once, however many applications a process has."""
+    router = APIRouter()
+    router.include_router(operations.router)
+    for prefix, domains in ((V0_PREFIX, (*DOMAINS, *V0_DOMAINS)), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
+        for domain in domains:
+            router.include_router(domain.router, prefix=prefix, responses=ERRORS)
+    for module in (oauth, authorize, upstream, consents, account, pages):
+        router.include_router(module.router)
+    return tuple(router.routes)
 
 
 @asynccontextmanager
