@@ -25,6 +25,7 @@ FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
         ("oauth_clients", "OAuth clients", "apps"),
     ),
     "Agents": (("agents", "Agents", "smart_toy"),),
+    "Oversight": (("audit_log", "Audit log", "history"),),
 }
 
 

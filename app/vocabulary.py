@@ -112,6 +112,44 @@ APPLICATION_SCOPES: Mapping[ApiScope, Meaning] = {
 }
 """What applications may ask people for."""
 
+CALLS: Mapping[str, str] = {
+    "search/searchDocumentCatalog": "search the catalog",
+    "search/searchDocumentCollection": "search a collection",
+    "search/submitSearchFeedback": "say whether a result helped",
+    "catalog/getDocument": "look at a document",
+    "catalog/listDocuments": "list documents",
+    "catalog/downloadDocument": "download a document's file",
+    "catalog/uploadFile": "upload a document, or a new version of it",
+    "catalog/uploadDocumentFile": "upload a document (the old way)",
+    "catalog/planUpload": "ask what an upload would do",
+    "catalog/deleteDocument": "delete a document",
+    "documentCollections/listDocumentCollections": "list collections",
+    "documentCollections/listDocumentsInCollection": "list a collection's documents",
+    "documentCollections/getDocumentChunks": "look at the pieces a document is indexed in",
+    "documentCollections/createDocumentCollection": "make a collection",
+    "documentCollections/addDocumentToCollection": "add a document to a collection",
+    "documentCollections/addDocumentChunksToCollection": "add a document to a collection in pieces of its own",
+    "documentCollections/reindexDocumentInCollection": "index a document again",
+    "documentCollections/removeDocumentFromCollection": "take a document out of a collection",
+    "documentCollections/deleteDocumentCollection": "delete a collection",
+    "documentCollections/startIndexRebuild": "make a collection's index anew",
+    "documentCollections/cancelIndexRebuild": "give up making an index anew",
+    "documentCollections/getIndexRebuild": "see how far an index is",
+    "documentCollections/listIndexRebuildFailures": "see what keeps an index from being made",
+    "permissions/listAuthorizedResources": "list what it may read itself",
+    "permissions/checkResourceAuthorizationForUser": "ask whether it may read something",
+    "permissions/checkBulkResourcesAuthorizationForUser": "ask the same about many things",
+    "copilots/sendMessage": "message an agent",
+    "copilots/provideMessageFeedback": "say whether a reply helped",
+}
+"""What tokens of service accounts can call, in words that go on from "it can"."""
+
+
+def calls_in_words(endpoints: Iterable[str]) -> str:
+    """Return what can be called, in a line; what has no words yet stands as it is called."""
+    return ", ".join(CALLS.get(endpoint, endpoint) for endpoint in endpoints)
+
+
 ONE_AGENT = "api:agent:message:"
 """What the scope for a single agent begins with; its id follows."""
 

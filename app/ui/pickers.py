@@ -42,9 +42,16 @@ def pick_resource(name: str, *, label: str, kinds: Sequence[str] = RESOURCES) ->
 
 
 def pick_principals(
-    key: str, *, label: str, chosen: Iterable[Principal] = (), kinds: Sequence[str] = EVERYBODY
+    key: str,
+    *,
+    label: str,
+    chosen: Iterable[Principal] = (),
+    kinds: Sequence[str] = EVERYBODY,
+    most: int | None = None,
 ) -> list[Principal]:
-    """Offer finding several, `chosen` being those at first; return whom is chosen now. Not in an `st.form`.
+    """Offer finding several, `chosen` being those at first, at most `most`; return who is chosen now.
+
+    Not in an `st.form`, in which nobody can search.
 
     What is kept under `key` is the keys of the chosen ones; `drop_choice(key)` forgets them.
     """
@@ -62,6 +69,7 @@ def pick_principals(
         format_func=lambda one: options[one][0] if one in options else one,
         placeholder="Choose from the matches" if found else "Nobody yet: type a part of a name above",
         filter_mode=None,
+        max_selections=most,
     )
     return [known[one] for one in cast("list[str]", st.session_state[key]) if one in known]
 

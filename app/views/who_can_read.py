@@ -5,25 +5,24 @@ from functools import partial
 
 import streamlit as st
 
-import carrel
 from app import api
 from app.access import Grants, MeanwhileChangedError, changes_in_words, grants_on, make_so
 from app.finding import Principal, Resource, told_apart
 from app.ui.access import require_admin
-from app.ui.errors import explain, problem_of
+from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog
+from app.ui.errors import explain
 from app.ui.exporting import Export, offer_export
 from app.ui.links import offer_way_back
-from app.ui.notices import show_empty, show_problem, show_table, show_text, show_title, show_warning
+from app.ui.notices import show_empty, show_table, show_text, show_title, show_warning
 from app.ui.paths import show_why
 from app.ui.pickers import drop_choice, pick_principal, pick_principals, pick_resource
 from app.ui.tables import Source, forget, show_pages
-from app.vocabulary import GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS, TYPES
+from app.vocabulary import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS, TYPES
 from app.words import one_line
 from carrel.wire.common import GrantRole, GroupPrincipal, ResourceType, Role, UserPrincipal
 from carrel.wire.permissions import ListAuthorizedPrincipalsForResourceResponse
 
-READERS = "readers"
-ADDED = "grants.added"
+READERS, CHANGE, ADDED = "readers", "change", "grants.added"
 SHOWN_GRANTS = 20
 
 
@@ -95,9 +94,17 @@ def show_grants(grants: Grants) -> None:
             show_table(rows[SHOWN_GRANTS:])
 
 
-@st.dialog("Change who may read it", width="large")
+def open_change() -> None:
+    """Open the dialog for changes, with nobody chosen yet."""
+    drop_choice(ADDED)
+    open_dialog(CHANGE)
+
+
+@st.dialog("Change who may read it", width="large", on_dismiss=close_dialog)
 def change(resource: Resource, before: Grants) -> None:
-    """Ask for changes of the grants, say what they come to, and make them."""
+    """Ask for changes of the grants, say what they come to, and make those that were said."""
+    if not is_open(CHANGE):
+        st.rerun()
     show_text(resource.name)
     added = pick_principals(ADDED, label="Give it to")
     role = st.segmented_control(
@@ -116,11 +123,8 @@ def change(resource: Resource, before: Grants) -> None:
     after = before.with_changes(added=added, role=role, removed=removed, everybody=everybody)
     said = changes_in_words(before, after)
     show_changes(resource, said)
-    sure, never = st.columns(2)
-    if never.button("Cancel", key="grants.cancel", width="stretch"):
-        st.rerun()
-    if sure.button("Save", key="grants.save", type="primary", width="stretch", disabled=not said):
-        save(resource, before, after)
+    # What was said is what is done, whatever the fields hold by then.
+    offer_submit(CHANGE, "Save", action=partial(save, resource, before, after), disabled=not said)
 
 
 def show_changes(resource: Resource, said: Sequence[str]) -> None:
@@ -138,21 +142,29 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
     try:
         make_so(api.client(), resource, before=before, after=after)
     except MeanwhileChangedError:
-        show_problem("Somebody changed this meanwhile, so nothing was saved.", "Close this, look, and begin again.")
-    except carrel.CarrelError as error:
-        problem_of(error).show()
-    else:
-        forget(READERS)
-        st.rerun()
+        message = "Somebody changed this meanwhile, so nothing was saved. Close this, look, and begin again."
+        raise NotYetError(message) from None
+    forget(READERS)
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def owner_of(resource: Resource) -> str:
+    """Name who owns a document, which no list of grants does."""
+    if resource.kind != DOCUMENT or resource.object_id is None:
+        return ""
+    owner = api.client().catalog.get_document(resource.object_id).owner
+    return f"{owner.name} · {owner.email}" if owner.type == PERSON else owner.name
 
 
 def show_resource(resource: Resource) -> None:
     """Show a resource with what is granted, who may read it, and the way to why."""
     grants = explain(partial(grants_on, api.client(), resource))
     st.subheader("Granted", anchor=False)
+    if owner := explain(partial(owner_of, resource)):
+        show_text(f"Owner: {owner}")
     show_grants(grants)
-    if st.button("Change who may read it", key="grants.change", icon=":material/edit:"):
-        drop_choice(ADDED)
+    st.button("Change who may read it", key="grants.change", icon=":material/edit:", on_click=open_change)
+    if is_open(CHANGE):
         change(resource, grants)
     st.subheader("Who may read it, all in all", anchor=False)
     show_text("People and groups, each once, however they come by it. Choose one to see why.")

@@ -1,0 +1,78 @@
+"""Tokens and keys as people see them: until when, whether they work, how soon they end, and a line that uses one."""
+
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+
+from app.words import ago, moment
+from carrel.wire.admin import ApiKey, CredentialStatus
+from carrel.wire.common import Scope
+from carrel.wire.service_accounts import ServiceAccountToken
+
+SOON = timedelta(days=14)
+NEVER = datetime(9999, 12, 31, tzinfo=UTC)
+"""What stands for no end where the service wants one."""
+
+ON_DATE, WITHOUT_END = "date", "never"
+EXPIRIES: Mapping[str, str] = {
+    "30": "In 30 days",
+    "90": "In 90 days",
+    "365": "In a year",
+    ON_DATE: "On a date",
+    WITHOUT_END: "Never",
+}
+STATUSES: Mapping[CredentialStatus, str] = {
+    CredentialStatus.ACTIVE: "Works",
+    CredentialStatus.EXPIRED: "Expired",
+    CredentialStatus.REVOKED: "Revoked",
+}
+
+
+def expiry(choice: str, *, day: date | None, now: datetime | None = None) -> datetime | None:
+    """Return when something ends by a choice of EXPIRIES; a day counts to its end, in UTC. None: never."""
+    at = now or datetime.now(UTC)
+    if choice == WITHOUT_END:
+        return None
+    if choice == ON_DATE:
+        return datetime.combine(day or at.date(), time(23, 59, 59), tzinfo=UTC)
+    return at + timedelta(days=int(choice))
+
+
+def ends(at: datetime | None) -> str:
+    """Return when something ends, in words."""
+    return "Never" if at is None or at.year >= NEVER.year else ago(at)
+
+
+def ends_exactly(at: datetime | None) -> str:
+    """Return the same to the minute."""
+    return "Never" if at is None or at.year >= NEVER.year else moment(at)
+
+
+def soon_over(one: ServiceAccountToken | ApiKey, *, now: datetime | None = None) -> bool:
+    """Tell whether something that works ends within a fortnight."""
+    at = now or datetime.now(UTC)
+    return one.status is CredentialStatus.ACTIVE and one.expires_at is not None and one.expires_at - at < SOON
+
+
+def end_noted(one: ServiceAccountToken | ApiKey) -> str:
+    """Return when it ends, with a sign where that is soon."""
+    return f"⚠ {ends(one.expires_at)}" if soon_over(one) else ends(one.expires_at)
+
+
+def ending_soon(tokens: Iterable[ServiceAccountToken]) -> list[ServiceAccountToken]:
+    """Return the tokens that work and end within a fortnight, the soonest first."""
+    return sorted((one for one in tokens if soon_over(one)), key=lambda one: one.expires_at)
+
+
+def curl_line(token: str, scopes: Collection[str], *, base_url: str) -> str:
+    """Return a command that tries a token with the first thing that it may do; none for a token that may do nothing."""
+    head = f"curl -s {shlex.quote(f'{base_url}/api/v0/')}"
+    bearer = f"-H {shlex.quote(f'Authorization: Bearer {token}')}"
+    json = "-H 'Content-Type: application/json' -d"
+    if Scope.CATALOG_READ in scopes:
+        return f'{head}search/searchDocumentCatalog {bearer} {json} \'{{"searchQuery": "hello"}}\''
+    if Scope.CATALOG_WRITE in scopes:
+        return f"{head}catalog/uploadFile {bearer} -F documentExternalId=a-note -F file=@note.txt"
+    if Scope.AGENT_MESSAGE in scopes:
+        return f'{head}copilots/sendMessage {bearer} {json} \'{{"agentId": "…", "message": "hello"}}\''
+    return ""

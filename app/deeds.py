@@ -1,0 +1,250 @@
+"""What the audit log says, in sentences: which actions there are, and who did what to what, as far as is known."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from app.vocabulary import AGENT, COLLECTION, DOCUMENT, ROLES, kind_of, scopes_named
+from app.words import counted, one_line
+from carrel.wire.admin import AuditEntry
+from carrel.wire.common import ResourceType, Role
+
+Names: TypeAlias = Mapping[str, str]
+"""What ids are called, of those that are known."""
+
+ORGANIZATION = "Everybody"
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Deed:
+    """An action in words: its group, what it is called, and what somebody did (`{it}` is the target)."""
+
+    group: str
+    name: str
+    said: str
+
+
+DEEDS: Mapping[str, Deed] = {
+    "grants.set": Deed("Access", "Access changed", "changed who may read {it}"),
+    "group.create": Deed("People", "Group made", "made the group {it}"),
+    "group.update": Deed("People", "Group changed", "changed the group {it}"),
+    "group.members": Deed("People", "Group's members changed", "changed who is in {it}"),
+    "user.create": Deed("People", "Person added", "added {it}"),
+    "user.update": Deed("People", "Person changed", "changed {it}"),
+    "texts.erase": Deed("People", "Somebody's words erased", "erased the words of {it}"),
+    "document.create": Deed("Documents", "Document uploaded", "uploaded {it}"),
+    "document.update": Deed("Documents", "Document updated", "updated {it}"),
+    "document.delete": Deed("Documents", "Document deleted", "deleted {it}"),
+    "collection.create": Deed("Collections", "Collection made", "made the collection {it}"),
+    "collection.delete": Deed("Collections", "Collection deleted", "deleted the collection {it}"),
+    "collection.add_document": Deed("Collections", "Document added", "added {it} to {collection}"),
+    "collection.add_chunks": Deed("Collections", "Document added in pieces", "added {it} to {collection} in pieces"),
+    "collection.reindex_document": Deed(
+        "Collections", "Document indexed again", "had {it} indexed again in {collection}"
+    ),
+    "collection.remove_document": Deed("Collections", "Document taken out", "took {it} out of {collection}"),
+    "index.rebuild_start": Deed("Indexes", "Index begun anew", "began to make the index of {collection} anew"),
+    "index.rebuild_force": Deed("Indexes", "Index to go on without failures", "let the index of {collection} go on"),
+    "index.rebuild_cancel": Deed("Indexes", "Index given up", "gave up making the index of {collection} anew"),
+    "index.rebuild_complete": Deed("Indexes", "Index made anew", "finished making the index of {collection} anew"),
+    "docstore.create_sync": Deed("Syncs", "Sync made", "made a sync into {collection}"),
+    "docstore.update_sync": Deed("Syncs", "Sync changed", "changed a sync into {collection}"),
+    "docstore.launch_sync": Deed("Syncs", "Sync started", "started a sync into {collection}"),
+    "docstore.delete_sync": Deed("Syncs", "Sync deleted", "deleted a sync into {collection}"),
+    "docstore.sync": Deed("Syncs", "Sync ended", "synced into {collection}"),
+    "search.feedback": Deed("Feedback", "Search result judged", "judged {document}"),
+    "agent.feedback": Deed("Feedback", "Reply judged", "judged a reply of {agent}"),
+    "agent.message": Deed("Agents", "Agent asked", "asked {it}"),
+    "agent.create": Deed("Agents", "Agent made", "made the agent {it}"),
+    "agent.update": Deed("Agents", "Agent changed", "changed the agent {it}"),
+    "agent.delete": Deed("Agents", "Agent deleted", "deleted the agent {it}"),
+    "agent.deploy": Deed("Agents", "Agent deployed", "changed who may use {it}"),
+    "serviceAccount.create": Deed("Credentials", "Service account made", "made the service account {it}"),
+    "serviceAccount.delete": Deed("Credentials", "Service account deleted", "deleted the service account {it}"),
+    "serviceAccountToken.mint": Deed("Credentials", "Token minted", "minted a token for {account}"),
+    "serviceAccountToken.revoke": Deed("Credentials", "Token revoked", "revoked a token of {account}"),
+    "apiKey.create": Deed("Credentials", "API key made", "made an API key for {owner}"),
+    "apiKey.revoke": Deed("Credentials", "API key revoked", "revoked an API key"),
+    "oauthClient.create": Deed("Applications", "Application made", "made the application {it}"),
+    "oauthClient.request": Deed("Applications", "Application asked for", "asked for the application {it}"),
+    "oauthClient.approve": Deed("Applications", "Application approved", "approved the application {it}"),
+    "oauthClient.update": Deed("Applications", "Application changed", "changed the application {it}"),
+    "oauthClient.rotateSecret": Deed("Applications", "New secret", "gave the application {it} a new secret"),
+    "oauthClient.delete": Deed("Applications", "Application deleted", "deleted the application {it}"),
+    "consent.grant": Deed("Applications", "Application allowed", "allowed the application {it} to act for them"),
+    "consent.withdraw": Deed("Applications", "Consent taken back", "took back what they allowed the application {it}"),
+    "identity.bind": Deed("Signing in", "Bound to a provider", "bound {it} to a provider they sign in with"),
+    "oauth.reuseDetected": Deed(
+        "Signing in", "Stolen token stopped", "stopped tokens of {it}: one was used a second time"
+    ),
+    "organization.create": Deed("Organization", "Organization made", "made the organization"),
+    "organization.update": Deed("Organization", "Settings changed", "changed the organization's settings"),
+}
+"""By the action's code; the order of groups and of actions in them is the order they are offered in."""
+
+_KINDS = {
+    "document": "a document",
+    "collection": "a collection",
+    "agent": "an agent",
+    "group": "a group",
+    "user": "somebody",
+    "serviceAccount": "a service account",
+    "oauthClient": "an application",
+    "search": "a search",
+    "message": "a message",
+}
+_OWN = {DOCUMENT: "a document", COLLECTION: "a collection", AGENT: "an agent"}
+_VERDICTS = {"THUMBS_UP": "helpful", "THUMBS_DOWN": "not helpful"}
+
+
+def actions() -> dict[str, str]:
+    """Return what each action is called, with its group before it."""
+    return {code: f"{deed.group}: {deed.name}" for code, deed in DEEDS.items()}
+
+
+def sentence(entry: AuditEntry, names: Names) -> str:
+    """Say in a sentence who did what; what has no name here is called by its kind."""
+    who = one_line(entry.actor.name) if entry.actor is not None else "The service"
+    if entry.acting_for is not None and entry.acting_for.id != (entry.actor.id if entry.actor else None):
+        who += f", for {one_line(entry.acting_for.name)},"
+    told = _TOLD.get(entry.action)
+    special = told(entry, names) if told is not None else None
+    return one_line(f"{who} {special or _plainly(entry, names)}")
+
+
+def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
+    """Return what sentences of these entries name, as (kind, id)."""
+    found: set[tuple[str, str]] = set()
+    for entry in entries:
+        if entry.target is not None:
+            found.add((_kind(entry.target.type), entry.target.id))
+        for member, kind in (("collectionId", COLLECTION), ("documentId", DOCUMENT), ("agentId", AGENT)):
+            if isinstance(value := entry.details.get(member), str):
+                found.add((kind, value))
+    return found
+
+
+def _plainly(entry: AuditEntry, names: Names) -> str:
+    deed = DEEDS.get(entry.action)
+    if deed is None:
+        return f"did something this page has no words for ({entry.action})"
+    details = entry.details
+    return deed.said.format(
+        it=_target(entry, names),
+        collection=_named(details.get("collectionId"), names, "the catalog"),
+        document=_named(details.get("documentId"), names, "a search"),
+        agent=_named(details.get("agentId"), names, "an agent"),
+        account=_named(details.get("serviceAccountId"), names, "a service account"),
+        owner=_named(details.get("ownerId"), names, "somebody"),
+    )
+
+
+def _shared(entry: AuditEntry, names: Names) -> str | None:
+    """Tell a change of grants by what it came to: gave Crew viewer on “Board minutes”."""
+    said = changed_roles(entry.details, names)
+    return f"{'; '.join(said)} on {_target(entry, names)}" if said else None
+
+
+def changed_roles(details: Mapping[str, Any], names: Names) -> list[str]:
+    """Say who was given and who lost which role, of those two lists of a change of grants."""
+    before, after = _roles(details, "before"), _roles(details, "after")
+    gained: dict[str, list[str]] = {}
+    lost: dict[str, list[str]] = {}
+    for holder in sorted(before.keys() | after.keys()):
+        had, has = before.get(holder), after.get(holder)
+        if had == has:
+            continue
+        table, role = (lost, had) if has is None else (gained, has)
+        table.setdefault(_role(role), []).append(names.get(holder, "somebody"))
+    return [f"gave {_list(who)} {role}" for role, who in gained.items()] + [
+        f"took {role} from {_list(who)}" for role, who in lost.items()
+    ]
+
+
+def _members(entry: AuditEntry, names: Names) -> str | None:
+    parts = [
+        f"{verb} {_list([names.get(one, 'somebody') for one in ids])} {preposition}"
+        for verb, preposition, key in (("added", "to", "added"), ("took", "out of", "removed"))
+        if (ids := cast("list[str]", entry.details.get(key) or []))
+    ]
+    return " and ".join(f"{part} {_target(entry, names)}" for part in parts) if parts else None
+
+
+def _judged(entry: AuditEntry, names: Names) -> str | None:
+    verdict = _VERDICTS.get(str(entry.details.get("feedback")))
+    return f"{_plainly(entry, names)} {verdict}" if verdict else None
+
+
+def _minted(entry: AuditEntry, names: Names) -> str | None:
+    scopes = cast("list[str]", entry.details.get("scopes") or [])
+    return f"{_plainly(entry, names)} ({scopes_named(scopes).lower()})" if scopes else None
+
+
+def _person(entry: AuditEntry, names: Names) -> str | None:
+    facts = [
+        words
+        for member, value, words in (
+            ("isAdmin", True, "an admin"),
+            ("active", False, "not active"),
+            ("passwordChanged", True, "with another password"),
+        )
+        if entry.details.get(member) is value
+    ]
+    return f"{_plainly(entry, names)} ({', '.join(facts)})" if facts else None
+
+
+def _deleted_account(entry: AuditEntry, names: Names) -> str | None:
+    count = entry.details.get("revokedTokenCount")
+    return (
+        f"{_plainly(entry, names)}, and with it {counted(count, 'token')}" if isinstance(count, int) and count else None
+    )
+
+
+_TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
+    "grants.set": _shared,
+    "agent.deploy": _shared,
+    "group.members": _members,
+    "search.feedback": _judged,
+    "agent.feedback": _judged,
+    "serviceAccountToken.mint": _minted,
+    "user.create": _person,
+    "user.update": _person,
+    "serviceAccount.delete": _deleted_account,
+}
+
+
+def _target(entry: AuditEntry, names: Names) -> str:
+    if entry.target is None:
+        return "something"
+    return _named(entry.target.id, names, _kind_in_words(entry.target.type))
+
+
+def _named(identity: object, names: Names, otherwise: str) -> str:
+    name = names.get(identity) if isinstance(identity, str) else None
+    return f"“{one_line(name)}”" if name else otherwise
+
+
+def _kind(target_type: str | None) -> str:
+    return kind_of(ResourceType(target_type)) if target_type in set(ResourceType) else target_type or ""
+
+
+def _kind_in_words(target_type: str | None) -> str:
+    kind = _kind(target_type)
+    return _OWN.get(kind) or _KINDS.get(kind, "something")
+
+
+def _roles(details: Mapping[str, Any], member: str) -> dict[str, str]:
+    value: object = details.get(member)
+    return cast("dict[str, str]", value) if isinstance(value, dict) else {}
+
+
+def _role(role: str | None) -> str:
+    return ROLES[Role(role)].lower() if role in set(Role) else "a role"
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = [one_line(name) for name in names[:_MOST_NAMED]]
+    if len(names) > _MOST_NAMED:
+        return f"{', '.join(shown)} and {counted(len(names) - _MOST_NAMED, 'other')}"
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]

@@ -1,0 +1,49 @@
+"""What ids of the audit log are called: people, groups, accounts, collections, agents, applications and documents."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import carrel
+from app.vocabulary import DOCUMENT, types_of
+from carrel import Carrel
+
+MOST = 1000
+"""So many of each kind are known by name; the ids of others stay ids."""
+
+_AT_ONCE = 8
+
+
+def directory(client: Carrel) -> dict[str, str]:
+    """Return names of all but documents by id, at most `MOST` of each kind; the organization stands for everybody."""
+    admin = client.admin
+    organization = admin.organization.get()
+    names = {str(organization.organization_id): "everybody"}
+    users = next(admin.users.list(page_size=MOST).pages())
+    names |= {str(one.id): one.name for one in users.users}
+    groups = next(admin.groups.list(page_size=MOST).pages())
+    names |= {str(one.id): one.name for one in groups.groups}
+    accounts = next(admin.service_accounts.list(page_size=MOST).pages())
+    names |= {str(one.service_account_id): one.display_name for one in accounts.service_accounts}
+    clients = next(admin.oauth_clients.list(page_size=MOST).pages())
+    names |= {str(one.client_id): one.name for one in clients.oauth_clients}
+    places = next(admin.access.list_resources(resource_types=types_of(["collection", "agent"]), page_size=MOST).pages())
+    names |= {str(one.object_id): one.name for one in places.resources if one.name}
+    return names
+
+
+def documents(client: Carrel, ids: Iterable[str]) -> dict[str, str]:
+    """Return the names of documents by id, asked for a few at a time; those that are gone have none."""
+
+    def ask(document_id: str) -> tuple[str, str]:
+        try:
+            return document_id, client.catalog.get_document(document_id).document_name
+        except (carrel.NotFoundError, carrel.BadRequestError, carrel.InvalidArgumentError):
+            return document_id, ""
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(pool.map(ask, ids))
+
+
+def unnamed_documents(wanted: Iterable[tuple[str, str]], known: Mapping[str, str]) -> list[str]:
+    """Return the ids of documents that have no name yet."""
+    return sorted({identity for kind, identity in wanted if kind == DOCUMENT and identity not in known})

@@ -1,0 +1,46 @@
+"""How much somebody may read, and what one may read and another may not, by kind."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from app.finding import Principal
+from app.vocabulary import AGENT, COLLECTION, DOCUMENT, kind_of
+from carrel import Carrel
+from carrel.wire.common import ResourceType
+
+SHOWN = (DOCUMENT, COLLECTION, AGENT)
+"""The kinds that are counted, in this order."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many resources there are of each type."""
+
+    by_type: Mapping[ResourceType, int]
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.by_type.values())
+
+    def of(self, kind: str) -> int:
+        """Those of a kind, whatever source they are from."""
+        return sum(count for resource_type, count in self.by_type.items() if kind_of(resource_type) == kind)
+
+
+def counted_for(client: Carrel, who: Principal, *, without: Principal | None = None, query: str = "") -> Counts:
+    """Count what somebody may read, without what another may read, too; `query` narrows it to names."""
+    found = client.admin.access.count_resources(
+        readable_by=who.reference, not_readable_by=without.reference if without else None, query=query or None
+    )
+    return Counts({one.resource_type: one.count for one in found.counts})
+
+
+def compared(first: Counts, second: Counts, *, only_first: Counts, only_second: Counts) -> Sequence[tuple[str, ...]]:
+    """Return a row for each kind: both, only the first, only the second."""
+    names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
+    return [
+        (name, *(f"{number:,}" for number in (both, only_first.of(kind), only_second.of(kind))))
+        for kind, name in names.items()
+        if (both := first.of(kind) - only_first.of(kind)) or first.of(kind) or second.of(kind)
+    ]

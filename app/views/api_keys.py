@@ -1,0 +1,156 @@
+"""API keys: what people's own programs call with, as the person whom the key is for."""
+
+from functools import partial
+from typing import cast
+
+import streamlit as st
+
+from app import api
+from app.credentials import STATUSES, curl_line, end_noted, ends_exactly
+from app.finding import Principal
+from app.settings import settings
+from app.ui.access import require_admin
+from app.ui.dialogs import (
+    NotYetError,
+    Secret,
+    close_dialog,
+    confirm,
+    hold_secret,
+    is_open,
+    offer_submit,
+    open_dialog,
+    show_held_secret,
+)
+from app.ui.minting import ask_expiry, chosen_expiry
+from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
+from app.ui.pickers import drop_choice, pick_principals
+from app.ui.tables import Source, forget, show_pages
+from app.vocabulary import PERSON
+from app.words import ago, moment, one_line
+from carrel.wire.admin import AdminApiKeysListResponse, ApiKey, CredentialStatus
+from carrel.wire.common import Scope
+
+KEYS, NEW, OWNER = "keys", "new_key", "key.owner"
+FOR_OTHERS = "It may act for other people"
+
+
+def show_keys() -> ApiKey | None:
+    """List the keys; return the one chosen."""
+
+    def fetch(token: str | None) -> AdminApiKeysListResponse:
+        return next(api.client().admin.api_keys.list(page_size=50, page_token=token).pages())
+
+    return show_pages(
+        KEYS,
+        Source(fetch, lambda page: page.api_keys),
+        row=key_row,
+        empty=lambda: show_empty("There is no API key yet.", "Create one for a program that acts as one person."),
+    )
+
+
+def key_row(key: ApiKey) -> dict[str, str]:
+    """Return a key as a row."""
+    return {
+        "Name": one_line(key.name),
+        "Acts as": key.owner_email,
+        "Ends in": f"…{key.hint}",
+        "For others": "yes" if key.may_act_for_users else "",
+        "Status": STATUSES[key.status],
+        "Last used": ago(key.last_used_at),
+        "Expires": end_noted(key),
+        "Created": ago(key.created_at),
+    }
+
+
+def show_key(key: ApiKey) -> None:
+    """Show a key with exact times, and the way to stop it."""
+    show_heading(key.name, f"…{key.hint}", STATUSES[key.status])
+    show_table(
+        [
+            ("Acts as", key.owner_email),
+            (FOR_OTHERS, "Yes: as anybody in the organization" if key.may_act_for_users else "No"),
+            ("Created", moment(key.created_at)),
+            ("Last used", moment(key.last_used_at) or "Never"),
+            ("Expires", ends_exactly(key.expires_at)),
+        ],
+        named=True,
+    )
+    if key.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
+        confirm(
+            "Revoke this key?",
+            f"“{key.name}” (…{key.hint}) stops at once: the next request with it is refused. This can't be undone.",
+            doing="Revoke it",
+            action=partial(revoke, key),
+        )
+
+
+def revoke(key: ApiKey) -> None:
+    """Stop a key."""
+    api.client().admin.api_keys.revoke(key.api_key_id)
+    forget(KEYS)
+
+
+def open_new() -> None:
+    """Open the dialog for a new key, with nobody chosen yet."""
+    drop_choice(OWNER)
+    open_dialog(NEW)
+
+
+@st.dialog("New API key", width="large", on_dismiss=close_dialog)
+def show_new() -> None:
+    """Ask whose it is, what it may do, and until when."""
+    if not is_open(NEW):
+        st.rerun()
+    show_text(
+        "Whoever has the key may do all that its owner may. For a program that is nobody's in particular, make a "
+        "service account: its tokens may do less."
+    )
+    st.text_input("Name", key="key.name", max_chars=200, placeholder="Where it is used: Ada's notebook")
+    pick_principals(OWNER, label="It acts as (you, unless you choose somebody)", kinds=(PERSON,), most=1)
+    if st.checkbox(FOR_OTHERS, key="key.for_others"):
+        show_warning(
+            "Such a key can do what anybody in the organization can: each request says for whom it is made.",
+            "That is for servers that know who asks them. The audit log names both.",
+        )
+    ask_expiry("key", default="365")
+    offer_submit(NEW, "Create the key", action=create)
+
+
+def create() -> None:
+    """Create a key as the dialog's fields say, and have its value shown."""
+    name = str(st.session_state["key.name"] or "").strip()
+    if not name:
+        raise NotYetError("Give the key a name, by which it is known when it is to be revoked.")
+    known = cast("dict[str, Principal]", st.session_state[f"{OWNER}.known"])
+    owner = next((known[key].id for key in st.session_state[OWNER] if key in known), None)
+    made = api.client().admin.api_keys.create(
+        name,
+        owner_email=owner,
+        may_act_for_users=bool(st.session_state["key.for_others"]),
+        expires_at=chosen_expiry("key"),
+    )
+    hold_secret(
+        Secret(
+            "The new key",
+            made.api_key,
+            hint="This line tries it, from wherever the service can be reached:",
+            command=curl_line(made.api_key, [Scope.CATALOG_READ], base_url=settings().base_url),
+        )
+    )
+    forget(KEYS)
+
+
+def page() -> None:
+    """Draw the page."""
+    require_admin()
+    show_title("API keys", "What programs call the service with as one person, with all that person may do.")
+    show_held_secret()
+    st.button("New API key", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
+    if is_open(NEW):
+        show_new()
+    chosen = show_keys()
+    if chosen is not None:
+        show_key(chosen)
+
+
+page()

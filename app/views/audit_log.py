@@ -1,0 +1,211 @@
+"""Who did what, newest first: by person, action, thing and time, with the exact details of each entry."""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, cast
+
+import streamlit as st
+
+from app import api
+from app.deeds import actions, ids_in, sentence
+from app.finding import Principal
+from app.naming import directory, documents, unnamed_documents
+from app.ui.access import require_admin
+from app.ui.errors import explain
+from app.ui.exporting import Export, offer_export
+from app.ui.filters import choice_filter, text_filter
+from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
+from app.ui.pickers import pick_principal
+from app.ui.tables import Source, show_pages
+from app.vocabulary import PERSON, SERVICE_ACCOUNT
+from app.words import ago, moment
+from carrel.wire.admin import AdminAuditLogQueryResponse, AuditEntry
+from carrel.wire.common import format_instant
+
+MOST_EXPORTED = 50_000
+FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2100, 1, 1)
+HEADS = ("At (UTC)", "What happened", "Who", "For", "Action", "Kind", "Id", "Comment", "Request id", "Details")
+
+
+class Filters:
+    """What the log is narrowed to."""
+
+    def __init__(
+        self, who: Principal | None, *, action: str, target: str, days: tuple[date | None, date | None]
+    ) -> None:
+        self.actor = None if who is None else who.id if who.kind == PERSON else who.note
+        self.action = action or None
+        self.target = target or None
+        first, last = days
+        self.since = None if first is None else datetime.combine(first, time.min, tzinfo=UTC)
+        self.until = None if last is None else datetime.combine(last + timedelta(days=1), time.min, tzinfo=UTC)
+
+    @property
+    def about(self) -> tuple[object, ...]:
+        """What the list depends on."""
+        return (self.actor, self.action, self.target, self.since, self.until)
+
+    def pages(self, *, size: int, token: str | None = None) -> Iterator[AdminAuditLogQueryResponse]:
+        """Walk the log from a page on."""
+        log = api.client().admin.audit_log
+        return log.query(
+            actor=self.actor,
+            action=self.action,
+            target_id=self.target,
+            from_=self.since,
+            to=self.until,
+            page_size=size,
+            page_token=token,
+        ).pages()
+
+
+@st.cache_data(ttl=60, show_spinner=False, scope="session")
+def everybody_and_everything() -> dict[str, str]:
+    """Return the names that are asked for all at once."""
+    return directory(api.client())
+
+
+def names_for(entries: Sequence[AuditEntry]) -> dict[str, str]:
+    """Return what these entries name; documents are asked for once in a session."""
+    known = cast("dict[str, str]", st.session_state.setdefault("log.documents", {}))
+    missing = unnamed_documents(ids_in(entries), known)
+    if missing:
+        known |= explain(lambda: documents(api.client(), missing))
+    return explain(everybody_and_everything) | known
+
+
+def ask_filters() -> Filters:
+    """Ask what the log is narrowed to; all of it is in the address."""
+    who = pick_principal("who", label="Who did it, or for whom", kinds=(PERSON, SERVICE_ACCOUNT))
+    what, which = st.columns(2)
+    with what:
+        action = choice_filter("What", "action", {"": "Everything", **actions()})
+    with which:
+        target = text_filter("To what", "target", placeholder="The exact id of a document, a group, a token …")
+    first, last = st.columns(2)
+    days = (ask_day(first, "From", "from"), ask_day(last, "To", "to"))
+    return Filters(who, action=action, target=target.replace("\0", ""), days=days)
+
+
+def ask_day(place: Any, label: str, name: str) -> date | None:
+    """Ask for a day, which is in the address; None for any."""
+    key = f"log.{name}"
+    st.session_state[key] = day_of(str(st.query_params.get(name, "")))
+    bounds = {"min_value": FIRST_DAY, "max_value": LAST_DAY}
+    chosen = place.date_input(label, value=None, key=key, on_change=keep_day, args=(name, key), **bounds)
+    return cast("date | None", chosen)
+
+
+def day_of(text: str) -> date | None:
+    """Return the day that an address names; None for none that there can be entries of."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return day if FIRST_DAY <= day <= LAST_DAY else None
+
+
+def keep_day(name: str, key: str) -> None:
+    """Put a day into the address."""
+    if (day := cast("date | None", st.session_state[key])) is None:
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = day.isoformat()
+
+
+def show_entries(filters: Filters) -> AuditEntry | None:
+    """List the entries; return the one chosen."""
+    names: dict[str, str] = {}
+
+    def entries_of(page: AdminAuditLogQueryResponse) -> Sequence[AuditEntry]:
+        names.update(names_for(page.entries))
+        return page.entries
+
+    return show_pages(
+        "log",
+        Source(lambda token: next(filters.pages(size=50, token=token)), entries_of, about=filters.about),
+        row=lambda entry: {
+            "When": ago(entry.at),
+            "At": moment(entry.at),
+            "What happened": sentence(entry, names),
+            "Comment": "yes" if entry.text else "",
+        },
+        empty=lambda: show_empty("Nothing like this was done.", "Take filters away, or choose other days."),
+        columns={"What happened": st.column_config.TextColumn(width="large")},
+    )
+
+
+def show_entry(entry: AuditEntry) -> None:
+    """Show an entry exactly."""
+    show_heading(sentence(entry, names_for([entry])), moment(entry.at))
+    if entry.text:
+        show_text(f"They said: {entry.text}")
+    target = entry.target
+    facts = [
+        ("At", format_instant(entry.at)),
+        ("Who", f"{entry.actor.name} ({address_of(entry.actor)})" if entry.actor else "The service itself"),
+        ("For", f"{entry.acting_for.name} ({address_of(entry.acting_for)})" if entry.acting_for else ""),
+        ("Action", entry.action),
+        ("To what", f"{target.type or ''} {target.id}".strip() if target else ""),
+        ("Request id", entry.request_id or ""),
+        ("Entry", str(entry.audit_log_id)),
+    ]
+    show_table([fact for fact in facts if fact[1]], named=True)
+    if entry.details:
+        st.code(json.dumps(entry.details, indent=2, ensure_ascii=False, sort_keys=True), language="json")
+    if target is not None and st.query_params.get("target") != target.id:
+        st.button("All that was done to this", key="log.same", on_click=narrow_to, args=(target.id,))
+
+
+def narrow_to(target: str) -> None:
+    """Narrow the log to a thing."""
+    for name in ("who", "action", "from", "to"):
+        st.query_params.pop(name, None)
+    st.query_params["target"] = target
+
+
+def address_of(principal: Any) -> str:
+    """Return somebody's address, or a group's id."""
+    return getattr(principal, "email", "") or principal.id
+
+
+def rows_of(filters: Filters) -> Iterator[Sequence[Sequence[str]]]:
+    """Walk the entries for an export; documents have names there where this session knows them already."""
+    names = explain(everybody_and_everything) | cast("dict[str, str]", st.session_state.get("log.documents", {}))
+    for page in filters.pages(size=1000):
+        yield [exported(entry, names) for entry in page.entries]
+
+
+def exported(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
+    """Return an entry as a row of the export."""
+    target = entry.target
+    return (
+        format_instant(entry.at),
+        sentence(entry, names),
+        address_of(entry.actor) if entry.actor else "",
+        address_of(entry.acting_for) if entry.acting_for else "",
+        entry.action,
+        (target.type or "") if target else "",
+        target.id if target else "",
+        entry.text or "",
+        entry.request_id or "",
+        json.dumps(entry.details, ensure_ascii=False, sort_keys=True) if entry.details else "",
+    )
+
+
+def page() -> None:
+    """Draw the page."""
+    require_admin()
+    show_title("Audit log", "Who did what, newest first. Nothing here can be changed or deleted.")
+    filters = ask_filters()
+    if filters.since is not None and filters.until is not None and filters.since >= filters.until:
+        show_warning("The first day is after the last: choose them the other way round.")
+        return
+    chosen = show_entries(filters)
+    if chosen is not None:
+        show_entry(chosen)
+    offer_export(Export("audit-log.csv", HEADS, rows_of(filters), about=filters.about, most=MOST_EXPORTED))
+
+
+page()

@@ -1,0 +1,193 @@
+"""What a person, a group or a service account may read, why, and what another may not."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+
+from app import api
+from app.finding import Principal, Resource, resource_at
+from app.reach import SHOWN, Counts, compared, counted_for
+from app.ui.access import require_admin
+from app.ui.errors import explain
+from app.ui.exporting import Export, offer_export
+from app.ui.filters import choice_filter, text_filter
+from app.ui.links import offer_way_back, show_link
+from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
+from app.ui.paths import show_why
+from app.ui.pickers import pick_principal
+from app.ui.tables import Source, show_pages
+from app.vocabulary import AGENT, COLLECTION, DOCUMENT, TYPES
+from app.words import counted, one_line
+from carrel.wire.access import AdminAccessListResourcesResponse, ClassedResource
+from carrel.wire.common import ResourceType
+
+HEADS = ("Name", "What", "Id")
+ONLY_FIRST, ONLY_SECOND = "first", "second"
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whose list it is, without whose, and what it is narrowed to."""
+
+    who: Principal
+    without: Principal | None
+    query: str
+    types: tuple[ResourceType, ...]
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """What the list depends on."""
+        without = self.without.key if self.without else ""
+        return (self.who.key, without, self.query, *self.types)
+
+    def pages(self, *, size: int, token: str | None = None) -> Iterator[AdminAccessListResourcesResponse]:
+        """Walk the list from a page on."""
+        return (
+            api.client()
+            .admin.access.list_resources(
+                query=self.query or None,
+                resource_types=self.types or None,
+                readable_by=self.who.reference,
+                not_readable_by=self.without.reference if self.without else None,
+                page_size=size,
+                page_token=token,
+            )
+            .pages()
+        )
+
+    def rows(self) -> Iterator[Sequence[Sequence[str]]]:
+        """Walk the list for an export."""
+        for page in self.pages(size=1000):
+            yield [row_of(one) for one in page.resources]
+
+
+def row_of(found: ClassedResource) -> tuple[str, str, str]:
+    """Return a resource as a row of the list and of its export."""
+    return one_line(found.name or found.resource_id), TYPES[found.resource_type], found.resource_id
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def counts(who: Principal, without: Principal | None = None, query: str = "") -> Counts:
+    """Count for the session what somebody may read."""
+    return counted_for(api.client(), who, without=without, query=query)
+
+
+def show_counts(found: Counts) -> None:
+    """Show how much somebody may read of each kind."""
+    names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
+    for column, kind in zip(st.columns(len(SHOWN)), SHOWN, strict=True):
+        column.metric(names[kind], f"{found.of(kind):,}", border=True)
+
+
+def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Principal | None]:
+    """Show what two may read in figures, and ask whose list is wanted, and without whose."""
+    if first.key == second.key:
+        show_warning("That is the same one twice. Compare with somebody else.")
+        return first, None
+    one, two = explain(lambda: counts(first)), explain(lambda: counts(second))
+    only_one, only_two = explain(lambda: counts(first, second)), explain(lambda: counts(second, first))
+    show_table(
+        compared(one, two, only_first=only_one, only_second=only_two),
+        heads=("", "Both may read", f"Only {first.name}", f"Only {second.name}"),
+        named=True,
+    )
+    lists = {
+        "": f"All that {one_line(first.name)} may read ({one.total:,})",
+        ONLY_FIRST: f"Only {one_line(first.name)} may read ({only_one.total:,})",
+        ONLY_SECOND: f"Only {one_line(second.name)} may read ({only_two.total:,})",
+    }
+    chosen = choice_filter("List", "only", lists)
+    if chosen == ONLY_SECOND:
+        return second, first
+    return first, second if chosen == ONLY_FIRST else None
+
+
+def ask_filters(who: Principal, without: Principal | None) -> Question:
+    """Ask for a part of the name, and for the kind of thing."""
+    found = explain(lambda: counts(who, without))
+    kinds = {"": "Everything"} | {
+        kind.value: f"{TYPES[kind]} ({count:,})" for kind, count in found.by_type.items() if count
+    }
+    left, right = st.columns([2, 1])
+    with left:
+        query = text_filter("Name", "q", placeholder="A part of the name").replace("\0", "")
+    with right:
+        kind = choice_filter("What", "type", kinds)
+    return Question(who, without, query, (ResourceType(kind),) if kind else ())
+
+
+def show_list(question: Question) -> None:
+    """List what may be read, page by page; choosing something asks why."""
+    chosen = show_pages(
+        "reach",
+        Source(
+            lambda token: next(question.pages(size=50, token=token)), lambda page: page.resources, about=question.about
+        ),
+        row=lambda one: dict(zip(HEADS[:2], row_of(one), strict=False)),
+        empty=partial(say_nothing, question),
+    )
+    if chosen is not None:
+        st.query_params["resource"] = Resource.of(chosen).key
+        st.rerun()
+
+
+def say_nothing(question: Question) -> None:
+    """Say why the list is empty."""
+    if question.query or question.types:
+        show_empty("Nothing of that name or kind.", "Take the filters away to see everything.")
+    elif question.without is not None:
+        show_empty(f"There is nothing that {question.who.name} may read and {question.without.name} may not.")
+    else:
+        show_empty(
+            f"{question.who.name} may read nothing.",
+            "Grant them something: find it under “Who can read this?”, and change who may read it.",
+        )
+
+
+def show_reach(who: Principal) -> None:
+    """Show what somebody may read, beside another if one is chosen."""
+    if "with" not in st.query_params:
+        show_counts(explain(lambda: counts(who)))
+    second = pick_principal("with", label="Compare with somebody")
+    whose, without = show_comparison(who, second) if second is not None else (who, None)
+    question = ask_filters(whose, without)
+    found = explain(lambda: counts(question.who, question.without, question.query))
+    shown = sum(found.by_type.get(one, 0) for one in question.types) if question.types else found.total
+    show_text(f"{counted(shown, 'thing')}. Choose one to see why." if shown else "")
+    show_list(question)
+    offer_export(Export("what-they-can-read.csv", HEADS, question.rows(), about=question.about))
+
+
+def show_one(who: Principal, key: str) -> None:
+    """Show why somebody may read something, in place of the list."""
+    offer_way_back("All that they may read", "resource")
+    found = explain(lambda: resource_at(api.client(), key))
+    if found is None:
+        show_warning("What the address names isn't there (any more).")
+        return
+    show_heading(found.name, TYPES[found.type])
+    show_why(found, who)
+    second = pick_principal("with", label="Compare with somebody")
+    if second is not None:
+        show_why(found, second)
+    show_link("Who else can read it?", "who_can_read", resource=found.key)
+
+
+def page() -> None:
+    """Draw the page."""
+    require_admin()
+    show_title(
+        "What can they read?", "Find a person, a group or a service account, and see what they may read and why."
+    )
+    who = pick_principal("who", label="Person, group or service account")
+    if who is None:
+        return
+    if "resource" in st.query_params:
+        show_one(who, str(st.query_params["resource"]))
+    else:
+        show_reach(who)
+
+
+page()
