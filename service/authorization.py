@@ -114,6 +114,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
     "admin/oauthClients/delete": ADMIN,
     "admin/searchLog/query": ADMIN,
     "admin/searchLog/summarize": ADMIN,
+    "admin/status/get": ADMIN,
     "admin/agents/create": ADMIN,
     "admin/agents/update": ADMIN,
     "admin/agents/list": ADMIN,

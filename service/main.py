@@ -45,6 +45,8 @@ from service.runtime import Runtime, open_runtime
 from service.search import endpoints as search
 from service.service_accounts import endpoints as service_accounts
 from service.settings import Settings
+from service.status import endpoints as status
+from service.version import VERSION
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
 DOMAINS = (
@@ -59,6 +61,7 @@ DOMAINS = (
     agents,
     docstore,
     rebuilds,
+    status,
 )
 V0_DOMAINS: tuple[ModuleType, ...] = (conversations_v0,)
 V1_DOMAINS = (me, agents_v1, conversations_v1)
@@ -71,7 +74,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 def create_app(runtime: Runtime) -> FastAPI:
     """Assemble the application around a runtime that is already open."""
-    app = DescribedApi(title="Carrel", version="0.1.0", docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = DescribedApi(title="Carrel", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.runtime = runtime
     app.state.metrics = Metrics(runtime)
     app.add_middleware(Edge, metrics=app.state.metrics)

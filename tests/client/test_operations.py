@@ -278,6 +278,23 @@ SINGLE: list[Case] = [
         {"state": "b.2", "changed": True},
     ),
     (
+        "admin/status/get",
+        lambda c: c.admin.status.get(),
+        {},
+        {
+            "version": "0.1.0",
+            "documentCount": 9,
+            "collectionCount": 2,
+            "chunkCount": 40,
+            "indexing": {"done": 7, "running": 1, "failed": 1, "oldestWaitingAt": AT},
+            "jobs": {"waiting": 1, "running": 0, "failed": 2, "oldestWaitingAt": AT},
+            "syncs": {"running": 1, "failed": 0},
+            "rebuildsRunning": 0,
+            "embeddingModel": "all-MiniLM-L6-v2",
+            "languageModel": "built-in",
+        },
+    ),
+    (
         "admin/searchLog/summarize",
         lambda c: c.admin.search_log.summarize(from_="2026-01-01T02:00:00+02:00", to=AT, bucket="week"),
         {"from": "2026-01-01T00:00:00Z", "to": AT, "bucket": "week"},
@@ -513,9 +530,11 @@ LISTS: list[Case] = [
     ),
     (
         "catalog/listDocuments",
-        lambda c: c.catalog.list_documents(document_name="trav", updated_from=AT, resource_types=["BOX_FILE"]),
-        {"documentName": "trav", "updatedFrom": AT, "resourceTypes": ["BOX_FILE"]},
-        {"documents": [DOCUMENT]},
+        lambda c: c.catalog.list_documents(
+            document_name="trav", updated_from=AT, resource_types=["BOX_FILE"], indexing="FAILED"
+        ),
+        {"documentName": "trav", "updatedFrom": AT, "resourceTypes": ["BOX_FILE"], "indexing": "FAILED"},
+        {"documents": [{**DOCUMENT, "indexing": "FAILED"}]},
     ),
     (
         "documentCollections/listDocumentCollections",
@@ -538,8 +557,8 @@ LISTS: list[Case] = [
     ),
     (
         "documentCollections/listDocumentsInCollection",
-        lambda c: c.document_collections.list_documents_in_collection(COLLECTION_ID),
-        {"documentCollectionId": COLLECTION_ID},
+        lambda c: c.document_collections.list_documents_in_collection(COLLECTION_ID, indexing="DONE"),
+        {"documentCollectionId": COLLECTION_ID, "indexing": "DONE"},
         {
             "documents": [
                 {
@@ -549,6 +568,7 @@ LISTS: list[Case] = [
                     "documentVersion": 2,
                     "indexedVersion": 1,
                     "stale": True,
+                    "indexing": "DONE",
                     "chunkCount": 3,
                     "customMetadata": {},
                     "addedAt": AT,
@@ -724,7 +744,7 @@ def test_every_operation_has_a_case() -> None:
         copilots.Copilots,
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
         *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
-        *(admin.OAuthClients, admin.AgentDefinitions, admin.AccessLists),
+        *(admin.OAuthClients, admin.AgentDefinitions, admin.AccessLists, admin.Status),
     ]
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len({path for path, *_ in SINGLE}) + 2

@@ -1,4 +1,4 @@
-"""admin/searchLog/summarize: how an organization is doing, in numbers; extensions, for admins."""
+"""admin/status/get and admin/searchLog/summarize: how an organization is doing, in numbers; extensions, for admins."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar
@@ -41,3 +41,57 @@ class AdminSearchLogSummarizeResponse(Tabular):
 
     rows_in: ClassVar[str] = "buckets"
     buckets: list[SearchesInBucket]
+
+
+class AdminStatusGetRequest(RequestModel):
+    """Ask how the organization is doing."""
+
+
+class IndexingState(ResponseModel):
+    """How many documents are indexed in the catalog, as `catalog/listDocuments` says it of each.
+
+    `oldest_waiting_at`: since when the one that has waited longest is to be indexed, of those that are RUNNING.
+    """
+
+    done: int
+    running: int
+    failed: int
+    oldest_waiting_at: Instant | None = None
+
+
+class JobsState(ResponseModel):
+    """Jobs of the organization: replies of agents, and runs of syncs.
+
+    `failed`: how many replies and runs failed in the last 24 hours.
+    """
+
+    waiting: int
+    running: int
+    failed: int
+    oldest_waiting_at: Instant | None = None
+
+
+class SyncsState(ResponseModel):
+    """Syncs that are going on, or are about to; and those whose last run failed."""
+
+    running: int
+    failed: int
+
+
+class AdminStatusGetResponse(ResponseModel):
+    """How the organization is doing, at one moment.
+
+    `chunk_count` is of the catalog; `rebuilds_running` counts indexes that are made anew; `embedding_model` is the
+    catalog's; `language_model` is the agents' default, or `built-in`.
+    """
+
+    version: str
+    document_count: int
+    collection_count: int
+    chunk_count: int
+    indexing: IndexingState
+    jobs: JobsState
+    syncs: SyncsState
+    rebuilds_running: int
+    embedding_model: str
+    language_model: str

@@ -9,6 +9,7 @@ from carrel.resources.admin.agents import AgentDefinitions
 from carrel.resources.admin.directory import Directory
 from carrel.resources.admin.oauth_clients import OAuthClients
 from carrel.resources.admin.organization import ApiKeys, AuditLog, OrganizationSettings, SearchLog
+from carrel.resources.admin.oversight import Status
 from carrel.resources.admin.service_accounts import ServiceAccounts, ServiceAccountTokens
 
 M = TypeVar("M")
@@ -82,6 +83,11 @@ class Admin(Resource[M]):
         """What was searched for, and what came of it."""
         return SearchLog(self._session)
 
+    @property
+    def status(self) -> Status[M]:
+        """How the organization is doing."""
+        return Status(self._session)
+
 
 __all__ = [
     "AccessLists",
@@ -97,5 +103,6 @@ __all__ = [
     "SearchLog",
     "ServiceAccountTokens",
     "ServiceAccounts",
+    "Status",
     "Users",
 ]

@@ -1,0 +1,23 @@
+"""admin/status: how the organization is doing."""
+
+from typing import TypeVar
+
+from carrel._calls import Call
+from carrel._operations import Operation, Raw, Resource
+from carrel.wire.oversight import AdminStatusGetRequest, AdminStatusGetResponse
+
+M = TypeVar("M")
+
+
+class Status(Resource[M]):
+    """How the organization is doing."""
+
+    @property
+    def with_raw_response(self) -> "Status[Raw[M]]":
+        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        return Status(self._session.as_raw())
+
+    @Operation
+    def get(self) -> Call[AdminStatusGetResponse]:
+        """Tell what there is, what is being indexed, and which jobs and syncs go on or failed, at this moment."""
+        return Call("admin/status/get", AdminStatusGetRequest(), AdminStatusGetResponse)

@@ -1,0 +1,39 @@
+"""How an organization is doing, for a page of health."""
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, SyncsState
+from service.callers import Caller
+from service.runtime import Runtime
+from service.status import queries
+from service.version import VERSION
+
+BUILT_IN = "built-in"
+
+
+async def get_status(runtime: Runtime, connection: AsyncConnection, caller: Caller) -> AdminStatusGetResponse:
+    """The organization's state at this moment; for admins."""
+    row = await queries.read_state(connection, caller.organization_id)
+    settings = runtime.settings
+    return AdminStatusGetResponse(
+        version=VERSION,
+        document_count=row.documents,
+        collection_count=row.collections,
+        chunk_count=row.chunks,
+        indexing=IndexingState(
+            done=row.documents - row.indexing - row.unindexed,
+            running=row.indexing,
+            failed=row.unindexed,
+            oldest_waiting_at=row.indexing_since,
+        ),
+        jobs=JobsState(
+            waiting=row.jobs_waiting,
+            running=row.jobs_running,
+            failed=row.jobs_failed,
+            oldest_waiting_at=row.jobs_since,
+        ),
+        syncs=SyncsState(running=row.syncs_running, failed=row.syncs_failed),
+        rebuilds_running=row.rebuilds,
+        embedding_model=row.embedding_model or runtime.embedders.default.model.name,
+        language_model=settings.model_names[0] if settings.model_url else BUILT_IN,
+    )

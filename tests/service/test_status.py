@@ -1,0 +1,177 @@
+"""How an organization is doing: each figure counts what it says, of that organization alone."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from service.identifiers import uuid7
+from service.indexing.progress import FAILED_AFTER
+from service.version import VERSION
+from tests.harness.documents import uploaded
+from tests.harness.services import RunningService
+from tests.service.conversations import Desk
+from tests.service.directory import another_organization, code, done, organization_id
+
+OPERATION = "admin/status/get"
+
+
+def status(service: RunningService, **options: Any) -> dict[str, Any]:
+    """The organization's state."""
+    return done(service.call(OPERATION, {}, **options))
+
+
+def instant(text: str) -> datetime:
+    """A time of an answer."""
+    return datetime.fromisoformat(text)
+
+
+def test_an_empty_organization(service: RunningService) -> None:
+    """Nothing is there, nothing waits; the models are named all the same."""
+    found = status(service)
+    assert found == {
+        "version": VERSION,
+        "documentCount": 0,
+        "collectionCount": 0,
+        "chunkCount": 0,
+        "indexing": {"done": 0, "running": 0, "failed": 0},
+        "jobs": {"waiting": 0, "running": 0, "failed": 0},
+        "syncs": {"running": 0, "failed": 0},
+        "rebuildsRunning": 0,
+        "embeddingModel": "all-MiniLM-L6-v2",
+        "languageModel": "built-in",
+    }
+
+
+def test_documents_and_how_far_they_are_indexed(service: RunningService) -> None:
+    """Done, running and failed are as listed, together all documents; chunks are the catalog's."""
+    stranger = another_organization(service)
+    collection = done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Logs"}))
+    into = {"collectionId": str(collection["documentCollectionId"])}
+    ids = [uploaded(service, name, f"The log of {name}.", **into)["documentId"] for name in "abcdef"]
+    before = status(service)
+    assert (before["documentCount"], before["collectionCount"], before["chunkCount"]) == (6, 1, 6)
+    assert before["indexing"] == {"done": 6, "running": 0, "failed": 0}
+    done(service.call("catalog/deleteDocument", {"documentId": ids.pop()}))
+    with service.owner_connection() as connection:
+        for document, attempts in zip(ids, (0, 1, FAILED_AFTER), strict=False):
+            left_behind(connection, document, attempts)
+        [(since,)] = connection.execute(
+            "SELECT min(greatest(added_at, created_at)) FROM space_documents JOIN document_versions"
+            " USING (document_id, version) WHERE document_id = ANY(%s) AND space_id = %s",
+            ([UUID(one) for one in ids[:2]], catalog(connection)),
+        ).fetchall()
+    now = status(service)
+    assert (now["documentCount"], now["chunkCount"]) == (5, 5)
+    assert {**now["indexing"], "oldestWaitingAt": instant(now["indexing"]["oldestWaitingAt"])} == {
+        "done": 2,
+        "running": 2,
+        "failed": 1,
+        "oldestWaitingAt": since,
+    }
+    for name in ("DONE", "RUNNING", "FAILED"):
+        listed = done(service.call("catalog/listDocuments", {"indexing": name, "pageSize": 1000}))["documents"]
+        assert len(listed) == now["indexing"][name.lower()]
+    other = status(service, api_key=stranger)
+    assert other["documentCount"] == other["collectionCount"] == other["chunkCount"] == 0
+    assert other["indexing"] == {"done": 0, "running": 0, "failed": 0}
+
+
+def left_behind(connection: psycopg.Connection[Any], document: str, attempts: int) -> None:
+    """Have a document wait in the catalog after so many failures; nobody takes it up."""
+    connection.execute(
+        "UPDATE space_documents SET indexed_version = NULL, attempts = %s, claimed_until = now() + interval '1 day'"
+        " WHERE document_id = %s AND space_id = %s",
+        (attempts, UUID(document), catalog(connection)),
+    )
+
+
+def catalog(connection: psycopg.Connection[Any]) -> int:
+    """The only catalog there is."""
+    [(space_id,)] = connection.execute("SELECT space_id FROM spaces WHERE is_catalog").fetchall()
+    return space_id
+
+
+def test_jobs_syncs_and_rebuilds(desk: Desk) -> None:
+    """What waits, runs, or failed lately; not what failed long ago, and nothing of another organization."""
+    service = desk.service
+    stranger = another_organization(service)
+    own, collection = organization_id(service), uuid7()
+    made = done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Synced"}))
+    collection = UUID(made["documentCollectionId"])
+    moment = datetime.now(UTC).replace(microsecond=0)
+    with service.owner_connection() as connection:
+        turns = [a_turn(connection, own, desk.agent_id, at=moment - timedelta(minutes=one)) for one in (1, 2, 3)]
+        for turn, state in zip(turns, ("todo", "todo", "doing"), strict=True):
+            a_job(connection, own, state, turn_id=turn)
+        a_job(connection, organization_id(service, api_key=stranger), "todo", turn_id=turns[2])
+        for hours in (1, 23, 25):
+            a_turn(connection, own, desk.agent_id, at=moment - timedelta(hours=hours), failed=True)
+        for state, hours in (("PENDING", 0), ("RUNNING", 0), ("FAILED", 1), ("FAILED", 25), ("COMPLETED", 1)):
+            a_sync(connection, own, collection, state, finished=moment - timedelta(hours=hours))
+        connection.execute(
+            "INSERT INTO index_rebuilds (rebuild_id, organization_id, collection_id, space_id, model, previous_model,"
+            " started_by) SELECT %s, organization_id, %s, 0, 'x', 'y', created_by FROM collections LIMIT 1",
+            (uuid7(), collection),
+        )
+    found = status(service)
+    assert (found["jobs"]["waiting"], found["jobs"]["running"], found["jobs"]["failed"]) == (2, 1, 3)
+    assert instant(found["jobs"]["oldestWaitingAt"]) == moment - timedelta(minutes=2)
+    assert found["syncs"] == {"running": 2, "failed": 2}
+    assert found["rebuildsRunning"] == 1
+    other = status(service, api_key=stranger)
+    assert (other["jobs"]["waiting"], other["jobs"]["running"], other["jobs"]["failed"]) == (1, 0, 0)
+    assert "oldestWaitingAt" not in other["jobs"]
+    assert other["syncs"] == {"running": 0, "failed": 0}
+    assert other["rebuildsRunning"] == 0
+
+
+def a_turn(
+    connection: psycopg.Connection[Any], organization: UUID, agent_id: str, *, at: datetime, failed: bool = False
+) -> UUID:
+    """A message to an agent, in a conversation of its own."""
+    conversation, turn = uuid7(), uuid7()
+    connection.execute(
+        "INSERT INTO conversations (conversation_id, organization_id, agent_id, principal_id, created_at, updated_at)"
+        " SELECT %s, organization_id, agent_id, created_by, %s, %s FROM agents WHERE agent_id = %s",
+        (conversation, at, at, agent_id),
+    )
+    connection.execute(
+        "INSERT INTO turns (turn_id, organization_id, conversation_id, turn_no, credential_id, message, status,"
+        " created_at, finished_at, attempt) VALUES (%s, %s, %s, 1, %s, 'Hello?', %s, %s, %s, 1)",
+        (turn, organization, conversation, uuid7(), "FAILED" if failed else "RUNNING", at, at if failed else None),
+    )
+    return turn
+
+
+def a_job(connection: psycopg.Connection[Any], organization: UUID, state: str, *, turn_id: UUID) -> None:
+    """A job in a queue that nobody works; what is taken up stays so, by a worker that shows life for long."""
+    args = {"organization_id": str(organization), "turn_id": str(turn_id), "request_id": "r"}
+    [(worker,)] = connection.execute(
+        "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() + interval '1 day') RETURNING id"
+    ).fetchall()
+    connection.execute(
+        "INSERT INTO procrastinate_jobs (queue_name, task_name, args, status, worker_id)"
+        " VALUES ('beside', 'x', %s, %s, %s)",
+        (Jsonb(args), state, worker if state == "doing" else None),
+    )
+
+
+def a_sync(
+    connection: psycopg.Connection[Any], organization: UUID, collection: UUID, state: str, *, finished: datetime
+) -> None:
+    """A sync of a collection whose last run went so."""
+    connection.execute(
+        "INSERT INTO docstore_syncs (sync_id, organization_id, collection_id, principal_id, credential_id, config,"
+        " status, finished_at) SELECT %s, %s, %s, created_by, %s, '{}', %s, %s FROM collections LIMIT 1",
+        (uuid7(), organization, collection, uuid7(), state, finished),
+    )
+
+
+def test_it_is_for_admins(service: RunningService) -> None:
+    """A member is refused, and a member of the body that means nothing, too."""
+    member = service.new_user("member@example.test")
+    assert code(service.call(OPERATION, {}, api_key=member)) == (403, "admin_only")
+    assert service.call(OPERATION, {"organizationId": str(uuid7())}).status_code == 400
