@@ -1,6 +1,6 @@
 """How a command ends: exit codes that a scheduled job can trust, and errors in words instead of tracebacks."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 
@@ -41,12 +41,19 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-EXIT_CODES = (
-    "Exit codes: 0 done, or nothing to do; 1 done, with problems (something is in quarantine, the files have problems, "
-    "a deletion was held back), or the answer is no; 2 wrong usage, or a source that can't be read; 3 the service "
-    "refuses; 4 the service is away; 5 another run has the source; 6 the ledger can't be used; "
-    "70 an error that nothing foresees; 130 interrupted."
-)
+MEANINGS: Mapping[ExitCode, str] = {
+    ExitCode.DONE: "done, or nothing to do",
+    ExitCode.PROBLEMS: "done, with problems (something is in quarantine, the files have problems, a deletion was held "
+    "back), or the answer is no",
+    ExitCode.USAGE: "wrong usage, or a source that can't be read",
+    ExitCode.REFUSED: "the service refuses",
+    ExitCode.AWAY: "the service is away",
+    ExitCode.BUSY: "another run has the source",
+    ExitCode.LEDGER: "the ledger can't be used",
+    ExitCode.UNEXPECTED: "an error that nothing foresees",
+    ExitCode.INTERRUPTED: "interrupted",
+}
+EXIT_CODES = f"Exit codes: {'; '.join(f'{code.value} {meaning}' for code, meaning in MEANINGS.items())}."
 
 _FLOW_CODES: tuple[tuple[type[FlowError], ExitCode], ...] = (
     (RefusedError, ExitCode.REFUSED),

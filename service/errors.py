@@ -221,12 +221,19 @@ async def _on_invalid_request(request: Request, error: Exception) -> JSONRespons
 
 async def _on_http_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class alone
-    known = {
-        404: ("not_found", "There is no such endpoint. See /openapi.json for the ones there are."),
-        405: ("method_not_allowed", "This endpoint doesn't take this method; see the Allow header."),
-    }
-    code, message = known.get(error.status_code, ("invalid_request", str(error.detail)))
-    return error_response(ServiceError(message, code=code, status=error.status_code, headers=error.headers))
+    refusal = _unserved(error.status_code)
+    refusal.headers.update(error.headers or {})
+    return error_response(refusal)
+
+
+def _unserved(status: int) -> ServiceError:
+    """Answer for what no endpoint takes; the framework gives no other statuses than these of itself."""
+    if status == 404:
+        return NotFound("There is no such endpoint. See /openapi.json for the ones there are.")
+    if status == 405:
+        message = "This endpoint doesn't take this method; see the Allow header."
+        return ServiceError(message, code="method_not_allowed", status=405)
+    return BadRequest("The request can't be taken as it is.")
 
 
 async def _on_database_error(_request: Request, error: Exception) -> JSONResponse:

@@ -8,5 +8,5 @@ from service.errors import BadRequest, FieldError
 def refuse_past(expires_at: datetime | None) -> None:
     """Refuse (400 `expiry_past`) to make a credential that could never work."""
     if expires_at is not None and expires_at <= datetime.now(UTC):
-        message = "must lie in the future"
-        raise BadRequest(f"expiresAt: {message}.", code="expiry_past", details=[FieldError("expiresAt", message)])
+        details = [FieldError("expiresAt", "must lie in the future")]
+        raise BadRequest("expiresAt: must lie in the future.", code="expiry_past", details=details)

@@ -1,0 +1,119 @@
+"""`python -m scripts.errors_reference`: write docs/errors.md from where the service makes its errors."""
+
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+from carrel.errors import ERRORS_BY_STATUS, APIError, ServerError
+from cli.outcome import MEANINGS
+from scripts.refusals import GAP, Refusal, Source
+
+PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
+
+# Errors that no body of v0 or v1 holds: those of pages, of OAuth, of commands beside the service, of runs of syncs, and
+# of indexing, whose reasons are in `indexing`.
+ELSEWHERE = (
+    "service.audit.erasure",
+    "service.docstore.running",
+    "service.ingestion.indexing",
+    "service.oauth.account",
+    "service.oauth.authorize",
+    "service.oauth.consents",
+    "service.oauth.endpoints",
+    "service.oauth.requests",
+    "service.oauth.upstream",
+    "service.oauth.visits",
+    "service.pages",
+    "service.signin",
+)
+# Why there is no reply of an agent: made while nobody waits, kept, and told to whoever asks.
+REPLIES = ("service.answering", "service.conversations.abandoned", "service.conversations.jobs")
+# What those say that are put together at run time.
+SAID = {
+    "invalid_filter": "Which filter names a field the collection hasn't, or which value isn't of its field's type.",
+    "invalid_metadata": "Which key is no field of the collection's schema, or which value isn't of its field's type.",
+}
+
+OPENING = f"""# Errors
+
+This page is made from the code by `make docs`. Whatever is wrong with a request to `/api/v0/` or `/api/v1/`, the answer
+has one shape:
+
+```json
+{{
+  "error": {{
+    "message": "There is no such document. Check the id, or upload it first.",
+    "code": "document_not_found",
+    "requestId": "0199f3c2-7a51-7d3e-9a63-4f1c2d5e6b70"
+  }}
+}}
+```
+
+`code` is what a program branches on, and stays; `message` is for people, says what to do, and may change. `details`,
+where there are some, name each member of the request that is wrong. `requestId` is the header `X-Request-Id` too, and
+finds the request in the service's log. Each status has its class in the SDK, named below
+([the guide](sdk.md#when-something-goes-wrong)), with `code`, `message`, `details` and `request_id`.
+
+408, 429 and 5xx are worth another try, after as many seconds as `Retry-After` says, and so is the 409
+`concurrent_change`; the SDK does that by itself. Everything else is answered the same until the request, or what it is
+about, is another.
+
+Below, `{GAP}` stands for what is filled in. OAuth's endpoints have OAuth's own errors ([applications](oauth.md));
+why a sync's run ended, or passed a document over, is on [its page](docstore-sync.md).
+"""
+OF_REPLIES = """
+## Replies of agents
+
+Why a message has no reply: on v0 a 503 with this code, on v1 `errorCode` and `errorMessage` of the message's job, in
+the SDK a `ReplyFailedError` (for `reply_withheld` a `ReplyWithheldError`). The SDK does not try again: the service has.
+A reply can also fail by what the service lacks just then, such as `embeddings_unavailable`.
+
+| code | what it says |
+|---|---|
+"""
+OF_COMMANDS = """
+## How `carrel` ends
+
+| exit code | what it means |
+|---|---|
+"""
+
+
+def reference() -> str:
+    """Return the page: a table a status, a row a code; then replies, and the command line's exit codes."""
+    source = Source()
+    found = [one for one in source.refusals() if not _is_of(one, ELSEWHERE)]
+    told = sorted((one for one in found if not _is_of(one, REPLIES)), key=lambda one: one.status)
+    parts = [OPENING, *(_status(status, rows) for status, rows in groupby(told, lambda one: one.status))]
+    replies = _rows(one for one in found if _is_of(one, REPLIES))
+    withheld = [_row(code, [message]) for code, message in source.reply_codes().items()]
+    codes = [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
+    return "".join([*parts, OF_REPLIES, _lines([*replies, *withheld]), OF_COMMANDS, _lines(codes)])
+
+
+def _is_of(refusal: Refusal, modules: Iterable[str]) -> bool:
+    return any(f"{refusal.module}.".startswith(f"{module}.") for module in modules)
+
+
+def _status(status: int, refusals: Iterable[Refusal]) -> str:
+    kind = ERRORS_BY_STATUS.get(status, ServerError if status >= 500 else APIError)
+    return f"\n## {status}: {kind.__name__}\n\n| code | what it says |\n|---|---|\n{_lines(_rows(refusals))}"
+
+
+def _rows(refusals: Iterable[Refusal]) -> list[str]:
+    said: dict[str, dict[str, None]] = {}
+    for one in refusals:
+        said.setdefault(one.code, {})[SAID.get(one.code, one.message)] = None
+    return [_row(code, messages) for code, messages in sorted(said.items())]
+
+
+def _row(code: str, messages: Iterable[str]) -> str:
+    return f"| `{code}` | {'<br>'.join(message.replace('|', '&#124;') for message in messages)} |"
+
+
+def _lines(rows: Iterable[str]) -> str:
+    return "".join(f"{row}\n" for row in rows)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference())
