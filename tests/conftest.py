@@ -74,11 +74,14 @@ def service(make_service: Callable[..., RunningService]) -> RunningService:
 
 @pytest.fixture
 def service_process() -> Iterator[Callable[..., ServiceProcess]]:
-    """Start `python -m service` on a folder of its own: `service_process(CARREL_LOG_LEVEL="DEBUG")`; ends after it."""
+    """Start `python -m service` on a folder of its own: `service_process(CARREL_LOG_LEVEL="DEBUG")`; ends after it.
+
+    `from_nothing` makes its database and its model, as the first start does.
+    """
     made: list[ServiceProcess] = []
 
-    def make(**environment: str) -> ServiceProcess:
-        process = ServiceProcess(**environment)
+    def make(*, from_nothing: bool = False, **environment: str) -> ServiceProcess:
+        process = ServiceProcess(from_nothing=from_nothing, **environment)
         made.append(process)
         process.start()
         return process

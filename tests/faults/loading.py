@@ -115,7 +115,7 @@ def catalog_of(service: ServiceProcess, loader: Loader) -> Catalog:
 def cheap_service() -> Iterator[ServiceProcess]:
     """Run a service with a database of its own, whose embedding costs nothing and whose clients may ask at will."""
     with embeddings_server() as embeddings:
-        process = ServiceProcess(**embeddings, CARREL_RATE_LIMIT_REQUESTS="0")
+        process = ServiceProcess(**embeddings, CARREL_RATE_LIMIT_REQUESTS="0", CARREL_SWEEP_SECONDS="1")
         try:
             process.start()
             yield process

@@ -25,7 +25,7 @@ from tests.harness.proxy import Proxy, faulty
 from tests.harness.services import API_KEY
 
 DOCUMENTS, MANY = 100, 2000
-POINTS, MANY_POINTS = 2, 20
+POINTS, MANY_POINTS = 1, 20
 REINDEX = "documentCollections/reindexDocumentInCollection"
 _RUN_SECONDS, _MOMENT_SECONDS = 1800, 1800
 

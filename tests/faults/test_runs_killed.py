@@ -18,7 +18,7 @@ from tests.faults.loading import BATCH, Ended, Loader, catalog_of, cheap_service
 from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Proxy, faulty
 
-DOCUMENTS, MANY = 120, 2000
+DOCUMENTS, MANY = 75, 2000
 POINTS, MANY_POINTS = 2, 20
 _PLAN = "catalog/planUpload"
 _MOMENT_SECONDS = 1800

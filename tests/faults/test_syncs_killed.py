@@ -26,8 +26,8 @@ from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
 from tests.service.docstore import START, a_thing
 
-DOCUMENTS, MANY = 200, 2000
-POINTS, MANY_POINTS = 2, 10
+DOCUMENTS, MANY = 120, 2000
+POINTS, MANY_POINTS = 1, 10
 SECONDS = 600
 
 # Of the stand-in for a model, whose vectors have 384 dimensions: chunks lie in a table for each size.
@@ -174,6 +174,7 @@ def service() -> Iterator[ServiceProcess]:
             CARREL_RATE_LIMIT_REQUESTS="0",
             CARREL_DOCSTORE_ALLOWED_HOSTS="127.0.0.1",
             CARREL_DOCSTORE_OVERLAP_SECONDS="0",
+            CARREL_SWEEP_SECONDS="1",
         )
         try:
             process.start()

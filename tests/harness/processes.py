@@ -16,9 +16,10 @@ import httpx
 import psutil
 
 from service.embedded import EmbeddedPostgres
+from tests.harness.first_start import CLUSTER, bring_database, bring_model
 from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY
 
-READY_SECONDS = 60
+READY_SECONDS = 120
 KILLED_SECONDS = 60
 COMMAND_SECONDS = 120
 # Runs the command that its further arguments are, and kills itself where it would call the function named first.
@@ -37,11 +38,15 @@ sys.exit(main())
 
 
 class ServiceProcess:
-    """A started process; `start` it again on the same folder to see what it kept."""
+    """A started process; `start` it again on the same folder to see what it kept.
+
+    Its first start finds its database and its model made (tests.harness.first_start), unless `from_nothing`.
+    """
 
     program: tuple[str, ...] = ("-m", "service")
 
-    def __init__(self, **environment: str) -> None:
+    def __init__(self, *, from_nothing: bool = False, **environment: str) -> None:
+        self._from_nothing = from_nothing
         self.data_dir = Path(tempfile.mkdtemp(prefix="carrel-process-"))
         self.data_dir.chmod(0o711)
         self.port = free_port()
@@ -64,12 +69,19 @@ class ServiceProcess:
 
     def start(self, *, wait: bool = True) -> float:
         """Start the process; returns after how many seconds it could serve."""
+        if not self._from_nothing:
+            self._bring_what_is_made()
         began = time.monotonic()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([sys.executable, *self.program], env=self._variables(), stderr=log)
         if wait:
             self.wait_ready()
         return time.monotonic() - began
+
+    def _bring_what_is_made(self) -> None:
+        bring_model(self.data_dir)
+        if "CARREL_DATABASE_URL" not in self._environment and not (self.data_dir / CLUSTER).exists():
+            bring_database(self.data_dir)
 
     def wait_ready(self) -> None:
         """Wait until the service answers that it can serve."""
@@ -126,7 +138,7 @@ class ServiceProcess:
         self.http.close()
         if self.process is not None and self.process.poll() is None:
             self.kill()
-        if (self.data_dir / "postgres").exists():
+        if (self.data_dir / CLUSTER).exists():
             self.database_server().stop()
         shutil.rmtree(self.data_dir)
 

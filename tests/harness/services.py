@@ -25,6 +25,7 @@ from service.server import server_config
 from service.settings import Settings
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.embeddings import DIMENSIONS, MODEL, serving_embeddings
+from tests.harness.first_start import bring_model
 from tests.harness.loops import LoopThread
 
 ADMIN_EMAIL = "admin@example.test"
@@ -93,6 +94,7 @@ class SharedParts:
         self._loop = loop
         self._stack = AsyncExitStack()
         settings = settings_for_test(folder, None)
+        bring_model(settings.data_dir)
         self.extractor = loop.run(open_extractor(self._stack, settings))
         self.embeddings = self._stack.enter_context(serving_embeddings())
         self.embedders = loop.run(self._open_embedders(settings))

@@ -47,8 +47,11 @@ def run(environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
 
 
 def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:
-    """SIGTERM ends the service with status 0, and its database; started again, all is there; no secret was logged."""
-    service = service_process(CARREL_LOG_LEVEL="DEBUG")
+    """SIGTERM ends the service with status 0, and its database; started again, all is there; no secret was logged.
+
+    It begins with nothing, and makes the database and the model's graph that other tests find made.
+    """
+    service = service_process(from_nothing=True, CARREL_LOG_LEVEL="DEBUG")
     rename(service, "Kept")
     assert service.database_server().process() is not None
     assert service.stop() == 0
