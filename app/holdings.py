@@ -71,7 +71,7 @@ def find_collection(address: str) -> DocumentCollection | None:
 
 
 def embedding_models() -> list[str]:
-    """Return the models that an index can be made with, as far as the person can know them, the default first."""
+    """Return the models that the person can know of: those of the collections that they may search."""
     return list(dict.fromkeys(one.embeddings_model for one in api.collections()))
 
 

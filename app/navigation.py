@@ -25,7 +25,11 @@ FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
         ("oauth_clients", "OAuth clients", "apps"),
     ),
     "Agents": (("agents", "Agents", "smart_toy"),),
-    "Oversight": (("audit_log", "Audit log", "history"),),
+    "Oversight": (
+        ("audit_log", "Audit log", "history"),
+        ("quality", "Quality", "monitoring"),
+        ("health", "Health", "ecg_heart"),
+    ),
 }
 
 

@@ -1,12 +1,13 @@
 """What an admin does with one agent: say what it is, say who may use it, and try it."""
 
+from collections.abc import Mapping
 from functools import partial
 
 import streamlit as st
 
 import carrel
 from app import api
-from app.access import MeanwhileChangedError, grants_on
+from app.access import Grants, MeanwhileChangedError, grants_on
 from app.agents import (
     DEFAULT_MODEL,
     Writing,
@@ -20,6 +21,8 @@ from app.agents import (
     save,
 )
 from app.auth.current import person_client
+from app.finding import Principal
+from app.ui.dialogs import confirm
 from app.ui.errors import Problem, explain, problem_of
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_text, show_warning
@@ -136,7 +139,12 @@ def show_deployment(agent: AgentDefinition) -> None:
         show_text(change)
     with st.container(horizontal=True):
         if st.button("Save who may use it …", key="deploy", type="primary", disabled=not changes):
-            _ask_before_deploying(agent, partial(deploy, agent, before=before, who=after, everybody=everybody), changes)
+            confirm(
+                "Save who may use it?",
+                " ".join(changes),
+                doing="Save",
+                action=partial(_deploy, agent, before, after, everybody=everybody),
+            )
         if changes and st.button("Undo", key="deploy.undo"):
             _drop(agent)
             st.rerun()
@@ -148,27 +156,13 @@ def _drop(agent: AgentDefinition) -> None:
     st.session_state.pop(_key(agent, "everybody"), None)
 
 
-def _ask_before_deploying(agent: AgentDefinition, action: "partial[None]", changes: list[str]) -> None:
-    @st.dialog("Save who may use it?")
-    def ask() -> None:
-        for change in changes:
-            show_text(change)
-        if not st.button("Save", key="deploy.yes", type="primary"):
-            return
-        try:
-            action()
-        except MeanwhileChangedError:
-            show_warning(
-                "Somebody else has changed who may use it meanwhile, and nothing was saved.",
-                "Close this, undo, and look at it anew.",
-            )
-        except carrel.CarrelError as error:
-            problem_of(error).show()
-        else:
-            _drop(agent)
-            st.rerun()
-
-    ask()
+def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> None:
+    try:
+        deploy(agent, before=before, who=after, everybody=everybody)
+    except MeanwhileChangedError as exc:
+        msg = "Somebody else has changed who may use it meanwhile, and nothing was saved. Undo, and look at it anew."
+        raise carrel.CarrelError(msg) from exc
+    _drop(agent)
 
 
 def show_trial(agent: AgentDefinition) -> None:

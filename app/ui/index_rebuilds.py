@@ -99,9 +99,7 @@ def _offer_rebuild(collection: DocumentCollection) -> None:
         "embedded again: that takes its time, and costs where the model does."
     )
     others = [model for model in explain(embedding_models) if model != collection.embeddings_model]
-    if api.me().is_admin and not others:
-        show_text("The service has no other model. Whoever runs it can add some (CARREL_EMBEDDINGS_URL).")
-        return
+    show_text("Choose one that another collection has, or write the name of one that whoever runs the service has set.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         model = st.selectbox("Model", others, key="rebuild.model", index=None, accept_new_options=True)
         if st.button("Make it anew …", key="rebuild.start", disabled=not model) and model:

@@ -28,6 +28,17 @@ STYLE = """<style>
 .carrel-chunk { display: grid; grid-template-columns: 3.5rem 1fr; gap: .25rem .75rem; margin: .25rem 0; }
 .carrel-chunk p { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; line-height: 1.5; }
 .carrel-chunk p:first-child { opacity: .75; font-variant-numeric: tabular-nums; text-align: right; }
+.carrel-fine { border-color: #2f855a; background: color-mix(in srgb, #2f855a 12%, transparent); }
+.carrel-health section { display: grid; grid-template-columns: 8rem 6rem 1fr; gap: .25rem 1rem; padding: .75rem 1rem;
+  border: 0 solid currentColor; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent);
+  background: none; overflow-wrap: anywhere; }
+.carrel-health h3 { font-size: 1rem; font-weight: 600; padding: 0; margin: 0; }
+.carrel-health p { margin: 0; }
+.carrel-health p + p { margin-top: .3rem; font-size: .875rem; opacity: .8; }
+.carrel-level::before { content: "●"; margin-right: .4rem; }
+.carrel-health .carrel-is-fine .carrel-level::before { color: #2f855a; }
+.carrel-health .carrel-is-busy .carrel-level::before { color: #2f7fb8; }
+.carrel-health .carrel-is-trouble .carrel-level::before { color: #d92d20; }
 .carrel-welcome { max-width: 30rem; margin: 12vh auto; text-align: center; }
 .carrel-action { display: inline-block; padding: .5rem 1.25rem; border-radius: .4rem; background: #1f5f6b;
   color: #fff !important; text-decoration: none !important; }
@@ -67,8 +78,11 @@ STYLE = """<style>
 .carrel-sources blockquote { margin: .25rem 0; padding: 0 0 0 .6rem; white-space: pre-wrap; opacity: 1; color: inherit;
   border-left: .2rem solid color-mix(in srgb, currentColor 25%, transparent); max-height: 9rem; overflow-y: auto; }
 .carrel-busy { opacity: .75; margin: 0; }
-@container (min-width: 38rem) {
-  .carrel-wide { display: grid; grid-template-columns: minmax(0, 3fr) minmax(14rem, 2fr); gap: 1.5rem; }
+.carrel-number { align-self: start; }
+.carrel-reply blockquote { margin: .5rem 0; padding: 0 0 0 .75rem; opacity: 1; color: inherit;
+  border-left: .2rem solid color-mix(in srgb, currentColor 25%, transparent); }
+@container (min-width: 34rem) {
+  .carrel-wide { display: grid; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); gap: 1.25rem; }
   .carrel-wide .carrel-sources { margin: 0; padding: 0 0 0 1rem; border-top: 0;
     border-left: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
 }

@@ -96,7 +96,14 @@ def ask_for_collection() -> None:
         column_config={"Type": st.column_config.SelectboxColumn(options=list(TYPES), default="Text", required=True)},
     )
     models = explain(embedding_models)
-    model = st.selectbox("Embedding model", models, key="new.model") if len(models) > 1 else None
+    model = st.selectbox(
+        "Embedding model",
+        models,
+        key="new.model",
+        index=None,
+        accept_new_options=True,
+        placeholder="The service's default; choose another, or write its name",
+    )
     if not st.button("Make it", type="primary", key="new.go"):
         return
     if not (name or "").strip():

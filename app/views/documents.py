@@ -1,7 +1,7 @@
 """The documents that a person may read: what state they are in, what is in them, and adding a few of one's own."""
 
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 import streamlit as st
@@ -26,9 +26,8 @@ PARTS = {"about": "About", "versions": "Versions", "text": "Text as indexed", "r
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What the list is narrowed to."""
+class Wanted(NamedTuple):
+    """What the list is narrowed to; a tuple, since this script's own classes are others at every run of it."""
 
     name: str
     kind: str

@@ -1,0 +1,146 @@
+"""How Carrel is: the service, its index, jobs and syncs, and the flows, each in words with what to do about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+import httpx
+import streamlit as st
+
+import carrel
+from app import api
+from app.settings import settings
+from app.words import ago, counted, moment
+from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, SyncsState
+from flows.runs import Runs, RunsError
+
+LATE_INDEXING = timedelta(minutes=15)
+LATE_JOBS = timedelta(minutes=5)
+_PATIENCE = 2.0
+
+
+class Level(StrEnum):
+    """How well something is."""
+
+    FINE = "Fine"
+    BUSY = "At work"
+    TROUBLE = "Trouble"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is found of one thing: a sentence, and what to do where something is wrong; `see` is the page that helps."""
+
+    about: str
+    level: Level
+    said: str
+    todo: str = ""
+    see: str = ""
+
+
+def ask_service() -> AdminStatusGetResponse | Finding:
+    """Return how the organization is doing, or that the service can't say."""
+    try:
+        return api.client().admin.status.get()
+    except carrel.APIConnectionError:
+        said = f"It doesn't answer at {settings().base_url}."
+        return Finding("The service", Level.TROUBLE, said, "Start it with: make up. If it runs, look at its log.")
+    except carrel.APIError as error:
+        todo = f"Look at its log. Request id: {error.request_id}" if error.request_id else "Look at its log."
+        return Finding("The service", Level.TROUBLE, error.message, todo)
+
+
+def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) -> list[Finding]:
+    """Put into words what the service says of itself."""
+    at = now or datetime.now(UTC)
+    return [
+        Finding(
+            "The service",
+            Level.FINE,
+            f"It answers, and its database does. Version {status.version}; embeddings by {status.embedding_model}, "
+            f"agents answer by {_language_model(status.language_model)}.",
+        ),
+        _of_index(status.indexing, at),
+        *_of_rebuilds(status.rebuilds_running),
+        _of_jobs(status.jobs, at),
+        _of_syncs(status.syncs),
+    ]
+
+
+def _language_model(name: str) -> str:
+    return "picking out passages, without a language model" if name == "built-in" else name
+
+
+def _of_index(index: IndexingState, at: datetime) -> Finding:
+    waits = f" {counted(index.running, 'waits', 'wait')}{_since(index.oldest_waiting_at, at)}." if index.running else ""
+    can = f"{counted(index.done, 'document')} can be found."
+    if index.failed:
+        said = f"{can}{waits} {counted(index.failed, 'document')} could not be indexed."
+        todo = "Look at why, and add mended files. They are tried again now and then."
+        return Finding("The index", Level.TROUBLE, said, todo, "documents?of=all&state=failed")
+    if _is_late(index.oldest_waiting_at, at, LATE_INDEXING):
+        todo = "Indexing doesn't keep up, or the embedding model is away: look at the service's log."
+        return Finding("The index", Level.TROUBLE, f"{can}{waits}", todo, "documents?of=all&state=running")
+    return Finding("The index", Level.BUSY if index.running else Level.FINE, f"{can}{waits}")
+
+
+def _of_rebuilds(running: int) -> list[Finding]:
+    if not running:
+        return []
+    said = f"{counted(running, 'index is', 'indexes are')} being made anew with another model."
+    return [Finding("Rebuilding", Level.BUSY, said, see="collections")]
+
+
+def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
+    doing = f"{jobs.running:,} at work, {jobs.waiting:,} waiting{_since(jobs.oldest_waiting_at, at)}."
+    if _is_late(jobs.oldest_waiting_at, at, LATE_JOBS):
+        todo = "Replies and syncs are made slower than they are asked for: let the service have more workers."
+        return Finding("Jobs", Level.TROUBLE, doing, f"{todo} (CARREL_AGENT_WORKERS)")
+    if jobs.failed:
+        said = f"{doing} {jobs.failed:,} failed in the last 24 hours."
+        return Finding("Jobs", Level.TROUBLE, said, "The service's log says why (job_failed). People can ask again.")
+    return Finding("Jobs", Level.BUSY if jobs.running or jobs.waiting else Level.FINE, doing)
+
+
+def _of_syncs(syncs: SyncsState) -> Finding:
+    going = f"{counted(syncs.running, 'goes on', 'go on')}." if syncs.running else "None goes on."
+    if syncs.failed:
+        said = f"{going} The last run of {counted(syncs.failed, 'sync')} failed."
+        return Finding("Syncs", Level.TROUBLE, said, "Look at why, mend it, and run it again.", "syncs")
+    return Finding("Syncs", Level.BUSY if syncs.running else Level.FINE, going)
+
+
+def _since(at: datetime | None, now: datetime) -> str:
+    return "" if at is None else f", the first of them since {ago(at, now=now)} ({moment(at)})"
+
+
+def _is_late(at: datetime | None, now: datetime, limit: timedelta) -> bool:
+    return at is not None and now - at > limit
+
+
+def of_flows() -> Finding:
+    """Say whether runs can be started, and whether anybody carries them out."""
+    start = "Start it with: make up, or: python -m flows.server"
+    try:
+        deployments = _runs(settings().prefect_api_url).rows("/deployments/filter", {"limit": 100})
+    except RunsError:
+        said = f"Prefect, which has the runs, doesn't answer at {settings().prefect_api_url}."
+        return Finding("The flows", Level.TROUBLE, said, start)
+    ready = sum(deployment.get("status") == "READY" for deployment in deployments)
+    if not ready:
+        said = "Prefect answers, but nobody carries out runs: what is started or scheduled waits."
+        return Finding("The flows", Level.TROUBLE, said, "Start what does: python -m flows serve")
+    offered = counted(ready, "flow is", "flows are")
+    return Finding("The flows", Level.FINE, f"Prefect answers, and {offered} served.")
+
+
+@st.cache_resource(show_spinner=False)
+def _runs(api_url: str) -> Runs:
+    """Return the way to Prefect; one that hangs holds up this page no longer than a moment."""
+    return Runs(api_url, http_client=httpx.Client(timeout=_PATIENCE))
+
+
+def troubles(findings: Sequence[Finding]) -> int:
+    """Count what somebody should look at."""
+    return sum(finding.level is Level.TROUBLE for finding in findings)

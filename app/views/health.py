@@ -1,0 +1,67 @@
+"""How Carrel is now: what works, what is at work, and what somebody should look at."""
+
+import html
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import streamlit as st
+
+from app.health import Finding, ask_service, findings_of, of_flows, troubles
+from app.ui.access import require_admin
+from app.ui.notices import show_title
+from app.words import counted
+from carrel.wire.oversight import AdminStatusGetResponse
+
+REFRESH_SECONDS = 5.0
+
+
+@st.fragment(run_every=REFRESH_SECONDS)
+def watch() -> None:
+    """Ask how everything is, and show it; this goes on by itself while the page is open."""
+    status = ask_service()
+    found = [status] if isinstance(status, Finding) else findings_of(status)
+    found.append(of_flows())
+    st.html(summary(found))
+    if not isinstance(status, Finding):
+        show_numbers(status)
+    st.html(f'<div class="carrel-health">{"".join(card(finding) for finding in found)}</div>')
+    st.html(f'<p class="carrel-facts">As of {datetime.now(UTC):%H:%M:%S} UTC. This page looks again by itself.</p>')
+
+
+def summary(found: Sequence[Finding]) -> str:
+    """Return in a line whether somebody should look at something."""
+    count = troubles(found)
+    said = "Everything is fine." if not count else f"{counted(count, 'thing needs', 'things need')} somebody to look."
+    kind = "warning" if count else "fine"
+    return f'<div class="carrel-notice carrel-{kind}" role="status"><p>{said}</p></div>'
+
+
+def show_numbers(status: AdminStatusGetResponse) -> None:
+    """Show how much there is."""
+    numbers = (
+        ("Documents", status.document_count),
+        ("Collections", status.collection_count),
+        ("Passages", status.chunk_count),
+    )
+    for column, (label, number) in zip(st.columns(len(numbers)), numbers, strict=True):
+        column.metric(label, f"{number:,}")
+
+
+def card(finding: Finding) -> str:
+    """Return what is found of one thing as HTML."""
+    todo = f"<p>{html.escape(finding.todo)}</p>" if finding.todo else ""
+    see = f'<p><a href="{html.escape(finding.see)}" target="_self">Look there</a></p>' if finding.see else ""
+    return (
+        f'<section class="carrel-is-{finding.level.name.lower()}"><h3>{html.escape(finding.about)}</h3>'
+        f'<p class="carrel-level">{finding.level}</p><div><p>{html.escape(finding.said)}</p>{todo}{see}</div></section>'
+    )
+
+
+def page() -> None:
+    """Draw the page."""
+    require_admin()
+    show_title("Health", "What works, what is at work, and what somebody should look at.")
+    watch()
+
+
+page()

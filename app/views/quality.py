@@ -1,0 +1,94 @@
+"""How well searches serve people: over time, where they find nothing, what people complain of, and measured."""
+
+import streamlit as st
+
+from app.quality import SPANS, Totals, counts, share
+from app.ui.access import require_admin
+from app.ui.comparisons import show_comparison
+from app.ui.errors import explain
+from app.ui.filters import choice_filter, part_of
+from app.ui.notices import show_empty, show_text, show_title
+from app.ui.search_log import list_thumbs_down, list_without_results, show_replay
+from app.words import moment
+from carrel.wire.oversight import SearchesInBucket
+
+PARTS = {
+    "overview": "Over time",
+    "without": "Without results",
+    "down": "Thumbs down",
+    "compare": "Compare on judged queries",
+}
+# Blue and orange that people with any colour vision tell apart, in the light theme and in the dark one.
+BLUE, ORANGE = "#2f7fb8", "#d9730d"
+
+
+def show_overview() -> None:
+    """Show the searches of a time: how many, how many found nothing, and what people thought of them."""
+    chosen = choice_filter("Over", "over", {key: span.name for key, span in SPANS.items()}, default="month")
+    buckets = explain(lambda: counts(SPANS[chosen]))
+    totals = Totals.of(buckets)
+    figures = (
+        ("Searches", f"{totals.searches:,}"),
+        ("Without results", share(totals.without_results, totals.searches)),
+        ("Thumbs up", f"{totals.thumbs_up:,}"),
+        ("Thumbs down", f"{totals.thumbs_down:,}"),
+    )
+    for column, (label, figure) in zip(st.columns(len(figures)), figures, strict=True):
+        column.metric(label, figure)
+    if not totals.searches:
+        show_empty("Nobody has searched in this time.", "Look at a longer time, or come back when people have.")
+        return
+    show_charts(buckets)
+
+
+def show_charts(buckets: list[SearchesInBucket]) -> None:
+    """Draw the counts; each chart's figures are also told to those who don't see it."""
+    at = [bucket.from_ for bucket in buckets]
+    st.subheader("Searches", anchor=False)
+    found = [bucket.searches - bucket.without_results for bucket in buckets]
+    st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
+        {"From": at, "With results": found, "Without results": [bucket.without_results for bucket in buckets]},
+        x="From",
+        y=["With results", "Without results"],
+        color=[BLUE, ORANGE],
+        y_label="Searches",
+        height=240,
+        alt="Searches with and without results over time.",
+    )
+    st.subheader("What people thought", anchor=False)
+    st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - likewise
+        {
+            "From": at,
+            "Thumbs up": [bucket.thumbs_up for bucket in buckets],
+            "Thumbs down": [bucket.thumbs_down for bucket in buckets],
+        },
+        x="From",
+        y=["Thumbs up", "Thumbs down"],
+        color=[BLUE, ORANGE],
+        y_label="Searches",
+        stack=False,
+        height=240,
+        alt="Searches that were given thumbs up and thumbs down over time.",
+    )
+    show_text(f"Each bar begins at midnight UTC; the first one on {moment(at[0])}.")
+
+
+def page() -> None:
+    """Draw the page."""
+    require_admin()
+    show_title("Quality", "How well searches serve people, and where they don't.")
+    if "search" in st.query_params:
+        show_replay()
+        return
+    part = part_of("part", PARTS, default="overview")
+    if part == "overview":
+        show_overview()
+    elif part == "without":
+        list_without_results()
+    elif part == "down":
+        list_thumbs_down()
+    else:
+        show_comparison()
+
+
+page()
