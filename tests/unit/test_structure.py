@@ -43,6 +43,8 @@ WITHOUT_ORGANIZATION = {
     "deployment.insert_key_fingerprint": "likewise",
     "deployment.replace_key_fingerprint": "likewise",
     "jobs.count_waiting": "the queue is everybody's, and holds ids alone",
+    "status._number": "it counts what it is given, which its caller narrows to the organization",
+    "status._oldest": "likewise",
     "permissions.readable_by_parameters": "its parameters, the organization among them, come with the execution",
 }
 
