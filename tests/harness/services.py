@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import tempfile
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
@@ -32,6 +33,8 @@ ADMIN_EMAIL = "admin@example.test"
 ADMIN_PASSWORD = "correct horse battery staple"
 SECRET_KEY = "the same for every clone of the template database"
 API_KEY = "svc_key_" + "test0bootstrap1key2" * 3
+# To read them takes a client tens of milliseconds, and the services of tests are asked by plain HTTP.
+AUTHORITIES = ssl.create_default_context()
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,8 @@ class ServiceHarness:
         stack.push_async_callback(_end, server, serving)
         await server.ready.wait()
         base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        http = httpx.Client(base_url=base_url, headers={"Authorization": f"Bearer {API_KEY}"}, timeout=60)
+        headers = {"Authorization": f"Bearer {API_KEY}"}
+        http = httpx.Client(base_url=base_url, headers=headers, timeout=60, verify=AUTHORITIES)
         return RunningService(base_url, runtime.settings, runtime, database, http, loop=self._loop)
 
     async def _stop(self, service: RunningService, stack: AsyncExitStack) -> None:
