@@ -67,7 +67,13 @@ def run_on_terminal(service: RunningService, tmp_path: Path) -> Run:
         ours, theirs = pty.openpty()
         environment = environment_for(service, TERM="xterm-256color", COLUMNS="100")
         with subprocess.Popen(
-            [COMMAND, *arguments], cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+            [COMMAND, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            preexec_fn=_heed_interrupts,  # noqa: PLW1509 - it takes no lock
         ) as process:
             os.close(theirs)
             try:
@@ -79,6 +85,11 @@ def run_on_terminal(service: RunningService, tmp_path: Path) -> Run:
         return Ended(code, seen, "")
 
     return run
+
+
+def _heed_interrupts() -> None:
+    """Let Ctrl-C end the program as on any terminal, also where these tests run in the background and ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _converse(terminal: int, process: "subprocess.Popen[bytes]", *, answer: str | None) -> str:
