@@ -16,6 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 SERVICE_ROLE = "carrel_service"
+# For pg_has_role: from PostgreSQL 16 on, who makes a role is a member of it, and may not become it for that alone.
+MAY_BECOME = "CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END"
 ORGANIZATION_SETTING = "carrel.organization_id"
 BACKUP_SETTING = "carrel.backup"
 POOL_WAIT_SECONDS = 10

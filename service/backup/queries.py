@@ -9,7 +9,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
 from service.catalog.tables import document_versions
-from service.database import BACKUP_SETTING, SERVICE_ROLE
+from service.database import BACKUP_SETTING, MAY_BECOME, SERVICE_ROLE
 from service.deployment.tables import deployment
 
 _FETCHED_AT_ONCE = 1000
@@ -151,8 +151,8 @@ def prepare_empty(connection: Connection) -> None:
     """Make what a dump takes for granted: the service's role, which is the whole cluster's."""
     if not connection.execute(text("SELECT FROM pg_roles WHERE rolname = :role"), {"role": SERVICE_ROLE}).rowcount:
         connection.execute(text(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS"))
-    member = "SELECT pg_has_role(current_user, :role, 'MEMBER')"
-    if not connection.execute(text(member), {"role": SERVICE_ROLE}).scalar_one():
+    may_become = f"SELECT pg_has_role(current_user, :role, {MAY_BECOME})"
+    if not connection.execute(text(may_become), {"role": SERVICE_ROLE}).scalar_one():
         connection.execute(text(f"GRANT {SERVICE_ROLE} TO CURRENT_USER"))
 
 

@@ -10,14 +10,17 @@ import psycopg
 import pytest
 from alembic import command
 from alembic.config import Config
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from procrastinate.schema import SchemaManager
 from psycopg.types.json import Jsonb
-from sqlalchemy import URL, create_engine
+from sqlalchemy import URL, create_engine, text
 
 from service import migrations
 from service.database import SERVICE_ROLE, driver_url
 from service.embedded import DATABASE
+from service.migrations import row_security
 from service.migrations.tables import metadata
 from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService
@@ -92,6 +95,22 @@ def outside(databases: TestDatabases) -> Iterator[URL]:
     databases.drop(name)
     with databases.connect(DATABASE) as connection:
         connection.execute("DROP ROLE outside_owner")
+
+
+def test_an_owner_who_made_the_services_role_may_become_it(
+    databases: TestDatabases, outside: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Making a role is, from PostgreSQL 16 on, not yet being allowed to become it; the service becomes it."""
+    monkeypatch.setattr(row_security, "SERVICE_ROLE", "made_by_owner")
+    with databases.connect(DATABASE) as connection:
+        connection.execute("ALTER ROLE outside_owner CREATEROLE")
+    engine = create_engine(outside)
+    with engine.connect() as connection, Operations.context(MigrationContext.configure(connection)):
+        connection.execute(text("CREATE TABLE alembic_version ()"))
+        row_security.create_role()
+        assert connection.execute(text("SELECT pg_has_role(current_user, 'made_by_owner', 'SET')")).scalar_one()
+        connection.rollback()
+    engine.dispose()
 
 
 def migrate(url: URL, revision: str) -> None:
