@@ -47,7 +47,7 @@ def message_html(text: str, *, note: str = "") -> str:
 
 def _source(number: int, source: ReferencedSource, message_id: UUID) -> str:
     where = html.escape(address("documents", document=str(source.id)))
-    away = f" · {linked('Open the original', source.url)}" if linked("", source.url) else ""
+    away = f" · {linked('Original', source.url)}" if linked("", source.url) else ""
     return (
         f'<li id="{_anchor(message_id, number)}"><span class="carrel-number">{number}</span>'
         f"<div><strong>{html.escape(source.name)}</strong><blockquote>{html.escape(source.quote)}</blockquote>"

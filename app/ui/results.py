@@ -2,10 +2,12 @@
 
 import html
 from collections.abc import Iterable, Mapping
+from uuid import UUID
 
 import streamlit as st
 
 from app.questions import Answer
+from app.ui.links import address
 from app.ui.passages import linked, marked, marked_terms
 from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchDocumentCollectionResponse
 
@@ -24,6 +26,12 @@ def show_result(found: Answer, result: CatalogSearchResult | CollectionSearchRes
         heading = _heading(result.document_name, result.document_url, score)
         facts = _facts(result.document_external_id, result.document_metadata)
     st.html(f'<article class="carrel-result">{heading}{"".join(passages)}{facts}</article>')
+
+
+def offer_document(document_id: UUID) -> None:
+    """Offer the way to a document's own page."""
+    where = html.escape(address("documents", document=str(document_id)))
+    st.html(f'<a class="carrel-text" href="{where}" target="_self">Open document</a>', width="content")
 
 
 def _heading(name: str, url: str | None, score: float) -> str:

@@ -6,11 +6,13 @@ import streamlit as st
 
 from app import api
 from app.questions import CATALOG, SIZES, Answer, Question, search
+from app.ui.conditions import kinds_of, offer_conditions, show_applied
 from app.ui.details import show_details
-from app.ui.errors import explain, explained
+from app.ui.errors import explain
 from app.ui.feedback import about_search, offer_feedback, show_failure
-from app.ui.notices import show_warning
-from app.ui.results import show_result
+from app.ui.notices import show_text, show_warning
+from app.ui.results import offer_document, show_result
+from carrel.wire.collections import DocumentCollection
 from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchMode
 
 MODES = {
@@ -22,33 +24,42 @@ MODES = {
 
 def ask() -> Question | None:
     """Show the form, filled from the page's address, and return the question once there is one that can be asked."""
-    with explained():
-        collections = {str(found.document_collection_id): found.collection_name for found in api.collections()}
-    places = {CATALOG: "The whole catalog", **collections}
+    collections = collections_by_id()
+    places = {CATALOG: "The whole catalog", **{key: found.collection_name for key, found in collections.items()}}
     follow_address(places)
     with st.form("question", border=False):
-        show_fields(places)
-    question = Question.from_address(st.query_params)
+        show_fields(places, collections)
+    question = Question.from_address(address_now())
     if question.where not in places:
         show_warning("The address names a collection that isn't there.", "Choose where to search, and search again.")
-    elif question.text.strip():
-        return question
-    return None
+        return None
+    offer_conditions(question, collections.get(question.where), go)
+    return question if question.text.strip() else None
 
 
-def show_fields(places: Mapping[str, str]) -> None:
+def collections_by_id() -> dict[str, DocumentCollection]:
+    """Return the collections that the person may search."""
+    return {str(found.document_collection_id): found for found in explain(api.collections)}
+
+
+def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCollection]) -> None:
     """Show the form's fields, whose values are in the session."""
-    words, go = st.columns([5, 1])
+    words, do = st.columns([5, 1])
     words.text_input("Search", key="words", placeholder="What are you looking for?", label_visibility="collapsed")
-    go.form_submit_button("Search", type="primary", width="stretch", on_click=submit)
+    do.form_submit_button("Search", type="primary", width="stretch", on_click=submit, args=(collections,))
     left, right = st.columns([3, 5])
     left.selectbox("In", list(places), key="place", format_func=lambda key: places[key])
     right.segmented_control("By", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
 
 
+def address_now() -> dict[str, list[str]]:
+    """Return the page's address, with all values of each parameter."""
+    return {name: st.query_params.get_all(name) for name in st.query_params}
+
+
 def follow_address(places: Mapping[str, str]) -> None:
     """Fill the form from the page's address when that is new: opened, or gone back to."""
-    address = st.query_params.to_dict()
+    address = address_now()
     state = st.session_state
     if state.get("address") != address or "words" not in state:
         wanted = Question.from_address(address)
@@ -60,13 +71,21 @@ def follow_address(places: Mapping[str, str]) -> None:
         state["place"] = CATALOG
 
 
-def submit() -> None:
-    """Make the form the page's address, and ask anew even what was asked before: access may have changed."""
+def submit(collections: Mapping[str, DocumentCollection]) -> None:
+    """Ask what is in the form, with the conditions that make sense there."""
     state = st.session_state
-    question = Question(state["words"].strip(), state["place"], state["mode"])
+    only = Question.from_address(address_now()).only
+    if (collection := collections.get(state["place"])) is not None:
+        kinds = kinds_of(collection)
+        only = tuple(condition for condition in only if condition.field in kinds)
+    go(Question(state["words"].strip(), state["place"], state["mode"], only))
+
+
+def go(question: Question) -> None:
+    """Make a question the page's address, and ask anew even what was asked before: access may have changed."""
     st.query_params.from_dict(question.address())
-    state["address"] = question.address()
-    state.pop("answer", None)
+    st.session_state["address"] = question.address()
+    st.session_state.pop("answer", None)
 
 
 def answer(question: Question) -> tuple[Answer, int]:
@@ -93,19 +112,27 @@ def show(found: Answer, result: CatalogSearchResult | CollectionSearchResult) ->
         show_result(found, result)
         with st.container(horizontal=True, vertical_alignment="center"):
             offer_feedback(about)
+            offer_document(result.document_id)
             if st.button("Details", key=about.key("details"), type="tertiary", icon=":material/info:"):
                 show_details(result.document_id)
         show_failure(about)
 
 
-def nothing_found(question: Question) -> None:
-    """Say that there is nothing, and what could be tried."""
+def nothing_found(found: Answer, question: Question) -> None:
+    """Say that there is nothing, and what could be tried; whoever expected something can say so."""
     tries = ["other words"]
     if question.mode is SearchMode.LEXICAL:
         tries.append("words and meaning together")
+    if question.only:
+        tries.append("fewer filters")
     if question.where != CATALOG:
         tries.append("the whole catalog")
     st.info(f"Nothing that you may read answers this. Try {' or '.join(tries)}.")
+    about = about_search(found.search_id)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        show_text("Should there be something?")
+        offer_feedback(about)
+    show_failure(about)
 
 
 def offer_more(found: Answer, size: int) -> None:
@@ -123,8 +150,9 @@ def page() -> None:
         st.caption("Ask in your own words, or name a thing: *how high may the waves be*, *refund*, *D-2219*.")
         return
     found, size = answer(question)
+    show_applied(found, kinds_of(collections_by_id().get(question.where)))
     if not found.results:
-        nothing_found(question)
+        nothing_found(found, question)
     for result in found.results:
         show(found, result)
     offer_more(found, size)

@@ -79,7 +79,7 @@ class House:
         self.client = client
         self._cookies: dict[str, str] = {}
 
-    def open(self, view: str, *, signed_in_as: str = "", **address: str) -> AppTest:
+    def open(self, view: str, *, signed_in_as: str = "", **address: str | list[str]) -> AppTest:
         """Draw a page at an address."""
         if signed_in_as not in self._cookies:
             self._cookies[signed_in_as] = sign_in(self.service, signed_in_as)
@@ -118,7 +118,7 @@ def sign_in(service: RunningService, email: str = "") -> str:
         return parts.sessions().create(tokens, Person.of(client.me()))
 
 
-def draw(view: str, *, session: str, **address: str) -> AppTest:
+def draw(view: str, *, session: str, **address: str | list[str]) -> AppTest:
     """Draw a page at an address, as the person whose session has this cookie, in a window of its own.
 
     What pages keep for a session is empty there; Streamlit's test runner has one session for all.

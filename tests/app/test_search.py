@@ -1,6 +1,7 @@
 """The search page in all its states, on the real service."""
 
 import html
+from datetime import date
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 from app.auth import parts
 from app.ui.passages import linked
 from carrel import Carrel
-from carrel.wire.search import SearchMode
-from tests.app.conftest import Open, SetUp, draw, html_of, markdown_of, sign_in
+from carrel.wire.search import FilterOperator, SearchMode
+from tests.app.conftest import House, Open, SetUp, draw, html_of, markdown_of, sign_in
 from tests.harness.services import RunningService
 from tests.oauth.flow import PASSWORD
 
@@ -197,7 +198,8 @@ def test_text_of_others_is_shown_as_it_is(open_page: Open, client: Carrel, hosti
         assert "<mark>Sheep</mark>" in shown
         assert html.escape(hostile.split(maxsplit=1)[0]) in shown.partition("</header>")[2].partition("carrel-facts")[0]
         assert f"<h3>{html.escape(hostile)}</h3>" in shown
-        assert not any(tag in shown for tag in ("<script", "<img", "<iframe", "<a "))
+        assert not any(tag in shown for tag in ("<script", "<img", "<iframe"))
+        assert shown.count("<a ") == shown.count('<a class="carrel-text" href="documents?document=') == 1
         assert "evil" not in markdown_of(page)
         assert "alert" not in markdown_of(page)
         assert "material/home" not in markdown_of(page)
@@ -327,9 +329,128 @@ def test_an_ended_sign_in_offers_the_next(open_page: Open) -> None:
     assert "/oauth/login?next=" in html_of(page)
 
 
+FIELDS = {"team": "STRING", "pages": "INT", "weight": "DOUBLE", "due": "DATETIME", "public": "BOOLEAN"}
+LAMBS = {"team": "deck", "pages": "3", "weight": "1.5", "due": "2026-01-31", "public": "true"}
+GOATS = {"team": "engine: aft", "pages": "40", "weight": "70.25", "due": "2026-03-01", "public": "false"}
+
+
+@pytest.fixture(scope="module")
+def pen(house: House) -> str:
+    """A collection whose documents have metadata of every type; its id."""
+    collection = new_collection(house.client, "Pen")
+    for name, metadata in (("Lambs", LAMBS), ("Goats", GOATS)):
+        document = load(house.client, name, f"Sheep and {name} travel on deck.", custom_metadata=metadata)
+        house.client.document_collections.add_document_to_collection(
+            document_id=document, document_collection_id=collection, custom_metadata=metadata
+        )
+    return collection
+
+
+def found(page: AppTest) -> list[str]:
+    """The names of the documents a page shows, in alphabetical order."""
+    assert not page.exception
+    return sorted(part.partition("</h3>")[0] for part in html_of(page).split("<h3>")[1:])
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "address"),
+    [
+        (FilterOperator.CONTAINS, "eng", "team:contains:eng"),
+        (FilterOperator.GREATER, 3, "pages:over:3"),
+        (FilterOperator.NOT_EQUAL, 1.5, "weight:not:1.5"),
+        (FilterOperator.GREATER_OR_EQUAL, date(2026, 2, 1), "due:from:2026-02-01"),
+        (FilterOperator.EQUAL, "false", "public:is:false"),
+    ],
+)
+def test_a_collection_is_filtered_by_its_fields(
+    house: House, pen: str, operator: FilterOperator, value: Any, address: str
+) -> None:
+    """The condition and the value are those of the field's type; the address has them, and what was applied is said."""
+    page = house.open("search", q="sheep", **{"in": pen})
+    assert found(page) == ["Goats", "Lambs"]
+    field = address.partition(":")[0]
+    page.selectbox(key="only.field").set_value(field).run()
+    kind = FIELDS[field]
+    page.selectbox(key=f"only.operator.{kind}").set_value(operator)
+    shown: Any = {"STRING": page.text_input, "DATETIME": page.date_input, "BOOLEAN": page.selectbox}
+    shown.get(kind, page.number_input)(key=f"only.value.{kind}").set_value(value).run()
+    page.button(key="only.add").click().run()
+    assert found(page) == ["Goats"]
+    assert page.query_params["only"] in (address, [address])
+    assert "Filters the service applied" in html_of(page)
+    again = house.open("search", q="sheep", only=address, **{"in": pen})
+    assert found(again) == ["Goats"]
+    again.multiselect(key="only").set_value([]).run()
+    assert found(again) == ["Goats", "Lambs"]
+    assert "only" not in again.query_params
+
+
+def test_the_catalog_is_filtered_by_what_documents_say(house: House, pen: str) -> None:
+    """By a field's name and a value, whatever stands in them; several narrow together, also in the address."""
+    page = house.open("search", q="sheep")
+    page.text_input(key="only.name").set_value("team")
+    page.text_input(key="only.value.STRING").set_value("engine: aft").run()
+    page.button(key="only.add").click().run()
+    assert found(page) == ["Goats"]
+    page = house.open("search", q="sheep", only=["team:is:engine: aft", "pages:under:50"])
+    assert found(page) == ["Goats"]
+    assert page.multiselect(key="only").options == ["team is engine: aft", "pages less than 50"]
+    page.multiselect(key="only").unselect(page.multiselect(key="only").value[0]).run()
+    assert found(page) == ["Goats", "Lambs"]
+    del pen
+
+
+def test_filters_of_one_collection_are_not_another_s(house: House, pen: str) -> None:
+    """Searching elsewhere leaves out what has no meaning there."""
+    other = house.client.document_collections.create_document_collection("Bare pen")
+    page = house.open("search", q="sheep", only="team:is:deck", **{"in": pen})
+    page.selectbox(key="place").set_value(str(other.document_collection_id))
+    page.button[0].click().run()
+    assert not page.exception
+    assert "only" not in page.query_params
+    assert "have no fields to filter by" in html_of(page)
+
+
+@pytest.mark.parametrize("only", ["", "team", "team:like:x", ":is:x", "team:is", "%ff:\0:"])
+def test_an_address_with_what_is_no_filter_is_searched_without(house: House, pen: str, only: str) -> None:
+    """What can't be understood is left out."""
+    assert found(house.open("search", q="sheep", only=only, **{"in": pen})) == ["Goats", "Lambs"]
+
+
+@pytest.mark.parametrize("only", ["pages:over:many", "colour:is:red", "team:is:a\0b"])
+def test_a_filter_that_does_not_fit_is_explained(house: House, pen: str, only: str) -> None:
+    """What the service refuses is said, and can be taken away."""
+    page = house.open("search", q="sheep", only=only, **{"in": pen})
+    assert not page.exception
+    assert "carrel-problem" in html_of(page)
+    page.multiselect(key="only").set_value([]).run()
+    assert found(page) == ["Goats", "Lambs"]
+
+
+def test_a_search_that_found_nothing_takes_feedback(house: House, pen: str) -> None:
+    """About the search as a whole: something was missing."""
+    page = house.open("search", q="zeppelin", by="lexical", **{"in": pen})
+    page.feedback[0].set_value(0).run()
+    [entry] = [one for one in feedbacks(house.client) if "documentId" not in one.details]
+    assert entry.details["feedback"] == "THUMBS_DOWN"
+
+
+def test_a_result_leads_to_its_document(house: House, pen: str) -> None:
+    """To the page of documents, in the same window."""
+    shown = html_of(house.open("search", q="lambs", by="lexical"))
+    assert f'href="documents?document={document_id(house.client, "Lambs")}" target="_self">Open document</a>' in shown
+    del pen
+
+
+def document_id(client: Carrel, name: str) -> str:
+    """The id of the document of this name."""
+    return next(str(one.document_id) for one in client.catalog.list_documents(document_name=name))
+
+
 def new_collection(client: Carrel, name: str) -> str:
-    """Make a collection whose documents may have a team; return its id."""
+    """Make a collection whose documents may have metadata of every type; return its id."""
+    fields = [{"name": name, "type": kind} for name, kind in FIELDS.items()]
     created = client.document_collections.create_document_collection(
-        collection_name=name, custom_metadata_schema={"fields": [{"name": "team", "type": "STRING"}]}
+        collection_name=name, custom_metadata_schema={"fields": fields}
     )
     return str(created.document_collection_id)

@@ -1,0 +1,96 @@
+"""Conditions on metadata as people and addresses say them: team is deck, pages at most 20."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import quote, unquote
+
+from carrel.wire.collections import FieldType
+from carrel.wire.search import AppliedFilter, FilterOperator
+
+MOST = 50
+"""How many conditions the service takes with one search."""
+
+_IN_ADDRESS = {
+    FilterOperator.EQUAL: "is",
+    FilterOperator.NOT_EQUAL: "not",
+    FilterOperator.CONTAINS: "contains",
+    FilterOperator.LESS: "under",
+    FilterOperator.LESS_OR_EQUAL: "upto",
+    FilterOperator.GREATER_OR_EQUAL: "from",
+    FilterOperator.GREATER: "over",
+}
+_FROM_ADDRESS = {word: operator for operator, word in _IN_ADDRESS.items()}
+
+IN_WORDS = {
+    FilterOperator.EQUAL: "is",
+    FilterOperator.NOT_EQUAL: "is not",
+    FilterOperator.CONTAINS: "contains",
+    FilterOperator.LESS: "less than",
+    FilterOperator.LESS_OR_EQUAL: "at most",
+    FilterOperator.GREATER_OR_EQUAL: "at least",
+    FilterOperator.GREATER: "more than",
+}
+OF_TIMES = IN_WORDS | {
+    FilterOperator.LESS: "before",
+    FilterOperator.LESS_OR_EQUAL: "until",
+    FilterOperator.GREATER_OR_EQUAL: "on or after",
+    FilterOperator.GREATER: "after",
+}
+
+_NUMBERS = tuple(operator for operator in FilterOperator if operator is not FilterOperator.CONTAINS)
+OFFERED: dict[FieldType, Sequence[FilterOperator]] = {
+    FieldType.STRING: (FilterOperator.EQUAL, FilterOperator.NOT_EQUAL, FilterOperator.CONTAINS),
+    FieldType.INT: _NUMBERS,
+    FieldType.DOUBLE: _NUMBERS,
+    # A day is the moment it begins in UTC, so that "until" it would leave the day itself out.
+    FieldType.DATETIME: (FilterOperator.GREATER_OR_EQUAL, FilterOperator.LESS, FilterOperator.EQUAL),
+    FieldType.BOOLEAN: (FilterOperator.EQUAL,),
+}
+"""What makes sense to ask of a field of each type, the most usual first."""
+
+
+Kinds: TypeAlias = Mapping[str, FieldType]
+"""The types of a collection's fields, by name; empty for the catalog, which has no schema."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One of them; the value is text, as it travels."""
+
+    field: str
+    operator: FilterOperator
+    value: str
+
+    def in_address(self) -> str:
+        """Return it as an address has it: team:is:deck."""
+        return f"{quote(self.field, safe='')}:{_IN_ADDRESS[self.operator]}:{self.value}"
+
+    def in_words(self, kinds: Kinds) -> str:
+        """Return it as a person reads it; a field's type decides what an order is called."""
+        kind = kinds.get(self.field)
+        words = OF_TIMES if kind is FieldType.DATETIME else IN_WORDS
+        value = {"true": "yes", "false": "no"}.get(self.value, self.value) if kind is FieldType.BOOLEAN else self.value
+        return f"{self.field} {words[self.operator]} {value}"
+
+    def asked(self) -> dict[str, str]:
+        """Return it as the service is asked."""
+        return {"field": self.field, "operator": self.operator.value, "value": self.value}
+
+
+def applied(found: AppliedFilter) -> Condition:
+    """Return a condition that a search says it applied."""
+    return Condition(found.field, found.operator, found.value)
+
+
+def from_address(texts: Iterable[str]) -> tuple[Condition, ...]:
+    """Return the conditions that an address names, each once; what is none is left out."""
+    read = (_read(text) for text in texts)
+    return tuple(dict.fromkeys(condition for condition in read if condition is not None))[:MOST]
+
+
+def _read(text: str) -> Condition | None:
+    field, _, rest = text.partition(":")
+    word, colon, value = rest.partition(":")
+    operator = _FROM_ADDRESS.get(word)
+    return Condition(unquote(field), operator, value) if field and operator is not None and colon else None
