@@ -21,6 +21,11 @@ def show_text(text: str) -> None:
     st.html(f'<p class="carrel-text">{html.escape(text)}</p>')
 
 
+def show_note(text: str) -> None:
+    """Show what helps beside something, small."""
+    st.html(f'<p class="carrel-facts">{html.escape(text)}</p>')
+
+
 def show_empty(title: str, hint: str = "") -> None:
     """Say in place of a list that there is nothing in it, what would be, and what to do."""
     more = f"<p>{html.escape(hint)}</p>" if hint else ""

@@ -10,7 +10,7 @@ from app import api
 from app.loading import is_of_dropped_files, reason, runs, source_in_words
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, problem_of
-from app.ui.notices import show_empty, show_heading, show_text, show_warning
+from app.ui.notices import show_empty, show_heading, show_table, show_text, show_warning
 from app.ui.tables import choose_rows, source_of
 from app.words import ago, counted, moment, one_line
 from flows.quarantined import (
@@ -38,15 +38,15 @@ def show_quarantine() -> None:
         _wait_for(at_work)
     if said := st.session_state.pop(_SAID, ""):
         show_warning(said)
-    if found is None:
+    if found is None and at_work is None:
         show_empty(
             "Nobody has looked yet.",
             "Documents that could not be loaded are kept where the runs are carried out, each with its reason. Look "
             "to have them told here.",
         )
-    elif not found.sources:
+    elif found is not None and not found.sources:
         show_empty("Everything was loaded.", "A document that can't be is listed here with its reason.")
-    else:
+    elif found is not None:
         _show_sources(found)
 
 
@@ -89,7 +89,7 @@ def _wait_for(run: UUID) -> None:
     if waits:
         show_warning("Nobody carries out runs now, so this waits.", "Start what does: python -m flows serve")
     else:
-        st.progress(0.5, text="Looking, where the runs are carried out …")
+        show_text("Looking, where the runs are carried out …")
 
 
 def _show_sources(found: Quarantine) -> None:
@@ -161,7 +161,9 @@ def _show_items(found: Quarantine, source: QuarantinedSource) -> None:
         if st.button("Count again …", key="quarantine.restore", disabled=not aside):
             _ask_to_restore(source, aside)
         if not chosen:
-            st.caption("Choose rows to set documents aside, or to count them again.")
+            st.caption("Choose rows to read them whole, to set documents aside, or to count them again.")
+    if chosen:
+        show_table([(item.document or item.place, item.reason) for item in chosen], heads=("Document", "Reason"))
 
 
 def _row(item: Item) -> dict[str, object]:
@@ -169,9 +171,9 @@ def _row(item: Item) -> dict[str, object]:
     return {
         "Document": one_line(f"{item.document or item.place}{where}"),
         "Reason": one_line(item.reason),
+        "": "set aside" if item.ignored else "",
         "Since": ago(item.since),
         "Exactly": moment(item.since),
-        "": "set aside" if item.ignored else "",
     }
 
 

@@ -8,7 +8,6 @@ import streamlit as st
 from app.loading import (
     duration_in_words,
     kind_in_words,
-    not_loaded_by,
     rate_of,
     runs,
     seconds_of,
@@ -49,9 +48,8 @@ def show_runs() -> None:
         ),
         columns={
             "From": st.column_config.TextColumn(width="medium"),
-            "Taken": st.column_config.NumberColumn(format="localized", help="Created, updated or indexed again"),
-            "Not loaded": st.column_config.NumberColumn(format="localized"),
-            "A second": st.column_config.NumberColumn(format="%.1f", help="Documents a second"),
+            "Taken": st.column_config.TextColumn(help="Created, updated or indexed again", alignment="right"),
+            "A second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
         },
     )
     st.caption("Choose a row to see how it went, or goes on.")
@@ -77,17 +75,16 @@ def _row(run: RunStatus) -> dict[str, Any]:
         "From": one_line(source_in_words(run.source)),
         "State": state_in_words(run),
         "Taken": taken_by(run),
-        "Not loaded": not_loaded_by(run) if run.figures else None,
-        "A second": rate_of(run) or None,
         "Begun": ago(begun),
-        "Exactly": moment(begun),
         "Took": duration_in_words(seconds_of(run)),
         "Started by": one_line(started_by(run)),
+        "A second": f"{rate:,.1f}" if (rate := rate_of(run)) else "",
+        "Exactly": moment(begun),
     }
 
 
-def taken_by(run: RunStatus) -> int | None:
-    """Return how many documents a run has created, updated or indexed again; None where it doesn't count any."""
+def taken_by(run: RunStatus) -> str:
+    """Return how many documents a run has created, updated or indexed again; nothing where it doesn't count any."""
     if not run.figures or run.only_plans:
-        return None
-    return int(run.figures.get("reindexed" if run.flow == "reindex" else "sent", 0))
+        return ""
+    return f"{int(run.figures.get('reindexed' if run.flow == 'reindex' else 'sent', 0)):,}"

@@ -16,7 +16,7 @@ from app.loading import (
     started_by,
 )
 from app.ui.notices import show_heading, show_problem, show_table, show_text, show_warning
-from app.ui.tables import show_pages, source_of
+from app.ui.tables import show_text_pages, source_of
 from app.words import ago, counted, moment, one_line
 from flows.runs import RunStatus
 
@@ -31,6 +31,7 @@ _NUMBERS: Mapping[str, Sequence[tuple[str, str]]] = {
     "docstore-sync": (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unchanged")),
     "reindex": (("Documents", "documents"), ("Indexed again", "reindexed")),
 }
+_CHANGES = ("change", "resources", "people", "who", "such as")
 _PLANNED = (
     ("To create", ("create",)),
     ("To update", ("update",)),
@@ -50,6 +51,8 @@ def show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
         show_warning(
             "Nobody carries out runs now, so this one waits.", "It begins when somebody does: python -m flows serve"
         )
+    elif run.only_plans and run.finished:
+        show_text("This is the plan. Nothing was sent or deleted.")
     else:
         st.progress(min(max(run.progress, 0.0), 100.0) / 100, text=phase_in_words(run))
     if run.only_plans:
@@ -70,13 +73,13 @@ def show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
 def show_head(run: RunStatus) -> None:
     """Head a run: what it does, with what, and since when."""
     begun = "not begun yet" if run.started_at is None else f"begun {ago(run.started_at)} ({moment(run.started_at)})"
-    took = duration_in_words(seconds_of(run))
+    took, owner = duration_in_words(seconds_of(run)), run.options.get("upload_as_user_email")
     show_heading(
         f"{kind_in_words(run)}{': ' if run.source else ''}{one_line(source_in_words(run.source))}",
         f"started by {started_by(run)}",
         begun,
         f"took {took}" if run.finished and took else "",
-        f"documents belong to {who}" if (who := run.options.get("upload_as_user_email")) else "",
+        f"documents belong to {owner}" if owner and owner != run.person else "",
     )
 
 
@@ -119,8 +122,6 @@ def phase_in_words(run: RunStatus) -> str:
 
 
 def _end_in_words(run: RunStatus) -> str:
-    if run.only_plans:
-        return "This is the plan. Nothing was sent or deleted."
     found = run.figures.get("documents") or not_loaded_by(run)
     if run.flow not in {"permission-snapshot", "reindex", "docstore-sync"} and not found:
         return "Done: there was nothing to load."
@@ -133,12 +134,11 @@ def _end_in_words(run: RunStatus) -> str:
 def show_failures(run: RunStatus) -> None:
     """List what was not loaded, with its reason."""
     st.subheader("Failed" if run.flow == "reindex" else "Would not be loaded" if run.only_plans else "Not loaded")
-    show_pages(
+    show_text_pages(
         "run.failures",
         source_of(run.failures, about=(run.flow_run_id, len(run.failures))),
-        row=lambda row: {"Document": document_of(row), "Reason": row.get("reason") or ""},
-        empty=lambda: None,
-        columns={"Reason": st.column_config.TextColumn(width="large")},
+        heads=("Document", "Reason"),
+        row=lambda row: (document_of(row), row.get("reason") or ""),
     )
     if (more := not_loaded_by(run) - len(run.failures)) > 0:
         rest = "the failures of the collection" if run.flow == "reindex" else "the quarantine"
@@ -154,11 +154,11 @@ def document_of(row: Mapping[str, str]) -> str:
 def show_changes(run: RunStatus) -> None:
     """List what a snapshot found widened and narrowed."""
     st.subheader("Who may read what has changed")
-    show_pages(
+    show_text_pages(
         "run.changes",
         source_of(run.changes, about=run.flow_run_id),
-        row=lambda row: {str(name).capitalize(): value for name, value in row.items()},
-        empty=lambda: None,
+        heads=[name.capitalize() for name in _CHANGES],
+        row=lambda row: [str(row.get(name, "")) for name in _CHANGES],
     )
 
 

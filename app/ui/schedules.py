@@ -11,7 +11,7 @@ from app import api
 from app.loading import KINDS, runs, source_in_words, state_in_words, times_in_words
 from app.ui.dialogs import confirm
 from app.ui.errors import explain
-from app.ui.notices import show_empty, show_heading, show_table, show_text
+from app.ui.notices import show_empty, show_heading, show_note, show_table
 from app.ui.tables import forget, show_pages, source_of
 from app.words import ago, moment, one_line
 from flows.runs import Runs, RunStatus
@@ -57,12 +57,12 @@ def _row(found: _WITH_SEEN) -> Mapping[str, object]:
     schedule, seen = found
     return {
         "Name": schedule.name,
-        "What": KINDS.get(schedule.flow, schedule.flow),
-        "From": one_line(source_in_words(str(schedule.parameters.get("source") or ""))),
         "When": _when(schedule),
         "Next": _next(schedule, seen.next_at[:1]),
         "Last": ago(_last_at(seen.last)),
         "It was": state_in_words(seen.last) if seen.last else "",
+        "What": KINDS.get(schedule.flow, schedule.flow),
+        "From": one_line(source_in_words(str(schedule.parameters.get("source") or ""))),
     }
 
 
@@ -84,7 +84,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
     show_heading(schedule.name, KINDS.get(schedule.flow, schedule.flow), "paused" if schedule.paused else "")
     show_table(
         [
-            ("From", source_in_words(str(schedule.parameters.get("source") or ""))),
+            ("From", source_in_words(str(schedule.parameters.get("source") or "")) or "It takes no source"),
             ("When", _when(schedule)),
             ("Next", _next(schedule, seen.next_at) or "not planned yet; it is within a minute of being served"),
         ],
@@ -113,7 +113,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
         if seen.last is not None and st.button("See the last run", key="schedule.last"):
             st.query_params["run"] = str(seen.last.flow_run_id)
             st.rerun()
-    show_text("What runs, from where and when is changed in the file of schedules, not here.")
+    show_note("What runs, from where and when is changed in the file of schedules, not here.")
 
 
 def _change(work: Callable[[Runs, Schedule], None], schedule: Schedule) -> None:

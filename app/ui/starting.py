@@ -10,7 +10,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from app import api, staging
 from app.loading import runs, start_dropped
 from app.ui.errors import Problem, explained, problem_of
-from app.ui.notices import show_problem, show_text, show_warning
+from app.ui.notices import show_note, show_problem, show_warning
 from app.ui.pickers import drop_choice, pick_principals
 from app.vocabulary import GROUP, PERSON
 from flows.operations.options import UploadOptions
@@ -162,12 +162,12 @@ def choose_owner() -> str | None:
     """Ask whom the documents are to belong to; None: whoever the runs act as."""
     owner = st.radio("They belong to", [MINE, THEIRS], horizontal=True, key=f"owner-{batch()}")
     if owner == MINE:
-        show_text(
+        show_note(
             f"Runs act with a key of their own, and load these for you: the documents belong to {api.me().email}. "
             "What somebody else has loaded under the same names is theirs, and refused."
         )
         return api.me().email
-    show_text("The documents belong to the account whose key the runs have, as those of schedules do.")
+    show_note("The documents belong to the account whose key the runs have, as those of schedules do.")
     return None
 
 
@@ -175,7 +175,7 @@ def choose_more() -> UploadOptions:
     """Ask for what few need: what happens with what vanished, with hidden files, and with what was refused."""
     with st.expander("More choices"):
         delete = st.toggle("Delete what the source no longer has", key=f"delete-{batch()}")
-        show_text(
+        show_note(
             "Only what was loaded from this source before, and is as it was then. Nothing is deleted when the source "
             "can't be read whole, or is empty, or when it would be more than the most you allow."
         )

@@ -8,7 +8,7 @@ import streamlit as st
 import carrel
 from app.finding import Principal
 from app.syncs import LABELS, Draft, refusal_in_words
-from app.ui.notices import show_problem, show_text
+from app.ui.notices import show_note, show_problem
 from app.ui.pickers import drop_choice, pick_principals
 from app.vocabulary import GROUP, PERSON
 
@@ -72,7 +72,7 @@ def _with_fields(draft: Draft) -> Draft:
         title = _text("sourceName", draft.title, "title")
         updated = _text("sourceSystemUpdated", draft.updated, "updatedAt")
         url = _text("sourceUrl", draft.url, "links.public")
-        show_text("Fields in fields are joined by dots. Without a time of the last change, every run reads everything.")
+        show_note("Fields in fields are joined by dots. Without a time of the last change, every run reads everything.")
     delete = st.toggle("Remove what vanishes from the database", draft.delete_missing, key="sync.delete")
     limit = st.number_input(
         "The most that may be removed at once, in percent", 0, 100, draft.limit, key="sync.limit", disabled=not delete

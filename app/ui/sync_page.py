@@ -15,7 +15,7 @@ from app.ui.dialogs import confirm
 from app.ui.errors import explain, problem_of
 from app.ui.links import offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text, show_warning
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.ui.tables import PAGE_ROWS, Source, forget, show_text_pages
 from app.vocabulary import GROUP, PERSON
 from app.words import ago, counted, moment, one_line
 from carrel.wire.docstore import DocstoreFailure, DocstoreSync, DocstoreSyncStatus, ListDocstoreFailuresResponse
@@ -138,24 +138,18 @@ def _show_failures(sync: DocstoreSync) -> None:
         )
         return next(listed.pages())
 
-    show_pages(
+    show_text_pages(
         "sync.failures",
         Source(fetch, lambda page: page.failures, (sync.docstore_credential_id, sync.finished_at)),
+        heads=("Document in the database", "Reason", "Since"),
         row=_failure,
-        empty=lambda: show_text("None any more."),
-        columns={"Reason": st.column_config.TextColumn(width="large")},
     )
     st.caption("Every run tries them again.")
 
 
-def _failure(one: DocstoreFailure) -> dict[str, object]:
+def _failure(one: DocstoreFailure) -> tuple[str, str, str]:
     shown = one.source_id if isinstance(one.source_id, str) else json.dumps(one.source_id, ensure_ascii=False)
-    return {
-        "Document in the database": one_line(shown),
-        "Reason": one_line(one.message),
-        "Since": ago(one.failed_at),
-        "Exactly": moment(one.failed_at),
-    }
+    return one_line(shown), one_line(one.message), f"{ago(one.failed_at)} ({moment(one.failed_at)})"
 
 
 def _show_config(sync: DocstoreSync) -> None:

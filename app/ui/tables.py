@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 import streamlit as st
 
 from app.ui.errors import explain
+from app.ui.notices import show_table
 
 
 class Paged(Protocol):
@@ -143,6 +144,17 @@ def show_each(
         return
     for item in items:
         each(item)
+    _offer_pages(key, place, count=len(items), more=page.next_page_token)
+
+
+def show_text_pages(
+    key: str, source: Source[Page, Item], *, heads: Sequence[str], row: Callable[[Item], Sequence[str]]
+) -> None:
+    """Show the page of a list as a table of text that is read as a whole: long cells wrap, and none can be chosen."""
+    place = _place(key, source.about)
+    page = _page(place, source)
+    items = source.items(page)
+    show_table((row(item) for item in items), heads=heads)
     _offer_pages(key, place, count=len(items), more=page.next_page_token)
 
 

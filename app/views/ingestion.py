@@ -35,6 +35,8 @@ def page() -> None:
         show_run_page(run)
         return
     part = part_of("part", PARTS, default="start")
+    if part != "quarantine":
+        st.query_params.pop("source", None)
     if part == "runs":
         show_runs()
     elif part == "quarantine":

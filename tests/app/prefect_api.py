@@ -2,14 +2,15 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 import httpx
 
 from flows.operations.summary import Summary
-from flows.runs import COUNTS, DEPLOYMENT, FAILURES, PLAN
+from flows.quarantined import ITEMS, SOURCES
+from flows.runs import COUNTS, DEPLOYMENT, FAILURES, PLAN, PLANNED
 
 
 class PrefectServer:
@@ -23,11 +24,19 @@ class PrefectServer:
         """Close the connections."""
         self._http.close()
 
-    def deploy(self) -> str:
-        """Offer the upload flow, as `python -m flows serve` does; returns the deployment's id."""
-        flow = self._call("POST", "/flows/", {"name": "bulk-upload"})
-        made = self._call("POST", "/deployments/", {"name": DEPLOYMENT, "flow_id": flow["id"]})
-        return str(made["id"])
+    def deploy(self, flow: str = "bulk-upload", *, name: str = DEPLOYMENT, **members: Any) -> str:
+        """Offer a flow, as `python -m flows serve` does; returns the deployment's id."""
+        made = self._call("POST", "/flows/", {"name": flow})
+        return str(self._call("POST", "/deployments/", {"name": name, "flow_id": made["id"], **members})["id"])
+
+    def deployment(self, deployment: str) -> dict[str, Any]:
+        """What the server has of a deployment."""
+        return dict(self._request("GET", f"/deployments/{deployment}").json())
+
+    def start(self, deployment: str, parameters: Mapping[str, Any]) -> str:
+        """Start a run of a deployment; returns its id."""
+        body = {"parameters": dict(parameters), "state": {"type": "SCHEDULED"}}
+        return str(self._call("POST", f"/deployments/{deployment}/create_flow_run", body)["id"])
 
     def withdraw(self, deployment: str) -> None:
         """Offer it no more."""
@@ -44,7 +53,14 @@ class PrefectServer:
         self._call("POST", f"/flow_runs/{run}/set_state", body)
 
     def tell(
-        self, run: UUID | str, summary: Summary, *, phase: str, failures: Sequence[Any] = (), plan: str = ""
+        self,
+        run: UUID | str,
+        summary: Summary,
+        *,
+        phase: str,
+        failures: Sequence[Any] = (),
+        plan: str = "",
+        planned: Mapping[str, int] | None = None,
     ) -> None:
         """Publish a run's artifacts, as flows.progress does."""
         counts = {**summary.as_json(), "phase": phase, "seconds": 3.0, "documentsPerSecond": 12.5}
@@ -53,6 +69,13 @@ class PrefectServer:
             self._artifact(run, FAILURES, "table", json.dumps(list(failures)))
         if plan:
             self._artifact(run, PLAN, "markdown", plan)
+        if planned:
+            self._artifact(run, PLANNED, "table", json.dumps([planned]))
+
+    def tell_quarantine(self, run: UUID | str, sources: Sequence[Any], items: Sequence[Any]) -> None:
+        """Publish what is in quarantine, as flows.quarantine does."""
+        self._artifact(run, ITEMS, "table", json.dumps(list(items)))
+        self._artifact(run, SOURCES, "table", json.dumps(list(sources)))
 
     def _artifact(self, run: UUID | str, key: str, kind: str, data: str) -> None:
         self._call("POST", "/artifacts/", {"key": key, "type": kind, "data": data, "flow_run_id": str(run)})

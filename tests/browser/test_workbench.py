@@ -98,17 +98,17 @@ def test_nothing_is_fetched_from_elsewhere(stack: Stack, page: Page) -> None:
     page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
     search(page, stack, "refund")
     expect(page.get_by_text("Refunds and changes").first).to_be_visible()
-    page.goto(f"{stack.workbench}/upload")
+    page.goto(f"{stack.workbench}/ingestion")
     expect(page.get_by_text("Who may read them")).to_be_visible()
     assert {host for host in hosts if host} == {urlsplit(stack.workbench).netloc}
 
 
 def test_uploaded_files_are_watched_and_found(stack: Stack, page: Page, tmp_path: Path, client: carrel.Carrel) -> None:
-    """Files dropped on the upload page go through the flow; a bad one is listed and the rest is found."""
+    """Files dropped on the page Ingestion go through the flow; a bad one is listed and the rest is found."""
     good, bad = tmp_path / "quokka-policy.md", tmp_path / "empty.pdf"
     good.write_text("# Quokkas on board\n\nQuokkas travel free of charge when they smile.\n")
     bad.write_bytes(b"")
-    page.goto(f"{stack.workbench}/upload")
+    page.goto(f"{stack.workbench}/ingestion")
     page.locator('input[type="file"]').first.set_input_files([good, bad])
     page.get_by_text("Everybody in the organization").click()
     page.get_by_role("button", name="Start the upload").click()

@@ -1,0 +1,178 @@
+"""Syncs with document databases from the workbench, on the real service and a server that speaks MongoDB's protocol."""
+
+import html
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.syncs import LABELS
+from carrel import Carrel
+from tests.app.conftest import House, html_of, markdown_of, set_up_in
+from tests.app.pressing import answer, button, press
+from tests.harness.mongo.processes import MongoServer
+from tests.harness.services import ServiceHarness
+from tests.oauth.flow import a_person
+from tests.service.docstore import Syncing, a_thing
+
+HOSTILE = "<img src=x onerror=alert(1)> **b** https://evil.example :material/home:"
+
+
+@pytest.fixture(scope="module")
+def house(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A service that may connect to loopback, and its workbench."""
+    service, stack = service_harness.start(docstore_allowed_hosts=("127.0.0.1",))
+    try:
+        with set_up_in(tmp_path_factory.mktemp("syncs")) as set_up, Carrel(service.api_key, service.base_url) as client:
+            set_up(service)
+            yield House(service, client)
+    finally:
+        service_harness.stop(service, stack)
+
+
+@pytest.fixture
+def syncing(house: House, mongo: MongoServer) -> Syncing:
+    """A collection, and three things in the database to sync it with; there is no sync yet."""
+    mongo.collection.insert_many([a_thing(number) for number in range(3)])
+    return Syncing(house.service, mongo)
+
+
+def fill(page: AppTest, syncing: Syncing, **members: str) -> AppTest:
+    """Fill in the form."""
+    values = {
+        "syncName": "Things",
+        "collectionName": syncing.mongo.collection_name,
+        "body": "content.text",
+        "sourceName": "title",
+        "sourceSystemUpdated": "updatedAt",
+    }
+    for member, value in (values | members).items():
+        page.text_input(key=f"sync.{member}").set_value(value)
+    page.text_input(key="sync.address").set_value(syncing.mongo.uri)
+    return page
+
+
+def new(house: House, syncing: Syncing, **members: str) -> AppTest:
+    """Open the form of a new sync, filled in."""
+    page = house.open("syncs", new="yes")
+    page.selectbox(key="into").set_value(syncing.collection_id)
+    return fill(page, syncing, **members)
+
+
+def of(sync: dict[str, Any]) -> str:
+    """A sync's id."""
+    return str(sync["docstoreCredentialId"])
+
+
+def metrics(page: AppTest) -> dict[str, str]:
+    """The page's numbers by what they are called."""
+    return {metric.label: metric.value for metric in page.metric}
+
+
+def test_a_sync_is_made_and_shown_to_its_end(house: House, syncing: Syncing) -> None:
+    """Its first run begins at once; the address is neither shown nor kept, and a reload shows the same."""
+    page = press(new(house, syncing), "Make it, and start the first run")
+    name = page.query_params["sync"]
+    syncing.sync_id = str(name[0] if isinstance(name, list) else name)
+    assert "sync.address" not in page.session_state
+    syncing.ended()
+    page = house.open("syncs", sync=syncing.sync_id)
+    assert metrics(page) == {
+        "Read": "3",
+        "Created": "3",
+        "Updated": "0",
+        "Unchanged": "0",
+        "Removed": "0",
+        "Not taken": "0",
+    }
+    assert "The last run ended just now" in html_of(page)
+    assert syncing.mongo.uri not in html_of(page)
+    rows = house.open("syncs").dataframe[0].value
+    row = next(one for _, one in rows.iterrows() if one["From"] == syncing.mongo.collection_name)
+    assert (row["Name"], row["State"], row["Documents"]) == ("Things", "Done", 3)
+
+
+def test_what_is_wrong_is_said_in_words_of_the_form(house: House, syncing: Syncing) -> None:
+    """What is missing, what is no query, what the service refuses: each is named as the form names it."""
+    page = press(house.open("syncs", new="yes"), "Make it, and start the first run")
+    assert f"Fill in: {LABELS['syncName']}, {LABELS['docstoreURI']}," in html_of(page)
+    page = new(house, syncing)
+    page.text_area(key="sync.filter").set_value("{state: published}")
+    assert "this is no JSON" in html_of(press(page, "Make it, and start the first run"))
+    page = new(house, syncing, body="$where")
+    said = html_of(press(page, "Make it, and start the first run"))
+    assert LABELS["body"] in said
+    assert "sourceFields" not in said
+    page = new(house, syncing)
+    page.text_input(key="sync.address").set_value("mongodb://10.0.0.1/shop")
+    said = html_of(press(page, "Make it, and start the first run"))
+    assert "CARREL_DOCSTORE_ALLOWED_HOSTS" in said
+    assert "Request id:" in said
+    assert "sync" not in page.query_params
+
+
+def test_what_was_not_taken_is_listed_as_it_is(house: House, syncing: Syncing) -> None:
+    """Ids and reasons are text of the database's, shown as such; a run is started from here, and tries them again."""
+    syncing.mongo.collection.insert_one(a_thing(7, _id=HOSTILE, title=None))
+    sync = syncing.first_run(syncName=HOSTILE)
+    page = house.open("syncs", sync=of(sync))
+    assert metrics(page)["Not taken"] == "1"
+    assert f"<td>{html.escape(HOSTILE)}</td>" in html_of(page)
+    assert "<img" not in html_of(page)
+    assert "evil" not in markdown_of(page)
+    press(page, "Start a run")
+    assert syncing.ended()["counts"]["failed"] == 1
+
+
+def test_a_run_that_failed_says_why_and_what_to_do(house: House, syncing: Syncing) -> None:
+    """The database's refusal is said with what helps, and that the next run goes on."""
+    sync = syncing.first_run()
+    syncing.mongo.misbehave(find_code=13, find_times=1)
+    syncing.run()
+    said = html_of(house.open("syncs", sync=of(sync)))
+    assert "The last run failed." in said
+    assert "Change the sync&#x27;s address" in said
+    assert "the next run goes on from there" in said
+
+
+def test_a_sync_is_changed_with_its_address_given_again(house: House, syncing: Syncing) -> None:
+    """The form holds what is known but the address; who may read becomes what it says."""
+    sync = syncing.first_run()
+    page = press(house.open("syncs", sync=of(sync)), "Change …")
+    assert page.text_input(key="sync.address").value == ""
+    assert page.text_input(key="sync.body").value == "content.text"
+    page.text_input(key="sync.address").set_value(syncing.mongo.uri)
+    page.text_input(key="sync.syncName").set_value("Renamed")
+    page.radio(key="sync.kind").set_value("Everybody in the organization")
+    press(page, "Save, and start a run")
+    after = syncing.ended()
+    assert (after["config"]["syncName"], after["config"]["internalPublic"]) == ("Renamed", True)
+    assert "Everybody in the organization" in html_of(house.open("syncs", sync=of(sync)))
+
+
+def test_a_sync_is_deleted_after_a_question(house: House, syncing: Syncing) -> None:
+    """What it brought stays, as the question says; its address then leads nowhere."""
+    sync = syncing.first_run()
+    page = press(house.open("syncs", sync=of(sync)), "Delete …")
+    assert "3 documents that it brought stay" in html_of(page)
+    answer(page, "Delete …", "Delete it")
+    assert "This sync isn&#x27;t here." in html_of(house.open("syncs", sync=of(sync)))
+    assert len(syncing.documents()) == 3
+
+
+@pytest.mark.parametrize("name", ["not-a-sync", str(uuid4()), "<img src=x>"])
+def test_an_address_that_names_no_sync_says_so(house: House, name: str) -> None:
+    """The page has a way back to the others."""
+    page = house.open("syncs", sync=name)
+    assert "This sync isn&#x27;t here." in html_of(page)
+    assert button(page, "All syncs")
+
+
+def test_a_member_sees_that_it_is_for_admins(house: House) -> None:
+    """Neither list nor form is there for who is no admin."""
+    a_person(house.service, "jonas@example.test")
+    page = house.open("syncs", signed_in_as="jonas@example.test", new="yes")
+    assert not page.text_input
+    assert "This page is for admins." in html_of(page)
