@@ -1,4 +1,4 @@
-"""Files dropped in the workbench, on their way to the flow: each start has a folder of its own until its run ended.
+"""Files dropped in the workbench, on their way to the flow: each start has a folder of its own until its run is done.
 
 uploads_dir/<id>/      the files under their own names
 uploads_dir/<id>.run   the id of the run that reads them, written once it has been started
@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 NAME_BYTES = 255
 """The longest name that the usual file systems take."""
 ABANDONED_SECONDS = 7 * 24 * 3600
-"""After so long a folder goes even if nobody can tell how its run ended."""
+"""After so long a folder goes even if its run was never done."""
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 
@@ -91,15 +91,15 @@ def remove(folder: Path) -> None:
         _note(folder).unlink()
 
 
-def sweep(uploads: Path, has_ended: Callable[[UUID], bool]) -> None:
-    """Remove the folders whose run has ended, and those that were forgotten."""
+def sweep(uploads: Path, is_done: Callable[[UUID], bool]) -> None:
+    """Remove the folders whose run is done, and those that were forgotten."""
     for folder in uploads.glob("*/"):
         run = _run_of(folder)
         try:
             age = time.time() - folder.stat().st_mtime
         except FileNotFoundError:  # another session sweeps too
             continue
-        if age > ABANDONED_SECONDS or (run is not None and has_ended(run)):
+        if age > ABANDONED_SECONDS or (run is not None and is_done(run)):
             remove(folder)
 
 

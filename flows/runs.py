@@ -4,6 +4,8 @@ It needs httpx alone, so that who only starts runs need not install or import Pr
 whoever serves the deployments: `python -m flows serve`.
 """
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -63,8 +65,8 @@ class RunsPage:
 class Runs(PrefectApi):
     """The runs on a Prefect server. What starts one returns the flow run's id and raises RunsError.
 
-    `person` is who starts it, for others to see; of starts with one `key`, all but the first return the first
-    one's run. Sources are as the serving process sees them.
+    `person` is who starts it, for others to see; of starts with one `key` and the same parameters, all but the first
+    return the first one's run. Sources are as the serving process sees them.
     """
 
     def __init__(self, api_url: str, *, http_client: httpx.Client | None = None) -> None:
@@ -119,7 +121,8 @@ class Runs(PrefectApi):
         if person:
             body["tags"] = [f"{PERSON}{person}"]
         if key is not None:
-            body["idempotency_key"] = key
+            given = json.dumps(parameters, sort_keys=True, default=str)
+            body["idempotency_key"] = f"{key}-{hashlib.sha256(given.encode()).hexdigest()}"
         return UUID(self.call("POST", f"/deployments/{deployment_id}/create_flow_run", body)["id"])
 
     def run_status(self, flow_run_id: UUID) -> RunStatus:
