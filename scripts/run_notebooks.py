@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -26,7 +26,7 @@ from sample.organization import MANIFEST, NAME, set_up
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "notebooks"
-STARTING_SECONDS, STOPPING_SECONDS, CELL_SECONDS = 120, 60, 240
+STARTING_SECONDS, STOPPING_SECONDS, CELL_SECONDS = 240, 60, 240
 
 
 def main(names: list[str]) -> None:
@@ -54,6 +54,7 @@ def run(notebook: NotebookNode, environment: Mapping[str, str]) -> NotebookNode:
         kernel_name="python3",
         timeout=CELL_SECONDS,
         record_timing=False,
+        coalesce_streams=True,  # what is printed comes in as many parts as it may
         resources={"metadata": {"path": str(FOLDER)}},
     )
     client.execute(env=dict(environment), transport_encryption="auto")
@@ -78,7 +79,7 @@ def sample_organization() -> Generator[dict[str, str]]:
     try:
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen([sys.executable, "-m", "service"], env=environment, cwd=ROOT, stderr=log)
-        _wait_until_ready(environment["CARREL_BASE_URL"], process)
+        _wait_until_ready(environment["CARREL_BASE_URL"], process, log=folder / "log")
         _load(environment)
         yield environment
     finally:
@@ -106,16 +107,15 @@ def _environment(folder: Path) -> dict[str, str]:
     }
 
 
-def _wait_until_ready(base_url: str, process: "subprocess.Popen[bytes]") -> None:
+def _wait_until_ready(base_url: str, process: "subprocess.Popen[bytes]", *, log: Path) -> None:
     deadline = time.monotonic() + STARTING_SECONDS
-    while True:
-        try:
-            if httpx.get(f"{base_url}/readyz", timeout=5).is_success:
+    while time.monotonic() < deadline and process.poll() is None:
+        with suppress(httpx.TransportError):
+            if httpx.get(f"{base_url}/readyz", timeout=10).is_success:
                 return
-        except httpx.TransportError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise
         time.sleep(0.2)
+    msg = f"The service doesn't start:\n{log.read_text(errors='replace')[-2000:]}"
+    raise RuntimeError(msg)
 
 
 def _load(environment: Mapping[str, str]) -> None:
