@@ -38,7 +38,7 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
         Source(fetch, lambda page: page.documents, where),
         row=_row,
         empty=partial(show_empty, "There is no document in it that you may read.", hint),
-        columns={"Name": st.column_config.TextColumn(width="large")},
+        columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
     )
     if chosen is not None:
         _show_chosen(where, chosen, edits=edits)

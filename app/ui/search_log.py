@@ -27,6 +27,7 @@ def list_without_results() -> None:
         "without",
         partial(_fetch, without_results=True, feedback=None),
         empty=partial(show_empty, "Every search found something.", "Those that find nothing are listed here."),
+        unsaid="Results",
     )
 
 
@@ -37,6 +38,7 @@ def list_thumbs_down() -> None:
         "down",
         partial(_fetch, without_results=False, feedback=SearchFeedback.THUMBS_DOWN),
         empty=partial(show_empty, "Nobody has given thumbs down.", hint),
+        unsaid="Thumbs",
     )
 
 
@@ -47,14 +49,19 @@ def _fetch(token: str | None, *, without_results: bool, feedback: SearchFeedback
     return next(listed.pages())
 
 
-def _show_list(key: str, fetch: "partial[AdminSearchLogQueryResponse]", *, empty: "partial[None]") -> None:
+def _show_list(key: str, fetch: "partial[AdminSearchLogQueryResponse]", *, empty: "partial[None]", unsaid: str) -> None:
+    """Show one of the lists; `unsaid` is the column that would say the same in every row."""
     places = _places()
     chosen = show_pages(
         f"searches.{key}",
         Source(fetch, lambda page: page.searches, key),
         row=lambda one: _row(one, places),
         empty=empty,
-        columns={"Searched for": st.column_config.TextColumn(width="large")},
+        columns={
+            "Searched for": st.column_config.TextColumn(width=220),
+            "Exactly": st.column_config.TextColumn(width=160),
+            unsaid: None,
+        },
     )
     if chosen is not None and chosen.query is not None:
         st.query_params["search"] = str(chosen.search_id)

@@ -29,7 +29,7 @@ def row(agent: AgentDefinition) -> dict[str, object]:
         "What it is for": agent.description,
         "Collections": len(agent.collection_ids),
         "Model": agent.model or "The default",
-        "Open to programs": agent.api_access_enabled,
+        "Programs": agent.api_access_enabled,
         "Changed": ago(agent.updated_at),
         "Exactly": moment(agent.updated_at),
     }
@@ -62,7 +62,10 @@ def show_list() -> None:
         Source(partial(fetch, name), lambda page: page.agents, name),
         row=row,
         empty=partial(nothing_there, name),
-        columns={"Name": st.column_config.TextColumn(width="medium")},
+        columns={
+            "What it is for": st.column_config.TextColumn(width=160),
+            "Exactly": st.column_config.TextColumn(width=160),
+        },
     )
     if chosen is not None:
         go_to(chosen.agent_id)

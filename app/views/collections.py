@@ -69,7 +69,7 @@ def show_list() -> None:
         Source(partial(fetch, name), lambda page: page.document_collections, name),
         row=row,
         empty=partial(nothing_there, name),
-        columns={"Name": st.column_config.TextColumn(width="large")},
+        columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
     )
     if chosen is not None:
         go_to(chosen.document_collection_id)

@@ -8,7 +8,7 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.documents import KINDS, STATES, kind_of, name_of_place, owner_of
+from app.documents import KINDS, STATES, kind_of, name_of_place
 from app.ui.dialogs import confirm
 from app.ui.document_parts import show_about, show_chunks, show_places, show_readers, show_versions
 from app.ui.errors import explain, explained
@@ -17,7 +17,7 @@ from app.ui.links import offer_way_back
 from app.ui.notices import show_empty, show_heading, show_title, show_warning
 from app.ui.small_upload import offer_upload
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from app.words import ago, counted, moment, size
+from app.words import ago, counted, moment
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus, ListDocumentsResponse
 from carrel.wire.common import UserPrincipal
 
@@ -70,10 +70,9 @@ def row(document: Document) -> dict[str, object]:
         "Name": document.document_name,
         "State": "" if document.indexing is None else STATES[document.indexing],
         "Kind": kind_of(document.media_type),
-        "Size": size(document.file_size),
         "Changed": ago(document.updated_at),
         "Exactly": moment(document.updated_at),
-        "Owner": owner_of(document),
+        "Owner": document.owner.name,
     }
 
 
@@ -100,7 +99,7 @@ def show_list() -> None:
         Source(partial(fetch, wanted), lambda page: page.documents, wanted),
         row=row,
         empty=partial(nothing_there, wanted),
-        columns={"Name": st.column_config.TextColumn(width="large")},
+        columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
     )
     if chosen is not None:
         st.query_params["document"] = str(chosen.document_id)

@@ -1,0 +1,226 @@
+"""The page of collections in its states, on the real service."""
+
+import html
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from carrel import Carrel
+from service.rebuilds.running import rebuild_all
+from tests.app.conftest import House, html_of, markdown_of
+from tests.app.pressing import answer, press
+from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
+from tests.oauth.flow import a_person
+
+MEMBER, EDITOR = "jonas@example.test", "edith@example.test"
+HOSTILE = "<img src=x onerror=alert(1)> **b** https://evil.example :material/home:"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _people(house: House) -> None:
+    a_person(house.service, MEMBER, name="Jonas")
+    a_person(house.service, EDITOR, name="Edith")
+
+
+def a_collection(client: Carrel, name: str = "", **options: Any) -> UUID:
+    """Make a collection."""
+    made = client.document_collections.create_document_collection(name or f"Shelf {uuid4()}", **options)
+    return made.document_collection_id
+
+
+def load(client: Carrel, name: str, text: str = "The ferry leaves at nine.", **options: Any) -> str:
+    """Put a document into the catalog; return its id."""
+    uploaded = client.catalog.upload_file(
+        text.encode(),
+        document_external_id=options.pop("identifier", f"{name[:100]} {uuid4()}"),
+        document_name=name,
+        file_name="note.txt",
+        await_vector_store_sync=True,
+        **options,
+    )
+    return str(uploaded.document_id)
+
+
+def open_collection(house: House, collection: UUID, part: str = "documents", **options: Any) -> AppTest:
+    """Open the page of a collection."""
+    page = house.open("collections", collection=str(collection), part=part, **options)
+    assert not page.exception
+    return page
+
+
+def inside(client: Carrel, collection: UUID) -> dict[str, int | None]:
+    """The documents of a collection, with the version that can be found there."""
+    listed = client.document_collections.list_documents_in_collection(collection)
+    return {one.document_name: one.indexed_version for one in listed}
+
+
+def test_a_member_without_a_collection_to_look_after_is_told_so(house: House) -> None:
+    """The page says for whom it is; the one who becomes an editor has it, without what only an owner may do."""
+    page = house.open("collections", signed_in_as=MEMBER)
+    assert "for those who look after a collection" in html_of(page)
+    assert not page.button
+    collection = a_collection(house.client)
+    grant = {"principal": {"type": "user", "email": EDITOR}, "role": "EDITOR"}
+    house.client.admin.grants.set({"resourceId": str(collection), "resourceType": "DOCUMENT_COLLECTION"}, [grant])
+    page = open_collection(house, collection, "about", signed_in_as=EDITOR)
+    assert "you are its editor" in html_of(page)
+    assert "Delete …" not in [one.label for one in page.button]
+
+
+def test_a_collection_is_made_with_its_fields(house: House) -> None:
+    """Rows with a name become fields of their type; two of one name are refused in words."""
+    name = f"Handbook {uuid4()}"
+    page = press(house.open("collections"), "New collection")
+    assert "A collection needs a name." in html_of(answer(page, "New collection", "Make it"))
+    rows = {0: {"Field": "team", "Type": "Text"}}
+    more = [{"Field": "pages", "Type": "Whole number"}, {"Field": " ", "Type": "Text"}]
+    page.text_input(key="new.name").set_value(name)
+    page.session_state["new.fields"] = {"edited_rows": rows, "added_rows": [*more, rows[0]], "deleted_rows": []}
+    page = answer(page, "New collection", "Make it")
+    assert "Two fields have the same name: team." in html_of(page)
+    page.text_input(key="new.name").set_value(name)
+    page.session_state["new.fields"] = {"edited_rows": rows, "added_rows": more, "deleted_rows": []}
+    page = answer(page, "New collection", "Make it")
+    (made,) = house.client.document_collections.list_document_collections(collection_name=name)
+    assert [(field.name, field.type) for field in made.custom_metadata_schema.fields] == [
+        ("team", "STRING"),
+        ("pages", "INT"),
+    ]
+    assert page.query_params["collection"] in (str(made.document_collection_id), [str(made.document_collection_id)])
+    listed = house.open("collections", name=name).dataframe[0].value
+    assert listed[["Name", "Documents", "You are"]].values.tolist() == [[name, 0, "Owner"]]
+
+
+def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -> None:
+    """Several at once; one that is refused stops no other, and says why."""
+    tag = uuid4().hex[:8]
+    schema = {"fields": [{"name": "pages", "type": "INT"}]}
+    collection = a_collection(house.client, custom_metadata_schema=schema)
+    first, second = load(house.client, f"{tag} one"), load(house.client, f"{tag} two")
+    gone = load(house.client, f"{tag} gone")
+    page = open_collection(house, collection, "add")
+    page.text_input(key="add.query").set_value(tag).run()
+    page.multiselect(key="add.chosen").set_value([first, second, gone]).run()
+    page.session_state["add.fields"] = {"edited_rows": {0: {"Value": "12"}}, "added_rows": [], "deleted_rows": []}
+    house.client.catalog.delete_document(gone)
+    page = press(page, "Add")
+    assert "1 of 3 documents failed." in html_of(page)
+    assert inside(house.client, collection) == {f"{tag} one": 1, f"{tag} two": 1}
+    listed = house.client.document_collections.list_documents_in_collection(collection)
+    assert {tuple(one.custom_metadata.items()) for one in listed} == {(("pages", "12"),)}
+    shown = open_collection(house, collection).dataframe[0].value
+    assert sorted(shown["Name"]) == [f"{tag} one", f"{tag} two"]
+    assert set(shown["State"]) == {"Searchable"}
+
+
+def test_stale_documents_are_looked_for_and_indexed_again(house: House) -> None:
+    """Those whose contents changed are named, and up to date afterwards."""
+    collection = a_collection(house.client)
+    identifier = f"rules {uuid4()}"
+    load(house.client, "Rules", "Sheep travel.", identifier=identifier, collection_id=collection)
+    load(house.client, "Fares", collection_id=collection)
+    page = press(open_collection(house, collection), "Look for stale ones")
+    assert "None is stale." in html_of(page)
+    load(house.client, "Rules", "Goats travel.", identifier=identifier, reindex_collections=False)
+    page = open_collection(house, collection)
+    assert sorted(page.dataframe[0].value["State"]) == ["Searchable", "Stale"]
+    page = press(page, "Look for stale ones")
+    assert "1 document of those that you may read" in html_of(page)
+    page = press(page, "Index them again")
+    assert "Done: 1 document." in html_of(page)
+    assert inside(house.client, collection) == {"Rules": 2, "Fares": 1}
+
+
+def test_a_chosen_document_is_taken_out_after_being_asked(house: House) -> None:
+    """The dialog comes first; the document stays in the catalog."""
+    collection = a_collection(house.client)
+    document = load(house.client, "Rota", collection_id=collection)
+    page = open_collection(house, collection)
+    page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
+    page.run()
+    assert f"documents?document={document}" in html_of(page)
+    page = press(page, "Take out …")
+    assert inside(house.client, collection) == {"Rota": 1}
+    answer(page, "Take out …", "Take out")
+    assert inside(house.client, collection) == {}
+    assert house.client.catalog.get_document(document)
+
+
+def test_a_reader_sees_what_is_in_it_and_changes_nothing(house: House) -> None:
+    """Somebody who edits another collection may read this one: no adding, no index, no stale ones."""
+    mine, theirs = a_collection(house.client), a_collection(house.client)
+    load(house.client, "Open", collection_id=theirs, internal_public=True)
+    for collection, role in ((mine, "EDITOR"), (theirs, "VIEWER")):
+        grant = {"principal": {"type": "user", "email": EDITOR}, "role": role}
+        resource = {"resourceId": str(collection), "resourceType": "DOCUMENT_COLLECTION"}
+        house.client.admin.grants.set(resource, [grant])
+    page = open_collection(house, theirs, "index", signed_in_as=EDITOR)
+    assert page.dataframe[0].value["Name"].tolist() == ["Open"]
+    assert [one.label for one in page.button] == ["All collections"]
+
+
+def test_an_index_is_made_anew_watched_and_given_up(house: House, embeddings: EmbeddingsEndpoint) -> None:
+    """It goes on beside the old one, names what fails, and can be given up; the index stays as it was."""
+    a_collection(house.client, embeddings_model=MODEL)  # which lets the page know of the model
+    collection = a_collection(house.client)
+    load(house.client, f"Stubborn {HOSTILE}", "stubborn words", collection_id=collection)
+    embeddings.refuse("stubborn")
+    page = open_collection(house, collection, "index")
+    page.selectbox(key="rebuild.model").set_value(MODEL).run()
+    page = press(page, "Make it anew …")
+    page.selectbox(key="rebuild.model").set_value(MODEL)
+    page = answer(page, "Make it anew …", "Make it anew")
+    house.service.run(rebuild_all(house.service.runtime))
+    page = open_collection(house, collection, "index")
+    shown = html_of(page)
+    assert "Searches use the old one." in shown
+    assert "1 document failed." in shown
+    assert html.escape(HOSTILE) in shown
+    page = press(page, "Give up …")
+    answer(page, "Give up …", "Give up")
+    assert "Given up" in html_of(open_collection(house, collection, "index"))
+    (found,) = [
+        one
+        for one in house.client.document_collections.list_document_collections()
+        if one.document_collection_id == collection
+    ]
+    assert found.embeddings_model != MODEL
+
+
+def test_a_collection_is_deleted_after_its_name_is_typed(house: House) -> None:
+    """Without the name the button does nothing; with it the collection is gone, and its documents stay."""
+    name = f"Old {uuid4()}"
+    collection = a_collection(house.client, name)
+    document = load(house.client, "Kept", collection_id=collection)
+    page = press(open_collection(house, collection, "about"), "Delete …")
+    assert page.button(key="confirm.yes").disabled
+    page.text_input(key="confirm.name").set_value(name)
+    page.button(key="delete").click().run()
+    assert not page.button(key="confirm.yes").disabled
+    page.text_input(key="confirm.name").set_value(name)
+    page = answer(page, "Delete …", "Delete")
+    assert "collection" not in page.query_params
+    assert not list(house.client.document_collections.list_document_collections(collection_name=name))
+    assert house.client.catalog.get_document(document)
+
+
+def test_names_of_others_are_never_markdown(house: House) -> None:
+    """A hostile name of a collection, a field or a document is text in every part."""
+    schema = {"fields": [{"name": HOSTILE, "type": "STRING"}]}
+    collection = a_collection(house.client, HOSTILE, custom_metadata_schema=schema)
+    load(house.client, HOSTILE, collection_id=collection)
+    for part in ("documents", "add", "index", "about"):
+        page = open_collection(house, collection, part)
+        assert html.escape(HOSTILE) in html_of(page)
+        assert "<img" not in html_of(page)
+        assert "evil" not in markdown_of(page)
+
+
+@pytest.mark.parametrize("address", ["nothing", "0198c5b0-0000-7000-8000-000000000000"])
+def test_an_address_of_nothing_is_said_calmly(house: House, address: str) -> None:
+    """An unknown collection, or none at all, is a word and the way back."""
+    page = house.open("collections", collection=address)
+    assert not page.exception
+    assert "This collection isn&#x27;t here." in html_of(page)

@@ -1,0 +1,159 @@
+"""The page of health in its states, and what it says of each."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from app.health import Level, findings_of, troubles
+from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, SyncsState
+from tests.app.conftest import House, SetUp, draw, html_of, sign_in
+from tests.app.prefect_api import PrefectServer
+from tests.flows.conftest import _collected, prefect_api  # noqa: F401 - fixtures
+from tests.harness.proxy import faulty
+from tests.harness.services import RunningService
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:.*unclosed <socket:pytest.PytestUnraisableExceptionWarning"),
+]
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def a_status(**changes: Any) -> AdminStatusGetResponse:
+    """How an organization that is well does, but for the changes."""
+    well: dict[str, Any] = {
+        "version": "1.0",
+        "document_count": 3,
+        "collection_count": 1,
+        "chunk_count": 9,
+        "indexing": IndexingState(done=3, running=0, failed=0),
+        "jobs": JobsState(waiting=0, running=0, failed=0),
+        "syncs": SyncsState(running=0, failed=0),
+        "rebuilds_running": 0,
+        "embedding_model": "small",
+        "language_model": "built-in",
+    }
+    return AdminStatusGetResponse(**{**well, **changes})
+
+
+def levels(**changes: Any) -> dict[str, Level]:
+    """How well each thing is."""
+    return {one.about: one.level for one in findings_of(a_status(**changes), now=NOW)}
+
+
+def test_what_is_well_is_fine_and_asks_for_nothing() -> None:
+    """No finding says what to do where there is nothing to do."""
+    found = findings_of(a_status(), now=NOW)
+    assert {one.level for one in found} == {Level.FINE}
+    assert not any(one.todo for one in found)
+    assert troubles(found) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "about", "level"),
+    [
+        ({"indexing": IndexingState(done=3, running=2, failed=0, oldest_waiting_at=NOW)}, "The index", Level.BUSY),
+        ({"indexing": IndexingState(done=3, running=0, failed=1)}, "The index", Level.TROUBLE),
+        (
+            {"indexing": IndexingState(done=3, running=2, failed=0, oldest_waiting_at=NOW - timedelta(hours=1))},
+            "The index",
+            Level.TROUBLE,
+        ),
+        ({"jobs": JobsState(waiting=1, running=2, failed=0, oldest_waiting_at=NOW)}, "Jobs", Level.BUSY),
+        ({"jobs": JobsState(waiting=0, running=0, failed=1)}, "Jobs", Level.TROUBLE),
+        (
+            {"jobs": JobsState(waiting=9, running=2, failed=0, oldest_waiting_at=NOW - timedelta(minutes=6))},
+            "Jobs",
+            Level.TROUBLE,
+        ),
+        ({"syncs": SyncsState(running=1, failed=0)}, "Syncs", Level.BUSY),
+        ({"syncs": SyncsState(running=0, failed=2)}, "Syncs", Level.TROUBLE),
+        ({"rebuilds_running": 2}, "Rebuilding", Level.BUSY),
+    ],
+)
+def test_what_is_at_work_or_wrong_is_told_apart(changes: dict[str, Any], about: str, level: Level) -> None:
+    """Only what somebody should look at is trouble, and then the finding says what to do; the rest stays fine."""
+    found = {one.about: one for one in findings_of(a_status(**changes), now=NOW)}
+    assert found[about].level is level
+    assert bool(found[about].todo) == (level is Level.TROUBLE)
+    assert {one.level for name, one in found.items() if name != about} == {Level.FINE}
+
+
+def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(house: House) -> None:
+    """The service's figures are there, and without Prefect the page says how to start it."""
+    house.client.catalog.upload_file(
+        b"The ferry leaves at nine.",
+        file_name="ferry.txt",
+        document_external_id="ferry",
+        await_vector_store_sync=True,
+    )
+    page = house.open("health")
+    assert not page.exception
+    assert {metric.label: metric.value for metric in page.metric}["Documents"] == "1"
+    shown = html_of(page)
+    assert "1 thing needs somebody to look." in shown
+    assert "Prefect, which has the runs, doesn&#x27;t answer" in shown
+    assert "python -m flows.server" in shown
+    assert "1 document can be found." in shown
+
+
+def test_documents_that_failed_lead_to_their_list(house: House) -> None:
+    """The index is in trouble, and the link is to the documents that failed."""
+    done = house.client.catalog.upload_file(
+        b"Broken.", file_name="broken.txt", document_external_id="broken", await_vector_store_sync=True
+    )
+    with house.service.owner_connection() as connection:
+        connection.execute(
+            "UPDATE space_documents SET indexed_version = NULL, attempts = 9, error = 'x' WHERE document_id = %s",
+            (done.document_id,),
+        )
+    shown = html_of(house.open("health"))
+    assert "1 document could not be indexed." in shown
+    assert 'href="documents?of=all&amp;state=failed"' in shown
+
+
+def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(
+    service: RunningService, workbench: SetUp
+) -> None:
+    """The page goes on looking, says how to start the service, and still tells about the flows."""
+    with faulty(service.base_url) as proxy:
+        workbench(service, CARREL_V1_BASE_URL=proxy.base_url)
+        page = draw("health", session=sign_in(service))
+        assert "It answers, and its database does." in html_of(page)
+        proxy.away = True
+        page.run()
+        assert not page.exception
+        assert "2 things need somebody to look." in html_of(page)
+        assert '<section class="carrel-is-trouble"><h3>The service</h3>' in html_of(page)
+        assert "Look at its log." in html_of(page)
+        proxy.away = False
+        assert "It answers, and its database does." in html_of(page.run())
+
+
+@pytest.fixture
+def prefect(
+    prefect_api: str,  # noqa: F811
+    workbench: SetUp,
+    service: RunningService,
+) -> Iterator[PrefectServer]:
+    """A workbench on the running service and a Prefect server that nobody serves flows on."""
+    workbench(service, prefect=prefect_api)
+    server = PrefectServer(prefect_api)
+    yield server
+    server.close()
+
+
+def test_flows_that_nobody_serves_are_told_from_those_that_somebody_does(
+    prefect: PrefectServer, service: RunningService
+) -> None:
+    """An offered flow that nobody asks work for waits; the page says what to start."""
+    session = sign_in(service)
+    offered = prefect.deploy()
+    try:
+        shown = html_of(draw("health", session=session))
+    finally:
+        prefect.withdraw(offered)
+    assert "nobody carries out runs" in shown
+    assert "python -m flows serve" in shown
