@@ -55,8 +55,11 @@ def soon_over(one: ServiceAccountToken | ApiKey, *, now: datetime | None = None)
 
 
 def end_noted(one: ServiceAccountToken | ApiKey) -> str:
-    """Return when it ends, with a sign where that is soon."""
-    return f"⚠ {ends(one.expires_at)}" if soon_over(one) else ends(one.expires_at)
+    """Return the day it ends and how soon that is, with a sign where it is very soon."""
+    at = one.expires_at
+    if at is None or at.year >= NEVER.year:
+        return ends(at)
+    return f"{'⚠ ' if soon_over(one) else ''}{at.astimezone(UTC):%d %b %Y}, {ends(at)}"
 
 
 def ending_soon(tokens: Iterable[ServiceAccountToken]) -> list[ServiceAccountToken]:

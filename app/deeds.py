@@ -12,7 +12,9 @@ from carrel.wire.common import ResourceType, Role
 Names: TypeAlias = Mapping[str, str]
 """What ids are called, of those that are known."""
 
-ORGANIZATION = "Everybody"
+EVERYBODY = "everybody"
+"""What an organization is called that holds a role."""
+
 _MOST_NAMED = 4
 
 
@@ -74,6 +76,7 @@ DEEDS: Mapping[str, Deed] = {
     "oauthClient.delete": Deed("Applications", "Application deleted", "deleted the application {it}"),
     "consent.grant": Deed("Applications", "Application allowed", "allowed the application {it} to act for them"),
     "consent.withdraw": Deed("Applications", "Consent taken back", "took back what they allowed the application {it}"),
+    "session.begin": Deed("Signing in", "Signed in", "signed in"),
     "identity.bind": Deed("Signing in", "Bound to a provider", "bound {it} to a provider they sign in with"),
     "oauth.reuseDetected": Deed(
         "Signing in", "Stolen token stopped", "stopped tokens of {it}: one was used a second time"
@@ -143,23 +146,24 @@ def _plainly(entry: AuditEntry, names: Names) -> str:
 def _shared(entry: AuditEntry, names: Names) -> str | None:
     """Tell a change of grants by what it came to: gave Crew viewer on “Board minutes”."""
     said = changed_roles(entry.details, names)
-    return f"{'; '.join(said)} on {_target(entry, names)}" if said else None
+    return f"{' and '.join(said)} on {_target(entry, names)}" if said else None
 
 
 def changed_roles(details: Mapping[str, Any], names: Names) -> list[str]:
-    """Say who was given and who lost which role, of those two lists of a change of grants."""
+    """Say who was given which role and who lost which, of the holders before and after a change of grants."""
     before, after = _roles(details, "before"), _roles(details, "after")
     gained: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}
-    for holder in sorted(before.keys() | after.keys()):
+    # Everybody comes last: "Crew and everybody".
+    named = {holder: names.get(holder, "somebody") for holder in before.keys() | after.keys()}
+    for holder in sorted(named, key=lambda one: (named[one] == EVERYBODY, named[one].lower(), one)):
         had, has = before.get(holder), after.get(holder)
-        if had == has:
-            continue
-        table, role = (lost, had) if has is None else (gained, has)
-        table.setdefault(_role(role), []).append(names.get(holder, "somebody"))
-    return [f"gave {_list(who)} {role}" for role, who in gained.items()] + [
-        f"took {role} from {_list(who)}" for role, who in lost.items()
-    ]
+        if had != has:
+            table, role = (lost, had) if has is None else (gained, has)
+            table.setdefault(_role(role), []).append(named[holder])
+    given = ", ".join(f"{_list(who)} {role}" for role, who in gained.items())
+    taken = ", ".join(f"{role} from {_list(who)}" for role, who in lost.items())
+    return [f"{verb} {what}" for verb, what in (("gave", given), ("took", taken)) if what]
 
 
 def _members(entry: AuditEntry, names: Names) -> str | None:

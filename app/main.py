@@ -33,7 +33,7 @@ def main() -> None:
     with explained():
         me = api.me()
         is_editor = me.is_admin or api.edits_collections()
-    page = st.navigation(pages(is_admin=me.is_admin, is_editor=is_editor))
+    page = st.navigation(pages(is_admin=me.is_admin, is_editor=is_editor), expanded=True)
     if me.is_admin and key_client() is not None:
         show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")
     leave_others(page.url_path)

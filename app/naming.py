@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import carrel
+from app.deeds import EVERYBODY
 from app.vocabulary import DOCUMENT, types_of
 from carrel import Carrel
 
@@ -17,7 +18,7 @@ def directory(client: Carrel) -> dict[str, str]:
     """Return names of all but documents by id, at most `MOST` of each kind; the organization stands for everybody."""
     admin = client.admin
     organization = admin.organization.get()
-    names = {str(organization.organization_id): "everybody"}
+    names = {str(organization.organization_id): EVERYBODY}
     users = next(admin.users.list(page_size=MOST).pages())
     names |= {str(one.id): one.name for one in users.users}
     groups = next(admin.groups.list(page_size=MOST).pages())

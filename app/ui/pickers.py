@@ -94,16 +94,16 @@ def _pick(
     @st.fragment
     def offer() -> None:
         """Typing draws no more of the page than this."""
-        found = _search(name, label=label, find=find)
-        options = told_apart(found)
+        options = told_apart(_search(name, label=label, find=find))
+        if not options:
+            return
         picked = st.selectbox(
             "Matches",
             list(options),
             index=None,
             key=f"{name}.match",
             format_func=lambda one: options[one][0] if one in options else one,
-            placeholder="Choose one" if options else "Type a part of a name above",
-            disabled=not options,
+            placeholder="Choose one",
             filter_mode=None,
         )
         if picked in options:

@@ -1,0 +1,149 @@
+"""The audit log on the real service: sentences, filters, exact details, and a file of it."""
+
+import csv
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.deeds import DEEDS
+from tests.app.conftest import House, html_of, markdown_of
+from tests.app.test_search import HOSTILE
+from tests.app.test_service_accounts import choose
+from tests.app.test_who_can_read import exported, group, load, people, press, reference, rows
+from tests.oauth.flow import a_person
+
+ADA, BEN, MEMBER = "ada@example.test", "ben@example.test", "jonas@example.test"
+RECORDED = re.compile(r'(?:action=|action = |Change\(|_record\([^"\n]*)"([a-zA-Z]+\.[a-zA-Z_]+)"')
+
+
+def said(page: AppTest) -> list[str]:
+    """The sentences of the page's list."""
+    return [row["What happened"] for row in rows(page)]
+
+
+def of(key: str) -> str:
+    """The id of what an address names."""
+    return key.partition(":")[2]
+
+
+def test_every_action_of_the_service_has_words() -> None:
+    """What the service records is what the page can tell, and the other way round."""
+    sources = Path(__file__).parents[2].joinpath("service").rglob("*.py")
+    recorded = {action for path in sources for action in RECORDED.findall(path.read_text(encoding="utf-8"))}
+    assert "grants.set" in recorded
+    assert recorded - DEEDS.keys() == set()
+
+
+def test_deeds_are_sentences_with_names(house: House) -> None:
+    """Who was given what on what, whom groups got, and which document came, are told by name, newest first."""
+    people(house, ADA, BEN)
+    crew = group(house, "Log crew", ADA)
+    key = load(house, "Log minutes")
+    grants = [{"principal": {"type": "group", "id": crew}, "role": "VIEWER"}]
+    house.client.admin.grants.set(reference(key), grants, organization_wide=True)
+    house.client.admin.grants.set(reference(key), [])
+    assert said(house.open("audit_log", target=of(key))) == [
+        "admin took viewer from Log crew and everybody on “Log minutes”",
+        "admin gave Log crew and everybody viewer on “Log minutes”",
+        "admin uploaded “Log minutes”",
+    ]
+    house.client.admin.groups.remove_members(crew, [{"type": "user", "email": ADA}])
+    assert said(house.open("audit_log", target=crew)) == [
+        "admin took Ada out of “Log crew”",
+        "admin added Ada to “Log crew”",
+        "admin made the group “Log crew”",
+    ]
+
+
+def test_what_is_gone_is_called_by_its_kind(house: House) -> None:
+    """A document that was deleted has no name any more; its entries are there all the same."""
+    key = load(house, "Gone soon")
+    house.client.catalog.delete_document(of(key))
+    assert said(house.open("audit_log", target=of(key))) == ["admin deleted a document", "admin uploaded a document"]
+
+
+def test_an_entry_is_shown_exactly(house: House) -> None:
+    """Choosing one shows its ids, details and request id, and leads to all that was done to the same thing."""
+    key = load(house, "Exactly")
+    entry = next(iter(house.client.admin.audit_log.query(target_id=of(key))))
+    page = choose(house.open("audit_log", action="document.create"))
+    shown = html_of(page)
+    assert entry.request_id is not None
+    assert entry.request_id in shown
+    assert str(entry.audit_log_id) in shown
+    assert of(key) in shown
+    assert '"version": 1' in page.code[0].value
+    press(page, "All that was done to this")
+    assert page.query_params["target"] == of(key)
+    assert said(page) == ["admin uploaded “Exactly”"]
+
+
+def test_feedback_shows_its_comment(house: House) -> None:
+    """What somebody said about a result is in the entry, as text and nothing else."""
+    search = house.client.search.search_document_catalog("hello")
+    house.client.search.submit_search_feedback(
+        search_id=search.search_id, feedback="THUMBS_DOWN", comments="<img src=x onerror=alert(1)> not it"
+    )
+    page = choose(house.open("audit_log", action="search.feedback"))
+    assert said(page)[0] == "admin judged a search not helpful"
+    assert "They said: &lt;img src=x onerror=alert(1)&gt; not it" in html_of(page)
+
+
+def test_the_log_is_narrowed_by_person_and_day(house: House) -> None:
+    """Somebody's deeds alone, and days of UTC with the last one whole; all of it from the address."""
+    a_person(house.service, BEN, name="Ben")
+    house.open("search", signed_in_as=BEN)
+    page = house.open("audit_log", who=f"user:{BEN}")
+    assert said(page)
+    assert {sentence.partition(" ")[0] for sentence in said(page)} == {"Ben"}
+    today = datetime.now(UTC).date()
+    assert said(house.open("audit_log", who=f"user:{BEN}", to=today.isoformat())) == said(page)
+    tomorrow = (today + timedelta(days=1)).isoformat()
+    assert "Nothing like this was done." in html_of(house.open("audit_log", **{"from": tomorrow}))
+    backwards = house.open("audit_log", to=today.isoformat(), **{"from": tomorrow})
+    assert "The first day is after the last" in html_of(backwards)
+
+
+@pytest.mark.parametrize("day", ["9999-12-31", "0001-01-01", "yesterday", "2026-02-30"])
+def test_an_odd_day_in_the_address_is_no_day(house: House, day: str) -> None:
+    """What is no day that there can be entries of narrows nothing and breaks nothing."""
+    page = house.open("audit_log", to=day, **{"from": day})
+    assert not page.exception
+    assert rows(page)
+
+
+def test_the_log_is_paged_and_exported(house: House) -> None:
+    """Fifty entries at a time; the file has all that is filtered, without formulas."""
+    house.client.admin.users.upsert([{"email": f"many{number}@example.test", "name": "=1+1"} for number in range(60)])
+    page = house.open("audit_log", action="user.create")
+    assert len(rows(page)) == 50
+    press(page, "Next")
+    assert 10 <= len(rows(page)) <= 50
+    press(page, "Export as CSV")
+    lines = list(csv.DictReader(exported(page).splitlines()))
+    assert len(lines) >= 60
+    assert {line["Action"] for line in lines} == {"user.create"}
+    assert all(line["Request id"] for line in lines if line["Who"])
+    assert not [cell for line in lines for cell in line.values() if cell.startswith(("=", "+", "-", "@"))]
+
+
+@pytest.mark.parametrize("name", HOSTILE[:5])
+def test_hostile_names_are_only_text(house: House, name: str) -> None:
+    """Names in sentences stay text."""
+    key = load(house, name)
+    page = choose(house.open("audit_log", target=of(key)))
+    assert not page.exception
+    assert "<script" not in html_of(page)
+    assert "<img" not in html_of(page)
+    assert name not in markdown_of(page)
+
+
+def test_a_member_sees_nothing_of_it(house: House) -> None:
+    """Not even what they did themselves."""
+    a_person(house.service, MEMBER, name="Jonas")
+    page = house.open("audit_log", signed_in_as=MEMBER, action="user.create")
+    assert "This page is for admins." in html_of(page)
+    assert not page.dataframe

@@ -1,0 +1,86 @@
+"""Dialogs: what two clicks, another page and a closed dialog do to what they are for."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+
+def run(script: object) -> AppTest:
+    """Run a script of a page's."""
+    return AppTest.from_function(script, default_timeout=30).run()  # pyright: ignore
+
+
+def submitting_twice() -> None:
+    """Two clicks on a form's button: their callbacks run one after the other, before anything is drawn."""
+    import streamlit as st  # noqa: PLC0415
+
+    from app.ui import dialogs  # noqa: PLC0415
+
+    done: list[int] = []
+    dialogs.open_dialog("mint")
+    for _ in range(2):
+        dialogs._submit("mint", lambda: done.append(1))
+    st.text(len(done))
+
+
+def confirming_twice() -> None:
+    """Two clicks on the button that confirms."""
+    import streamlit as st  # noqa: PLC0415
+
+    from app.ui import dialogs  # noqa: PLC0415
+
+    done: list[int] = []
+    for _ in range(2):
+        dialogs._do(lambda: done.append(1))
+    st.text(len(done))
+
+
+@pytest.mark.parametrize("script", [submitting_twice, confirming_twice])
+def test_two_clicks_do_it_once(script: object) -> None:
+    """The second click's callback finds that it was done."""
+    page = run(script)
+    assert not page.exception
+    assert page.text[0].value == "1"
+
+
+def mistaken() -> None:
+    """A form with something wrong in it, then put right."""
+    import streamlit as st  # noqa: PLC0415
+
+    from app.ui import dialogs  # noqa: PLC0415
+
+    def refuse() -> None:
+        raise dialogs.NotYetError("Give it a name.")
+
+    dialogs.open_dialog("mint")
+    dialogs._submit("mint", refuse)
+    st.text(str(dialogs.is_open("mint")))
+    dialogs.offer_submit("mint", "Mint", action=lambda: None)
+    dialogs._submit("mint", lambda: None)
+    st.text(str(dialogs.is_open("mint")))
+
+
+def test_a_mistake_leaves_the_dialog_open() -> None:
+    """It says what is wrong, and closes once that is right."""
+    page = run(mistaken)
+    assert "Give it a name." in page.get("html")[0].proto.body
+    assert [text.value for text in page.text] == ["True", "False"]
+
+
+def leaving() -> None:
+    """A secret is shown on one page, and another page is looked at."""
+    import streamlit as st  # noqa: PLC0415
+
+    from app.ui import dialogs  # noqa: PLC0415
+
+    dialogs.leave_others("api_keys")
+    dialogs.hold_secret(dialogs.Secret("A key", "svc_key_x", hint=""))
+    dialogs.leave_others("api_keys")
+    st.text("svc_key_x" in str(vars(st.session_state["dialog.secret"])))
+    dialogs.leave_others("search")
+    st.text("dialog.secret" in st.session_state)
+
+
+def test_a_secret_goes_with_its_page() -> None:
+    """It stays while its page is looked at, and is in no state when another one is."""
+    page = run(leaving)
+    assert [text.value for text in page.text] == ["True", "False"]

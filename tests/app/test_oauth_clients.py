@@ -1,0 +1,160 @@
+"""Applications on the real service: asked for, approved, made, changed, given another secret, deleted."""
+
+from typing import Any
+
+import pytest
+
+from app.applications import addresses_in, problems_with
+from carrel import Carrel
+from carrel.wire.oauth_clients import OAuthClientStatus
+from tests.app.conftest import House, html_of, markdown_of
+from tests.app.test_search import HOSTILE
+from tests.app.test_service_accounts import kept, secret
+from tests.app.test_who_can_read import press, rows
+from tests.oauth.flow import App, Pkce, a_person
+
+MEMBER = "jonas@example.test"
+CALLBACK = "https://app.example.test/callback"
+
+
+def found(house: House, name: str) -> Any:
+    """The application of this name."""
+    return next(client for client in house.client.admin.oauth_clients.list() if client.name == name)
+
+
+def made(house: House, name: str, **options: Any) -> Any:
+    """A new application."""
+    wanted = {"redirect_uris": [CALLBACK], "scopes": ["api:catalog:read"]} | options
+    return house.client.admin.oauth_clients.create(name, **wanted)
+
+
+def test_what_waits_is_approved_with_its_meaning_said(house: House) -> None:
+    """Who asked and what it may do is in words, beside the risk; asking first, it is approved."""
+    key = house.service.new_user("asks@example.test")
+    with Carrel(key, house.service.base_url) as member:
+        asked = member.admin.oauth_clients.request(
+            "Travel", redirect_uris=[CALLBACK], scopes=["api:catalog:read", "api:admin"]
+        )
+    assert "1 application waits for an admin." in html_of(house.open("oauth_clients"))
+    listed = rows(house.open("oauth_clients", status="pending"))
+    assert [(row["Name"], row["Asked for by"]) for row in listed] == [("Travel", "asks@example.test")]
+    page = house.open("oauth_clients", client=str(asked.client_id))
+    assert "asks@example.test asks for it" in html_of(page)
+    assert "gives the application everything an admin may do" in html_of(page)
+    press(page, "Approve")
+    assert "Read and search, Administer" in html_of(page)
+    assert found(house, "Travel").status is OAuthClientStatus.PENDING
+    page.button(key="confirm.yes").click().run()
+    assert found(house, "Travel").status is OAuthClientStatus.APPROVED
+    assert "asks for it" not in html_of(page)
+
+
+def test_an_application_is_made_and_its_secret_shown_once(house: House) -> None:
+    """What is wrong with its addresses is said in words; made, its secret works, and is gone with the dialog."""
+    page = press(house.open("oauth_clients"), "New application")
+    page.text_input(key="client.name").set_value("Intranet").run()
+    page.text_area(key="client.addresses").set_value("http://intranet.example/callback\nhttps://a.example/*").run()
+    page.button(key="new_client.submit").click().run()
+    assert "http://intranet.example/callback must be https" in html_of(page)
+    assert "https://a.example/* must be an address as it is sent" in html_of(page)
+    page.text_area(key="client.addresses").set_value(f"{CALLBACK}\n{CALLBACK}\n").run()
+    page.button(key="new_client.submit").click().run()
+    value = secret(page)
+    client = found(house, "Intranet")
+    assert (client.redirect_uris, client.scopes) == ([CALLBACK], ["api:catalog:read"])
+    assert exchanged(house, str(client.client_id), value) == "invalid_grant"
+    page.button(key="secret.done").click().run()
+    assert value not in kept(page) + html_of(page)
+    assert page.query_params["client"] == str(client.client_id)
+
+
+def exchanged(house: House, client_id: str, client_secret: str) -> str:
+    """What the token endpoint says of a made-up code: invalid_grant to a client it knows, else invalid_client."""
+    app = App(house.service, client_id, client_secret, CALLBACK)
+    return str(app.exchange("no such code", Pkce()).json()["error"])
+
+
+def test_an_application_is_changed(house: House) -> None:
+    """The dialog begins with what it has, an agent's scope too; what is left out is taken away."""
+    agent = house.client.admin.agents.create("Steward")
+    one_agent = f"api:agent:message:{agent.agent_id}"
+    client = made(house, "Changing", scopes=["api:catalog:read", "api:admin", one_agent])
+    page = press(house.open("oauth_clients", client=str(client.client_id)), "Edit")
+    assert "Message the agent Steward" in html_of(page)
+    assert page.text_area(key="client.addresses").value == CALLBACK
+    assert page.checkbox(key="client.api:admin").value
+    page.checkbox(key="client.api:admin").uncheck().run()
+    page.text_area(key="client.addresses").set_value("http://localhost:9000/back").run()
+    page.button(key="edit_client.submit").click().run()
+    assert not page.exception
+    changed = found(house, "Changing")
+    assert changed.scopes == ["api:catalog:read", one_agent]
+    assert changed.redirect_uris == ["http://localhost:9000/back"]
+    assert "http://localhost:9000/back" in html_of(page)
+
+
+def test_a_new_secret_takes_the_old_ones_place(house: House) -> None:
+    """It is asked for first, then shown once; the one before stops at once."""
+    client = made(house, "Rotating")
+    page = press(house.open("oauth_clients", client=str(client.client_id)), "New secret")
+    assert exchanged(house, str(client.client_id), client.client_secret) == "invalid_grant"
+    page.button(key="confirm.yes").click().run()
+    value = secret(page)
+    assert exchanged(house, str(client.client_id), client.client_secret) == "invalid_client"
+    assert exchanged(house, str(client.client_id), value) == "invalid_grant"
+    page.button(key="secret.done").click().run()
+    assert value not in kept(page) + html_of(page)
+
+
+def test_an_application_is_deleted_after_asking(house: House) -> None:
+    """What ends is said; then it is gone, and its address says so."""
+    client = made(house, "Deleted soon")
+    page = press(house.open("oauth_clients", client=str(client.client_id)), "Delete")
+    assert "is signed out of it at once" in html_of(page)
+    page.button(key="confirm.yes").click().run()
+    assert "client" not in page.query_params
+    assert "Deleted soon" not in {row["Name"] for row in rows(page)}
+    gone = house.open("oauth_clients", client=str(client.client_id))
+    assert "There is no such application" in html_of(gone)
+
+
+@pytest.mark.parametrize("name", HOSTILE[:4])
+def test_hostile_names_are_only_text(house: House, name: str) -> None:
+    """Names of applications and agents stay text in lists, heads, dialogs and options."""
+    agent = house.client.admin.agents.create(name)
+    client = made(house, name, scopes=[f"api:agent:message:{agent.agent_id}"])
+    page = press(house.open("oauth_clients", client=str(client.client_id)), "Delete")
+    assert not page.exception
+    assert "<script" not in html_of(page)
+    assert "<img" not in html_of(page)
+    assert name not in markdown_of(page)
+
+
+def test_a_member_sees_nothing_of_it(house: House) -> None:
+    """Neither applications nor a way to approve one."""
+    a_person(house.service, MEMBER, name="Jonas")
+    client = made(house, "Not theirs")
+    page = house.open("oauth_clients", signed_in_as=MEMBER, client=str(client.client_id))
+    assert "This page is for admins." in html_of(page)
+    assert "Not theirs" not in html_of(page)
+    assert not page.button
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "Give at least one redirect address"),
+        ("https://a.example/cb", ""),
+        ("http://127.0.0.1:8080/cb\nhttp://[::1]/cb", ""),
+        ("javascript:alert(1)", "javascript:alert(1) must name a host"),
+        ("https://user:secret@a.example/cb", "neither a user nor a password"),
+        ("https://a.example/cb?state=x", "must have none of"),
+        ("https://a.example/" + "x" * 2000, "is longer than 2,000 characters"),
+        ("\n".join(f"https://a.example/{number}" for number in range(21)), "at most 20 redirect addresses"),
+    ],
+)
+def test_addresses_are_judged_in_words(text: str, wrong: str) -> None:
+    """Each mistake is a sentence that begins with the address it is about."""
+    said = " ".join(problems_with(addresses_in(text)))
+    assert wrong in said
+    assert bool(said) == bool(wrong)
