@@ -119,18 +119,17 @@ def _show_differences(run: Comparison) -> None:
     if len(apart) > SHOWN:
         show_text(f"The {SHOWN} queries that the ways to search differ most on; the file has all.")
     first, *others = run.setting.modes
+    if others:
+        show_text(f"nDCG of each query, and how far apart it is from that of {MODES[first].lower()}.")
     rows: list[dict[str, object]] = []
     for query, _ in apart[:SHOWN]:
         of_query = run.scores[query]
         row: dict[str, object] = {"Query": one_line(query)}
         row |= {MODES[mode]: round(of_query[mode].ndcg, 3) for mode in run.setting.modes}
-        row |= {
-            f"{MODES[mode]} less {MODES[first].lower()}": round(of_query[mode].ndcg - of_query[first].ndcg, 3)
-            for mode in others
-        }
+        row |= {f"{MODES[mode]}: apart": round(of_query[mode].ndcg - of_query[first].ndcg, 3) for mode in others}
         rows.append(row)
     st.dataframe(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
-        rows, hide_index=True, key="compare.rows", column_config={"Query": st.column_config.TextColumn(width="large")}
+        rows, hide_index=True, key="compare.rows", column_config={"Query": st.column_config.TextColumn(width=300)}
     )
 
 

@@ -66,7 +66,6 @@ def show_charts(buckets: list[SearchesInBucket]) -> None:
         y=["Thumbs up", "Thumbs down"],
         color=[BLUE, ORANGE],
         y_label="Searches",
-        stack=False,
         height=240,
         alt="Searches that were given thumbs up and thumbs down over time.",
     )
