@@ -2,6 +2,8 @@
 
 STYLE = """<style>
 [data-testid="stMainBlockContainer"] { max-width: 68rem; padding-top: 4.5rem; }
+/* It would have the rows that are shown and no others, and cells that spreadsheets compute; pages export themselves. */
+[data-testid="stElementToolbar"] [aria-label="Download as CSV"] { display: none; }
 .carrel-result header { display: flex; gap: 1rem; align-items: center; justify-content: space-between; }
 .carrel-result h3 { font-size: 1.05rem; font-weight: 600; padding: 0; margin: 0; overflow-wrap: anywhere; }
 .carrel-score { flex: none; width: 6rem; height: .4rem; border-radius: .2rem; overflow: hidden;
