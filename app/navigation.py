@@ -36,6 +36,8 @@ FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
 def pages(*, is_admin: bool, is_editor: bool = False) -> dict[str, list[StreamlitPage]]:
     """Return the navigation; what isn't somebody's is there for them too, unseen, to say whom it is for."""
     found = {section: [_page(entry) for entry in entries] for section, entries in FOR_ALL.items()}
+    # The first page is there at the address /, and Streamlit knows it by no other: links say its name all the same.
+    found["Find"].append(st.Page("views/search.py", title="Search", url_path="search", visibility="hidden"))
     for entries_of, theirs in ((FOR_EDITORS, is_admin or is_editor), (FOR_ADMINS, is_admin)):
         for section, entries in entries_of.items():
             found.setdefault(section, []).extend(_page(entry) if theirs else _closed(entry) for entry in entries)
@@ -44,7 +46,9 @@ def pages(*, is_admin: bool, is_editor: bool = False) -> dict[str, list[Streamli
 
 def _page(entry: Entry) -> StreamlitPage:
     name, title, icon = entry
-    return st.Page(f"views/{name}.py", title=title, icon=f":material/{icon}:", url_path=name, default=name == "search")
+    is_first = name == "search"
+    path = "first" if is_first else name
+    return st.Page(f"views/{name}.py", title=title, icon=f":material/{icon}:", url_path=path, default=is_first)
 
 
 def _closed(entry: Entry) -> StreamlitPage:

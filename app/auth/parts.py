@@ -60,8 +60,11 @@ def sign_in() -> SignIn:
 
 @cache
 def connections() -> httpx.Client:
-    """Return the connections to the service, which all sessions share: they hold no credentials."""
-    return httpx.Client()
+    """Return the connections to the service, which all sessions share: they hold no credentials.
+
+    As many as there are: each reply that is watched as it grows keeps one for as long.
+    """
+    return httpx.Client(limits=httpx.Limits(max_connections=None, max_keepalive_connections=20))
 
 
 def forget() -> None:
