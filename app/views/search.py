@@ -1,6 +1,6 @@
 """Search the catalog or a collection, and say whether it helped."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -10,7 +10,7 @@ from app.ui.conditions import kinds_of, offer_conditions, show_applied
 from app.ui.details import show_details
 from app.ui.errors import explain
 from app.ui.feedback import about_search, offer_feedback, show_failure
-from app.ui.notices import show_text, show_warning
+from app.ui.notices import show_warning
 from app.ui.results import offer_document, show_result
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchMode
@@ -127,12 +127,18 @@ def nothing_found(found: Answer, question: Question) -> None:
         tries.append("fewer filters")
     if question.where != CATALOG:
         tries.append("the whole catalog")
-    st.info(f"Nothing that you may read answers this. Try {' or '.join(tries)}.")
+    st.info(f"Nothing that you may read answers this. Try {either(tries)}.")
     about = about_search(found.search_id)
     with st.container(horizontal=True, vertical_alignment="center"):
-        show_text("Should there be something?")
+        st.html('<p class="carrel-text">Did that help?</p>', width="content")
         offer_feedback(about)
     show_failure(about)
+
+
+def either(ways: Sequence[str]) -> str:
+    """Name several ways in a sentence."""
+    *others, last = ways
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def offer_more(found: Answer, size: int) -> None:
