@@ -34,6 +34,7 @@ LABELS: Mapping[str, str] = {
 }
 """What the form calls the members of a request, for errors that name them."""
 
+_NOT_SO = "This can't be taken as it is."
 _HINTS: Mapping[str, str] = {
     "source_unreachable": "See that the database answers from where the service runs, and start it again.",
     "source_host_not_allowed": "The service connects to public addresses only. An operator allows others by "
@@ -169,16 +170,18 @@ def hint_for(code: str) -> str:
 
 def refusal_in_words(error: carrel.CarrelError) -> Problem:
     """Put an error about a sync's address or config into the words of the form."""
-    problem = problem_of(error)
+    if isinstance(error, carrel.InvalidArgumentError):
+        named = (line.partition(": ") for line in str(error).split("; "))
+        return Problem(_NOT_SO, tuple(f"{_label(member)}: {said}" if said else member for member, _, said in named))
     if not isinstance(error, carrel.APIError):
-        return problem
-    wrong = tuple(f"{_label(detail.field)}: {detail.message}" for detail in error.details)
-    request = (f"Request id: {error.request_id}",) if error.request_id else ()
-    hint = hint_for(error.code)
-    return Problem(
-        error.message if not wrong else "This can't be taken as it is.", (*wrong, *filter(None, [hint]), *request)
-    )
+        return problem_of(error)
+    wrong = [f"{_label(detail.field)}: {detail.message}" for detail in error.details]
+    request = [f"Request id: {error.request_id}"] if error.request_id else []
+    hint = [hint_for(error.code)] if hint_for(error.code) else []
+    return Problem(_NOT_SO if wrong else error.message, (*wrong, *hint, *request))
 
 
 def _label(member: str) -> str:
-    return LABELS.get(member.rsplit(".", 1)[-1], member)
+    """Return what the form calls a member, which requests write in one way and programs in another."""
+    name = member.rsplit(".", 1)[-1].replace("_", "").lower()
+    return next((label for known, label in LABELS.items() if known.lower() == name), member)

@@ -118,7 +118,7 @@ def _show_sources(found: Quarantine) -> None:
 
 
 def _source_label(source: QuarantinedSource) -> str:
-    return f"{one_line(source_in_words(source.source))} · {_purpose(source)} · {source.items:,}"
+    return f"{one_line(source_in_words(source.source))} · {_purpose(source)}"
 
 
 def _purpose(source: QuarantinedSource) -> str:
@@ -180,8 +180,8 @@ def _row(item: Item) -> dict[str, object]:
 def _ask_to_ignore(source: QuarantinedSource, items: Sequence[Item]) -> None:
     confirm(
         f"Set {counted(len(items), 'document')} aside?",
-        "They count no more, and are not sent, for as long as they stay as they are; a document that changes counts "
-        f"again. {_named(items)}",
+        "What is set aside counts no more, and is not sent, for as long as it stays as it is; once it changes, it "
+        f"counts again. {_named(items)}",
         doing="Set aside",
         action=partial(_change, source, items, undo=False),
     )
@@ -190,7 +190,7 @@ def _ask_to_ignore(source: QuarantinedSource, items: Sequence[Item]) -> None:
 def _ask_to_restore(source: QuarantinedSource, items: Sequence[Item]) -> None:
     confirm(
         f"Count {counted(len(items), 'document')} again?",
-        f"They are in the quarantine again, and sent when it is tried again. {_named(items)}",
+        f"It is listed as not loaded again, and sent when that is tried again. {_named(items)}",
         doing="Count again",
         action=partial(_change, source, items, undo=True),
     )

@@ -20,11 +20,7 @@ from app.ui.tables import show_text_pages, source_of
 from app.words import ago, counted, moment, one_line
 from flows.runs import RunStatus
 
-ENDS = {
-    "FAILED": "It failed.",
-    "CRASHED": "The process that ran it ended before it was done.",
-    "CANCELLED": "It was stopped.",
-}
+ENDS = {"FAILED": "It failed.", "CRASHED": "The process that ran it ended before it was done."}
 _UPLOADED = (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unchanged"), ("Waiting", "waiting"))
 _NUMBERS: Mapping[str, Sequence[tuple[str, str]]] = {
     "collection-add": (("Added or updated", "sent"), ("Unchanged", "unchanged"), ("Waiting", "waiting")),
@@ -44,17 +40,7 @@ _PLANNED = (
 def show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
     """Show a run; `left_waiting` is one that nobody has come for."""
     show_head(run)
-    if run.state in ENDS:
-        again = "What was sent stays. Start it again to load the rest." if run.counts.sent else ""
-        show_problem(ENDS[run.state], reason(run.message), again)
-    elif left_waiting:
-        show_warning(
-            "Nobody carries out runs now, so this one waits.", "It begins when somebody does: python -m flows serve"
-        )
-    elif run.only_plans and run.finished:
-        show_text("This is the plan. Nothing was sent or deleted.")
-    else:
-        st.progress(min(max(run.progress, 0.0), 100.0) / 100, text=phase_in_words(run))
+    _show_state(run, left_waiting=left_waiting)
     if run.only_plans:
         show_planned(run)
     else:
@@ -68,6 +54,25 @@ def show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
     if run.plan:
         with st.expander("The plan in full" if run.only_plans else "The plan"):
             show_plan(run.plan)
+
+
+def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
+    again = "What was sent stays. Start it again to load the rest." if run.counts.sent else ""
+    if run.state in ENDS:
+        show_problem(ENDS[run.state], reason(run.message), again)
+    elif run.state == "CANCELLED":
+        show_warning("It was stopped.", again)
+    elif left_waiting:
+        show_warning(
+            "Nobody carries out runs now, so this one waits.", "It begins when somebody does: python -m flows serve"
+        )
+    elif run.only_plans and run.finished:
+        show_text("This is the plan. Nothing was sent or deleted.")
+    else:
+        done = 100.0 if run.finished else min(max(run.progress, 0.0), 100.0)
+        st.progress(done / 100, text=phase_in_words(run))
+    if run.state == "COMPLETED" and run.flow == "permission-snapshot":
+        show_text(run.message)
 
 
 def show_head(run: RunStatus) -> None:
