@@ -121,7 +121,7 @@ def _show_stale(collection: DocumentCollection) -> None:
         ids = [(one.document_id, one.document_name) for one in found.documents]
         st.button("Index them again", key="stale.go", type="primary", on_click=_index_again, args=(where, ids))
     elif api.me().is_admin:
-        show_link("These are many: index them again in a run", "ingestion")
+        show_link("These are many: index them again in a run, under Ingestion", "ingestion")
     else:
         show_text("These are many: have an admin index them again in a run.")
 

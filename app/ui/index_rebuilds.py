@@ -11,6 +11,7 @@ from app import api
 from app.holdings import embedding_models, goes_on, rebuild_in_words, rebuild_of
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, problem_of
+from app.ui.links import show_link
 from app.ui.notices import show_problem, show_table, show_text, show_warning
 from app.words import ago, counted, moment
 from carrel.wire.collections import DocumentCollection
@@ -34,6 +35,11 @@ def show_index(collection: DocumentCollection) -> None:
         show_text(f"{rebuild_in_words(rebuild)} {ago(ended).capitalize()} ({moment(ended)}).")
         if rebuild.left_count:
             show_warning(f"{counted(rebuild.left_count, 'document')} could not be taken along. They are tried further.")
+    if api.me().is_admin:
+        show_text(
+            "A document is indexed again by itself when it changes. All of them can be in a run, under Ingestion."
+        )
+        show_link("Index all of it again in a run", "ingestion")
     _offer_rebuild(collection)
 
 
