@@ -44,8 +44,12 @@ def look_anew() -> None:
 
 
 def submit(place: Place) -> None:
-    """Send what is in the field, unless it is on its way: Enter may be pressed twice."""
-    text = str(st.session_state[WORDS] or "").strip()
+    """Send what is in the field."""
+    send_once(place, str(st.session_state[WORDS] or "").strip())
+
+
+def send_once(place: Place, text: str) -> None:
+    """Send words, unless the same are on their way: Enter, or a button, may be pressed twice."""
     sent = cast("Sent | None", st.session_state.get(SENT))
     if not text or (sent is not None and sent.is_again(place, text)):
         return
@@ -103,7 +107,7 @@ def show_talk(talk: Talk, place: Place, *, can_go_on: bool) -> None:
 
 def asking_again(place: Place) -> Callable[[str], None]:
     """Return what sends a message's text once more."""
-    return lambda text: post(Outgoing(place, text))
+    return lambda text: send_once(place, text)
 
 
 def following(message: ConversationMessage) -> Following:
