@@ -52,7 +52,7 @@ def part_of(parameter: str, parts: Mapping[str, str], *, default: str) -> str:
 def _follow_address(parameter: str, default: str) -> str:
     """Fill the field from the address when that is new (opened, or gone back to); return the field's key."""
     key, seen = f"filter.{parameter}", f"filter.{parameter}.seen"
-    said = st.query_params.get(parameter, default)
+    said = st.query_params.get(parameter, default)[:LONGEST]
     if key not in st.session_state or st.session_state.get(seen) != said:
         st.session_state[key] = said
         st.session_state[seen] = said

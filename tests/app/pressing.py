@@ -26,6 +26,5 @@ def answer(page: AppTest, opener: str, label: str) -> AppTest:
 
     In a browser that draws the dialog alone, which stays open; here the whole page is drawn, so it is opened again.
     """
-    inside = button(page, label).click()
-    del inside
+    button(page, label).click()
     return press(page, opener)

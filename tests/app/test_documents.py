@@ -293,8 +293,16 @@ def test_names_of_others_are_never_markdown(house: House) -> None:
     assert "evil" not in markdown_of(page)
 
 
-def test_a_service_that_refuses_is_explained(house: House) -> None:
-    """An owner's address that the service doesn't take ends in a sentence and not in a traceback."""
-    page = house.open("documents", owner="two words@x y")
+@pytest.mark.parametrize("address", [{"owner": "two words@x y"}, {"name": "a\0b"}])
+def test_a_service_that_refuses_is_explained(house: House, address: dict[str, str]) -> None:
+    """What the service doesn't take ends in a sentence and not in a traceback."""
+    page = house.open("documents", **address)
     assert not page.exception
     assert "carrel-problem" in html_of(page)
+
+
+def test_an_address_that_nobody_wrote_by_the_page_is_taken_as_far_as_it_goes(house: House) -> None:
+    """Choices that there are none of, and names longer than the field, are no traceback."""
+    page = house.open("documents", kind="nonsense", state="?", of="them", part="x", name="x" * 5000)
+    assert not page.exception
+    assert "No document is like that." in html_of(page)
