@@ -51,7 +51,8 @@ STYLE = """<style>
 .carrel-table th, .carrel-table td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border: 0;
   border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); overflow-wrap: anywhere; }
 .carrel-table th { font-weight: 600; opacity: .75; white-space: nowrap; }
-.st-key-chat-side { position: sticky; top: 4rem; max-height: calc(100vh - 9rem); overflow-y: auto; }
+[data-testid="stColumn"]:has(.st-key-chat-side) { position: sticky; top: 4rem; align-self: flex-start; }
+.st-key-chat-side { max-height: calc(100vh - 11rem); overflow-y: auto; }
 .st-key-chat-side button { justify-content: flex-start; text-align: left; }
 .st-key-chat-side button code { font: inherit; color: inherit; background: none; padding: 0; white-space: normal;
   display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; overflow: hidden; }
@@ -72,6 +73,7 @@ STYLE = """<style>
 .carrel-chip:hover, .carrel-chip:focus-visible { background: #1f5f6b; color: #fff !important; }
 .carrel-sources { margin-top: .75rem; padding-top: .5rem; font-size: .875rem;
   border-top: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
+.carrel-sources :is(p, ol, li, blockquote) { font-size: inherit; }
 .carrel-sources > p { margin: 0 0 .25rem; font-weight: 600; opacity: .75; }
 .carrel-sources ol { list-style: none; margin: 0; padding: 0; }
 .carrel-sources li { display: grid; grid-template-columns: auto 1fr; gap: .5rem; margin: 0 0 .75rem; padding: .25rem;
