@@ -155,7 +155,9 @@ async def as_service_account(
     account = await queries.get_acting_principal(connection, caller.organization_id, principal_id=account_id)
     if account is None or account.kind != "serviceAccount" or not account.active:
         return None
-    return replace(_in_place_of(caller, account), scopes=frozenset(scopes), may_act_for_users=False)
+    bearer = replace(_in_place_of(caller, account), scopes=frozenset(scopes), may_act_for_users=False)
+    # An admin who asks with an access token asks about a token of another kind all the same.
+    return replace(bearer, credential="serviceAccountToken")
 
 
 async def caller_again(

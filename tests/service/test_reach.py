@@ -10,6 +10,7 @@ from carrel.wire.common import Scope
 from service.authorization import REQUIREMENTS, V0_REQUIREMENTS
 from tests.harness.documents import add_to_collection, create_collection, ok, upload, uploaded
 from tests.harness.services import RunningService
+from tests.oauth.flow import Person, an_app, v1
 from tests.service.agents import an_agent, deploy
 from tests.service.directory import (
     a_group,
@@ -163,6 +164,15 @@ def test_a_preview_is_what_the_token_then_gets(service: RunningService) -> None:
         assert told["agentDocumentCount"] == 0
         token = a_token(service, world.robot, *scopes)
         assert done(service.call(PREVIEW, {"tokenId": token["tokenId"]})) == told
+
+
+def test_a_preview_is_the_same_by_an_access_token(service: RunningService) -> None:
+    """An admin who asks on v1 is told what one who asks with an API key is told: it is about the account's token."""
+    world = World.make(service)
+    deploy(service, an_agent(service, apiAccessEnabled=True), account(world.robot))
+    token = Person(service).tokens(an_app(service), scope="api:admin")["access_token"]
+    asked = {"serviceAccountId": world.robot["serviceAccountId"], "scopes": SCOPES}
+    assert done(v1(service, PREVIEW, token, asked)) == preview(service, world.robot, *SCOPES)
 
 
 def test_what_may_be_updated_is_what_the_token_then_updates(service: RunningService) -> None:
