@@ -101,6 +101,8 @@ def test_a_token_is_shown_once_and_kept_nowhere(house: House) -> None:
 def test_the_dialog_shows_how_far_the_token_would_reach(house: House) -> None:
     """Each scope says what it lets do and risks; the reach is in figures and words, with the service's warnings."""
     account_id = account(house, "Reaching")
+    crew = group(house, "Reaching crew")
+    load(house, "Within reach", allowed_group_ids=[crew])
     page = press(house.open("service_accounts", account=account_id), "Mint a token")
     for scope, meaning in TOKEN_SCOPES.items():
         label = page.checkbox(key=f"mint.{scope.value}").label
@@ -109,9 +111,7 @@ def test_the_dialog_shows_how_far_the_token_would_reach(house: House) -> None:
     assert "it reaches" not in html_of(page)
     page.checkbox(key="mint.catalog:read").check().run()
     assert "It can read no document" in html_of(page)
-    crew = group(house, "Reaching crew")
     house.client.admin.groups.add_members(crew, [{"type": "serviceAccount", "id": account_id}])
-    load(house, "Within reach", allowed_group_ids=[crew])
     page.checkbox(key="mint.agent:message").check().run()
     shown = html_of(page)
     assert "<th scope='row'>Documents it can read</th><td>1</td>" in shown

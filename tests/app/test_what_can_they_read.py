@@ -118,10 +118,11 @@ def test_many_are_paged_and_exported_whole(house: House) -> None:
 
 def test_hostile_names_are_only_text(house: House) -> None:
     """Names of people and documents stay text in lists, heads, options and reasons."""
-    for number, name in enumerate(HOSTILE[:4]):
-        email = f"hostile{number}@example.test"
-        house.client.admin.users.upsert([{"email": email, "name": name}])
+    names = {f"hostile{number}@example.test": name for number, name in enumerate(HOSTILE[:4])}
+    house.client.admin.users.upsert([{"email": email, "name": name} for email, name in names.items()])
+    for email, name in names.items():
         load(house, name, allowed_users_email_addresses=[email])
+    for email, name in names.items():
         page = house.open("what_can_they_read", who=f"user:{email}", **{"with": f"user:{house.service.admin_email}"})
         assert not page.exception
         assert "<script" not in html_of(page)

@@ -8,8 +8,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.finding import MOST
+from app.settings import settings
 from carrel.wire.common import GrantRole
-from tests.app.conftest import House, Open, html_of, markdown_of
+from tests.app.conftest import NOBODY_LISTENS, House, Open, html_of, markdown_of
 from tests.app.test_search import HOSTILE
 from tests.harness.services import RunningService
 from tests.oauth.flow import a_person
@@ -237,13 +238,8 @@ def test_changes_of_others_meanwhile_are_not_overwritten(house: House) -> None:
 
 def test_names_of_others_are_only_text(house: House) -> None:
     """Hostile names of documents, people and groups are shown as they are: no tag, no link, no way out of the graph."""
-    for number, name in enumerate(HOSTILE):
-        email = f"hostile{number}@example.test"
-        house.client.admin.users.upsert([{"email": email, "name": name}])
-        crew = house.client.admin.groups.upsert([{"name": name, "members": [{"type": "user", "email": email}]}]).groups[
-            0
-        ]
-        key = load(house, name, allowed_group_ids=[str(crew.id)])
+    loaded = [hostile(house, number, name) for number, name in enumerate(HOSTILE)]
+    for key, email, name in [(*pair, name) for pair, name in zip(loaded, HOSTILE, strict=True)]:
         page = house.open("who_can_read", resource=key, who=f"user:{email}")
         assert not page.exception
         shown = html_of(page)
@@ -254,6 +250,15 @@ def test_names_of_others_are_only_text(house: House) -> None:
         strings = re.findall(r'"[^"]*"', graph(page))
         assert "<" not in "".join(strings)
         assert re.sub(r'"[^"]*"', "", graph(page)).count("n0") == 2
+
+
+def hostile(house: House, number: int, name: str) -> tuple[str, str]:
+    """A document, a person and a group of this name; what addresses call the document, and whose the person is."""
+    email = f"hostile{number}@example.test"
+    house.client.admin.users.upsert([{"email": email, "name": name}])
+    members = [{"type": "user", "email": email}]
+    crew = house.client.admin.groups.upsert([{"name": name, "members": members}]).groups[0]
+    return load(house, name, allowed_group_ids=[str(crew.id)]), email
 
 
 def test_an_export_holds_no_formula(house: House) -> None:
@@ -284,7 +289,7 @@ def test_a_member_sees_nothing_of_it(house: House) -> None:
     assert not page.dataframe
 
 
-def test_a_service_that_is_away_is_said(open_page: Open, service: RunningService) -> None:
+def test_a_service_that_refuses_is_said(open_page: Open, service: RunningService) -> None:
     """When the service refuses, the page says so with the request id, and shows no list."""
     page = open_page("who_can_read")
     done(service.call("admin/users/upsert", {"users": [{"email": "admin2@example.test", "isAdmin": True}]}))
@@ -294,3 +299,21 @@ def test_a_service_that_is_away_is_said(open_page: Open, service: RunningService
     assert not page.exception
     assert "Request id" in html_of(page)
     assert "carrel-problem" in html_of(page)
+
+
+@pytest.mark.parametrize(
+    "view", ["who_can_read", "what_can_they_read", "service_accounts", "api_keys", "oauth_clients", "audit_log"]
+)
+def test_a_service_that_does_not_answer_is_said(house: House, monkeypatch: pytest.MonkeyPatch, view: str) -> None:
+    """Each of the pages about access says in words that nobody answers, and what to do."""
+    house.open(view)
+    monkeypatch.setenv("CARREL_BASE_URL", NOBODY_LISTENS)
+    settings.cache_clear()
+    try:
+        page = house.open(view)
+    finally:
+        monkeypatch.undo()
+        settings.cache_clear()
+    assert not page.exception
+    assert "doesn&#x27;t answer." in html_of(page)
+    assert not page.dataframe
