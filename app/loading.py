@@ -1,5 +1,6 @@
 """Runs as people start them and read them: on whose behalf, with which files, and in which words."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +40,9 @@ _STATES: Mapping[str, str] = {
     "FAILED": "Failed",
     "CRASHED": "Broke off",
 }
+
+
+_CODE = re.compile(r" \(\d{3} [a-z_]+(?:, request ([\w-]+))?\)$")
 
 
 class StartError(Exception):
@@ -184,6 +188,11 @@ def reason(message: str) -> str:
     """Return a failed run's message without the names of Python's classes that Prefect puts before it."""
     _, found, said = message.partition("Error: ")
     return said if found else message
+
+
+def why_in_words(message: str) -> str:
+    """Return why a document was not loaded, without the code that programs know it by."""
+    return _CODE.sub(lambda found: f" Request id: {found[1]}" if found[1] else "", message)
 
 
 def times_in_words(times: Times) -> str:

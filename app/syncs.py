@@ -181,6 +181,12 @@ def refusal_in_words(error: carrel.CarrelError) -> Problem:
     return Problem(_NOT_SO if wrong else error.message, (*wrong, *hint, *request))
 
 
+def in_words_of_the_form(message: str) -> str:
+    """Return what a run says of a document, whose member comes first, with what the form calls that member."""
+    member, colon, said = message.partition(": ")
+    return f"{_label(member)}: {said}" if colon else message
+
+
 def _label(member: str) -> str:
     """Return what the form calls a member, which requests write in one way and programs in another."""
     name = member.rsplit(".", 1)[-1].replace("_", "").lower()

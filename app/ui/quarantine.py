@@ -7,7 +7,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.loading import is_of_dropped_files, reason, runs, source_in_words
+from app.loading import is_of_dropped_files, reason, runs, source_in_words, why_in_words
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, problem_of
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_warning
@@ -163,14 +163,16 @@ def _show_items(found: Quarantine, source: QuarantinedSource) -> None:
         if not chosen:
             st.caption("Choose rows to read them whole, to set documents aside, or to count them again.")
     if chosen:
-        show_table([(item.document or item.place, item.reason) for item in chosen], heads=("Document", "Reason"))
+        show_table(
+            [(item.document or item.place, why_in_words(item.reason)) for item in chosen], heads=("Document", "Reason")
+        )
 
 
 def _row(item: Item) -> dict[str, object]:
     where = f" ({item.place})" if item.document and item.place not in {"", item.document} else ""
     return {
         "Document": one_line(f"{item.document or item.place}{where}"),
-        "Reason": one_line(item.reason),
+        "Reason": one_line(why_in_words(item.reason)),
         "": "set aside" if item.ignored else "",
         "Since": ago(item.since),
         "Exactly": moment(item.since),

@@ -14,6 +14,7 @@ from app.loading import (
     seconds_of,
     source_in_words,
     started_by,
+    why_in_words,
 )
 from app.ui.notices import show_heading, show_problem, show_table, show_text, show_warning
 from app.ui.tables import show_text_pages, source_of
@@ -143,7 +144,7 @@ def show_failures(run: RunStatus) -> None:
         "run.failures",
         source_of(run.failures, about=(run.flow_run_id, len(run.failures))),
         heads=("Document", "Reason"),
-        row=lambda row: (document_of(row), row.get("reason") or ""),
+        row=lambda row: (document_of(row), why_in_words(row.get("reason") or "")),
     )
     if (more := not_loaded_by(run) - len(run.failures)) > 0:
         rest = "the failures of the collection" if run.flow == "reindex" else "the quarantine"

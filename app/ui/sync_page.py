@@ -9,7 +9,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.finding import Principal, principal_at
-from app.syncs import Draft, draft_of, find_sync, goes_on, hint_for
+from app.syncs import Draft, draft_of, find_sync, goes_on, hint_for, in_words_of_the_form
 from app.ui import sync_form
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, problem_of
@@ -41,7 +41,8 @@ def show_sync_page(name: str) -> None:
         return
     show_heading(
         sync.config.sync_name,
-        f"{counted(sync.document_count, 'document')} in {collection_name(str(sync.document_collection_id))}",
+        f"into {collection_name(str(sync.document_collection_id))}",
+        f"{counted(sync.document_count, 'document')} known",
         f"made {ago(sync.created_at)}",
     )
     if "change" in st.query_params:
@@ -114,8 +115,8 @@ def _offer_actions(sync: DocstoreSync) -> None:
         if st.button("Delete …", key="sync.delete.ask"):
             confirm(
                 "Delete this sync?",
-                "Its address and its place are gone, and nothing more is brought or removed. The "
-                f"{counted(sync.document_count, 'document')} that it brought stay, in the collection and the catalog.",
+                "Its address and its place are gone, and nothing more is brought or removed. The documents that it "
+                "brought stay, in the collection and the catalog.",
                 doing="Delete it",
                 action=partial(_delete, sync),
             )
@@ -149,7 +150,11 @@ def _show_failures(sync: DocstoreSync) -> None:
 
 def _failure(one: DocstoreFailure) -> tuple[str, str, str]:
     shown = one.source_id if isinstance(one.source_id, str) else json.dumps(one.source_id, ensure_ascii=False)
-    return one_line(shown), one_line(one.message), f"{ago(one.failed_at)} ({moment(one.failed_at)})"
+    return (
+        one_line(shown),
+        one_line(in_words_of_the_form(one.message)),
+        f"{ago(one.failed_at)} ({moment(one.failed_at)})",
+    )
 
 
 def _show_config(sync: DocstoreSync) -> None:

@@ -36,7 +36,7 @@ def show_list() -> None:
             "there is brought over, what vanished is removed. Make the first one.",
         ),
         columns={
-            "Documents": st.column_config.NumberColumn(format="localized"),
+            "Known": st.column_config.NumberColumn(format="localized", help="Documents that it has come upon"),
             "Not taken": st.column_config.NumberColumn(format="localized"),
         },
     )
@@ -59,7 +59,7 @@ def row(sync: DocstoreSync) -> dict[str, Any]:
         "From": one_line(sync.config.collection_name),
         "Into": collection_name(str(sync.document_collection_id)),
         "State": "Done, something held back" if sync.warning else STATES[sync.status],
-        "Documents": sync.document_count,
+        "Known": sync.document_count,
         "Not taken": sync.counts.failed,
         "Last run": ago(at),
         "Exactly": moment(at),

@@ -37,7 +37,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*unclosed <socket:pytest.PytestUnraisableExceptionWarning"),
 ]
 
-FAILURE = {"place": HOSTILE, "document": HOSTILE, "code": "file_empty", "reason": f"Empty: {HOSTILE}"}
+FAILURE = {
+    "place": HOSTILE,
+    "document": HOSTILE,
+    "code": "file_empty",
+    "reason": f"Empty: {HOSTILE} (400 file_empty, request 3acea378)",
+}
 
 
 @pytest.fixture(scope="module")
@@ -306,6 +311,7 @@ def test_what_was_not_loaded_is_listed_as_it_is(house: LoadingHouse) -> None:
     assert "evil" not in markdown_of(page)
     assert HOSTILE in page.text[0].value
     assert html_of(page).count("<td>Empty: &lt;img") == 50
+    assert ":material/home: Request id: 3acea378</td>" in html_of(page)
     assert html_of(press(page, "Next")).count("<td>Empty: &lt;img") == 10
     assert "and 241 more, in the quarantine" in "".join(one.value for one in page.caption)
     assert "<th scope='row'>create</th><td>2</td>" in html_of(page)

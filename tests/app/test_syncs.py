@@ -87,7 +87,7 @@ def test_a_sync_is_made_and_shown_to_its_end(house: House, syncing: Syncing) -> 
     assert syncing.mongo.uri not in html_of(page)
     rows = house.open("syncs").dataframe[0].value
     row = next(one for _, one in rows.iterrows() if one["From"] == syncing.mongo.collection_name)
-    assert (row["Name"], row["State"], row["Documents"]) == ("Things", "Done", 3)
+    assert (row["Name"], row["State"], row["Known"]) == ("Things", "Done", 3)
 
 
 def test_what_is_wrong_is_said_in_words_of_the_form(house: House, syncing: Syncing) -> None:
@@ -115,7 +115,7 @@ def test_what_was_not_taken_is_listed_as_it_is(house: House, syncing: Syncing) -
     sync = syncing.first_run(syncName=HOSTILE)
     page = house.open("syncs", sync=of(sync))
     assert metrics(page)["Not taken"] == "1"
-    assert f"<td>{html.escape(HOSTILE)}</td>" in html_of(page)
+    assert f"<td>{html.escape(HOSTILE)}</td><td>{LABELS['sourceName']}: " in html_of(page)
     assert "<img" not in html_of(page)
     assert "evil" not in markdown_of(page)
     press(page, "Start a run")
@@ -152,7 +152,7 @@ def test_a_sync_is_deleted_after_a_question(house: House, syncing: Syncing) -> N
     """What it brought stays, as the question says; its address then leads nowhere."""
     sync = syncing.first_run()
     page = press(house.open("syncs", sync=of(sync)), "Delete …")
-    assert "3 documents that it brought stay" in html_of(page)
+    assert "The documents that it brought stay" in html_of(page)
     answer(page, "Delete …", "Delete it")
     assert "This sync isn&#x27;t here." in html_of(house.open("syncs", sync=of(sync)))
     assert len(syncing.documents()) == 3
