@@ -9,6 +9,7 @@ from uuid import UUID
 import streamlit as st
 from cron_descriptor import FormatError, get_description
 from cron_descriptor import Options as CronOptions
+from pydantic import ValidationError
 
 from app import api, staging
 from app.settings import settings
@@ -80,7 +81,11 @@ def start_dropped(
 def start_planned(plan: RunStatus) -> UUID:
     """Start what a run has planned, once however often it is asked. Raises RunsError and StartError."""
     folder = _dropped_folder(plan)
-    options = UploadOptions.model_validate(plan.options)
+    try:
+        options = UploadOptions.model_validate(plan.options)
+    except ValidationError as error:  # it was started by something else, or by another version
+        msg = "It was planned with choices that aren't known here. Plan the upload anew."
+        raise StartError(msg) from error
     run = runs().start_upload(plan.source, options, person=api.me().email, key=f"planned-{plan.flow_run_id}")
     if folder is not None:
         staging.hand_over(folder, run)

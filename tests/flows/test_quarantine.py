@@ -14,6 +14,7 @@ from flows.operations.collecting import add_to_collection
 from flows.operations.jobs import Outcome
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.quarantine import ignore, list_quarantine, retry
+from flows.operations.quarantine_overview import overview
 from flows.settings import FlowSettings
 from tests.harness.services import RunningService
 
@@ -138,6 +139,18 @@ async def test_problem_of_the_source_is_ignored_by_its_place(library: Path, flow
     ignore(str(library), ["shelf-0/gone"], settings=flow_settings)
     second = await _upload(library, flow_settings)
     assert (second.summary.problems, second.summary.ignored, second.summary.complete) == (0, 1, True)
+
+
+async def test_the_overview_counts_all_and_shows_some(poisoned: Path, flow_settings: FlowSettings) -> None:
+    """However much there is, no more is sent around than a bound; the counts are of everything."""
+    await _upload(poisoned, flow_settings)
+    ignore(str(poisoned), ["empty.md"], settings=flow_settings)
+    (source,) = overview(settings=flow_settings)
+    assert (source.source, source.items, source.ignored) == (str(poisoned), 1, 1)
+    assert {item.name: item.ignored for item in source.shown} == {"broken.pdf": False, "empty.md": True}
+    (bounded,) = overview(settings=flow_settings, of_a_source=1)
+    assert (bounded.items, bounded.ignored, len(bounded.shown)) == (1, 1, 1)
+    assert overview(settings=flow_settings, of_all=0)[0].shown == []
 
 
 async def test_retry_of_what_went_to_another_service_is_refused(poisoned: Path, flow_settings: FlowSettings) -> None:
