@@ -58,7 +58,6 @@ def key_row(key: ApiKey) -> dict[str, str]:
         "Status": STATUSES[key.status],
         "Last used": ago(key.last_used_at),
         "Expires": end_noted(key),
-        "Created": ago(key.created_at),
     }
 
 

@@ -202,7 +202,6 @@ def token_row(token: ServiceAccountToken) -> dict[str, str]:
         "Status": STATUSES[token.status],
         "Last used": ago(token.last_used_at),
         "Expires": end_noted(token),
-        "Created": ago(token.created_at),
     }
 
 
@@ -219,7 +218,6 @@ def show_token(token: ServiceAccountToken) -> None:
         ],
         named=True,
     )
-    show_reach(explain(partial(reach_of, token.token_id)))
     if token.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
         confirm(
             "Revoke this token?",
@@ -227,6 +225,7 @@ def show_token(token: ServiceAccountToken) -> None:
             doing="Revoke it",
             action=partial(revoke, token.token_id),
         )
+    show_reach(explain(partial(reach_of, token.token_id)))
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
