@@ -5,11 +5,14 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from app import navigation
+from app.auth import current
 from carrel import Carrel
 from service.rebuilds.running import rebuild_all
-from tests.app.conftest import House, html_of, markdown_of
+from tests.app.conftest import VIEWS, House, html_of, markdown_of, sign_in
 from tests.app.pressing import answer, press
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.oauth.flow import a_person
@@ -224,3 +227,28 @@ def test_an_address_of_nothing_is_said_calmly(house: House, address: str) -> Non
     page = house.open("collections", collection=address)
     assert not page.exception
     assert "This collection isn&#x27;t here." in html_of(page)
+
+
+@pytest.mark.parametrize(("email", "shown"), [(MEMBER, False), (EDITOR, True)])
+def test_the_navigation_has_collections_for_those_who_look_after_one(
+    house: House, monkeypatch: pytest.MonkeyPatch, email: str, shown: bool
+) -> None:
+    """An editor who is no admin has the page; a member has its address alone."""
+    collection = a_collection(house.client)
+    grant = {"principal": {"type": "user", "email": EDITOR}, "role": "EDITOR"}
+    house.client.admin.grants.set({"resourceId": str(collection), "resourceType": "DOCUMENT_COLLECTION"}, [grant])
+    cookie = sign_in(house.service, email)
+    monkeypatch.setattr(current, "_cookie", lambda: cookie)
+    seen: list[bool] = []
+    kept = navigation.pages
+
+    def pages(*, is_admin: bool, is_editor: bool = False) -> Any:
+        found = kept(is_admin=is_admin, is_editor=is_editor)
+        seen.extend(page.visibility == "visible" for page in found["Documents"] if page.url_path == "collections")
+        return found
+
+    monkeypatch.setattr(navigation, "pages", pages)
+    st.cache_data.clear()
+    page = AppTest.from_file(str(VIEWS.parent / "main.py"), default_timeout=60).run()
+    assert not page.exception
+    assert seen == [shown]
