@@ -58,6 +58,10 @@ docs: setup
 notebooks: setup
 	@$(BIN)/python -m scripts.run_notebooks
 
+# The pictures of the workbench's pages in docs/pages, taken while its tests use it.
+pictures: setup
+	@CARREL_PICTURES=docs/pages $(BIN)/python -m pytest -q tests/browser/test_workbench.py
+
 # Hashes without addresses: any index or mirror can serve what this names.
 lock:
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --all-extras --group dev \

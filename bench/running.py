@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,19 +56,24 @@ def running_stack(data_dir: Path, *, prefect: bool) -> Iterator[Stack]:
         ours["PREFECT_API_URL"] = f"http://127.0.0.1:{free_port()}/api"
     os.environ.update(ours)
     data_dir.mkdir(parents=True, exist_ok=True)
-    with _process("service", lambda: ready(port), log=data_dir / "service.log") as service:
+    with process_of("service", lambda: ready(port), log=data_dir / "service.log") as service:
         if not prefect:
             yield Stack(FlowSettings(), service, None)
             return
         api = ours["PREFECT_API_URL"]
-        with _process("flows.server", lambda: _answers(f"{api}/health"), log=data_dir / "prefect.log") as server:
+        with process_of("flows.server", lambda: _answers(f"{api}/health"), log=data_dir / "prefect.log") as server:
             yield Stack(FlowSettings(), service, server)
 
 
 @contextmanager
-def _process(module: str, is_ready: Callable[[], bool], *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def process_of(
+    module: str, is_ready: Callable[[], bool], *, log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `python -m MODULE` with this process's environment and `environment`; it is ready when this is entered."""
     with log.open("wb") as file:
-        process = subprocess.Popen([sys.executable, "-m", module], stdout=file, stderr=file)
+        process = subprocess.Popen(
+            [sys.executable, "-m", module], env=os.environ | (environment or {}), stdout=file, stderr=file
+        )
     try:
         began = time.perf_counter()
         while not is_ready():

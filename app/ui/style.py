@@ -1,6 +1,9 @@
 """The few rules of style beside Streamlit's theme; they hold in its light and its dark form."""
 
 STYLE = """<style>
+[data-testid="stHtml"] a:not(.carrel-action) { color: inherit; text-underline-offset: .2em;
+  text-decoration-color: color-mix(in srgb, currentColor 45%, transparent); }
+[data-testid="stHtml"] a:not(.carrel-action):hover { text-decoration-color: currentColor; }
 [data-testid="stMainBlockContainer"] { max-width: 68rem; padding-top: 4.5rem; }
 /* It would have the rows that are shown and no others, and cells that spreadsheets compute; pages export themselves. */
 [data-testid="stElementToolbar"] [aria-label="Download as CSV"] { display: none; }

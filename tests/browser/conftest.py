@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.browser.people import PATIENCE_MS
 from tests.harness.stack import Stack
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -39,6 +40,7 @@ def chromium_path() -> str:
 def browser() -> Iterator[Browser]:
     """One Chromium a module: while Playwright is open, its event loop runs in this thread and no other can."""
     with sync_playwright() as playwright:
+        expect.set_options(timeout=PATIENCE_MS)
         chromium = playwright.chromium.launch(executable_path=chromium_path(), args=QUIET)
         yield chromium
         chromium.close()

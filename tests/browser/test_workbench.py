@@ -1,16 +1,25 @@
-"""What a person does in the workbench, in a real browser, over everything `make up` starts."""
+"""What people do in the workbench, in a real browser, over everything `make up` starts."""
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 import carrel
-from tests.harness.stack import Stack
+from app.navigation import FOR_ADMINS
+from tests.browser.people import sign_in
+from tests.harness.stack import ADMIN, PASSWORD, Stack
 
 pytestmark = pytest.mark.timeout(600)
+
+APPRENTICE = "jonas.abara@northlight.example"
+DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
+HOSTILE = '<img src=x onerror="document.title=1"> [a](https://evil.example) https://evil.example :material/home:'
 
 
 @pytest.fixture
@@ -20,6 +29,34 @@ def client(stack: Stack) -> Iterator[carrel.Carrel]:
         yield client
 
 
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Where pictures of the pages go: with CARREL_PICTURES (`make pictures`) into the docs, otherwise away."""
+    folder = Path(os.environ.get("CARREL_PICTURES", tmp_path))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def admin_state(stack: Stack, browser: Browser) -> dict[str, object]:
+    """What a browser keeps once the admin has signed in: its cookies."""
+    context = browser.new_context()
+    sign_in(context.new_page(), stack.workbench, email=ADMIN, password=PASSWORD)
+    state = context.storage_state()
+    context.close()
+    return dict(state)
+
+
+@pytest.fixture
+def page(browser: Browser, admin_state: dict[str, object]) -> Iterator[Page]:
+    """A window of a browser in which the admin is signed in."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1000}, storage_state=admin_state)
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    yield page
+    context.close()
+
+
 def search(page: Page, stack: Stack, words: str) -> None:
     """Open the search page and ask."""
     page.goto(stack.workbench)
@@ -27,51 +64,168 @@ def search(page: Page, stack: Stack, words: str) -> None:
     page.get_by_role("button", name="Search", exact=True).click()
 
 
-def choose(page: Page, label: str, option: str) -> None:
-    """Choose an option of one of the page's select boxes."""
-    page.get_by_role("combobox", name=label).click()
-    page.get_by_role("option", name=option).click()
+def find(page: Page, label: str, typed: str, option: str) -> None:
+    """Type into a field that finds things, and choose a match; the matches may still change while they are open."""
+    page.get_by_label(label).fill(typed)
+    match = page.get_by_role("option", name=option).first
+    for _attempt in range(10):
+        page.get_by_role("combobox", name="Matches").first.click()
+        try:
+            match.click(timeout=3000)
+        except PlaywrightTimeoutError:
+            page.keyboard.press("Escape")
+        else:
+            return
+    raise AssertionError(option)
 
 
-def test_search_finds_marks_and_takes_feedback(stack: Stack, page: Page, client: carrel.Carrel) -> None:
-    """A question finds its document with the match marked; a thumb and its comment are on the audit log."""
+def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(stack: Stack, page: Page) -> None:
+    """A question finds its document with the match marked; a thumb and its comment are read on the log's page."""
     search(page, stack, "how many sheep can we take")
     expect(page.get_by_text("Carrying livestock").first).to_be_visible()
     expect(page.locator("mark", has_text="Sheep").first).to_be_visible()
     page.get_by_role("radio", name="Thumbs down").first.click()
     page.get_by_role("button", name="Thank you. Say why?").click()
     page.get_by_placeholder("What was missing?").fill("And goats?")
-    page.get_by_placeholder("What was missing?").press("Control+Enter")
     page.get_by_role("button", name="Send the comment").click()
     expect(page.get_by_text("on the audit log")).to_be_visible()
-    entries = list(client.admin.audit_log.query(action="search.feedback"))
-    assert len(entries) == 2
-    assert {entry.details["feedback"] for entry in entries} == {"THUMBS_DOWN"}
+    page.goto(f"{stack.workbench}/audit_log?action=search.feedback")
+    choose_row(page)
+    expect(page.get_by_role("heading", name="admin judged “Carrying livestock” not helpful")).to_be_visible()
+    expect(page.get_by_text("And goats?")).to_be_visible()
 
 
-def test_a_person_finds_only_what_that_person_may_read(stack: Stack, page: Page) -> None:
-    """The board's minutes are found by the Managing Director and never by an apprentice, whatever is asked."""
+def test_a_path_is_explained(stack: Stack, page: Page) -> None:
+    """Found by typing: a document and a person, and the groups by which that person may read it."""
+    page.goto(f"{stack.workbench}/who_can_read")
+    find(page, "Document, collection or agent", "extraordinary", "Minutes extraordinary meeting")
+    expect(page.get_by_text("Who may read it, all in all")).to_be_visible()
+    find(page, "Somebody in particular", "Sigrid", "Sigrid Holm")
+    expect(page.get_by_text("Sigrid Holm may read")).to_be_visible()
+    expect(page.get_by_role("listitem").filter(has_text="Board").first).to_be_visible()
+    expect(page.locator("[data-testid='stGraphVizChart'] svg")).to_be_visible()
+
+
+def test_a_token_is_minted_used_and_revoked(stack: Stack, page: Page) -> None:
+    """Its value is shown once and works with curl; when it was used is seen; revoked, curl gets 401."""
+    page.goto(f"{stack.workbench}/service_accounts")
+    switch = page.get_by_role("button", name="Switch service accounts on")
+    expect(switch.or_(page.get_by_role("button", name="New service account"))).to_be_visible()
+    if switch.is_visible():
+        switch.click()
+    page.get_by_role("button", name="New service account").click()
+    page.get_by_label("Name", exact=True).fill("Intranet")
+    page.get_by_role("button", name="Create", exact=True).click()
+    page.get_by_role("button", name="Mint a token").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name", exact=True).fill("intranet, production")
+    dialog.get_by_text("Read", exact=False).first.click()
+    expect(dialog.get_by_text("As things are now, it reaches:")).to_be_visible()
+    dialog.get_by_role("button", name="Mint the token").click()
+    expect(page.get_by_text("The new token")).to_be_visible()
+    token = page.get_by_role("dialog").locator("code").first.inner_text().strip()
+    assert token
+    page.get_by_role("button", name="I have copied it").click()
+    expect(page.get_by_text(token)).to_have_count(0)
+    assert curl(stack, token) == 200
+    page.reload()
+    choose_row(page)
+    expect(page.get_by_role("heading", name="intranet, production")).to_be_visible()
+    expect(page.get_by_role("row", name="Last used").get_by_text("UTC")).to_be_visible()
+    page.get_by_role("button", name="Revoke").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert curl(stack, token) == 401
+
+
+def curl(stack: Stack, token: str) -> int:
+    """The status curl gets with a token."""
+    command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "POST"]
+    headers = ["-H", f"Authorization: Bearer {token}", "-H", "Content-Type: application/json", "-d", "{}"]
+    url = f"{stack.service}/api/v0/documentCollections/listDocumentCollections"
+    return int(subprocess.run([*command, *headers, url], check=True, capture_output=True, text=True).stdout)
+
+
+def choose_row(page: Page, number: int = 0) -> None:
+    """Choose a row of the page's first table, which is drawn on a canvas: by the place of its box."""
+    table = page.locator("[data-testid='stDataFrame']").first
+    table.locator("canvas").first.wait_for()
+    box = table.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 16, box["y"] + 35 * (number + 1) + 17)
+
+
+def test_a_folder_is_uploaded_watched_and_found(
+    stack: Stack, page: Page, tmp_path: Path, client: carrel.Carrel
+) -> None:
+    """Files go through the flow; a bad one is listed with its reason and the rest is found, and is the person's own."""
+    good, bad = tmp_path / "quokka-policy.md", tmp_path / "empty.pdf"
+    good.write_text("# Quokkas on board\n\nQuokkas travel free of charge when they smile.\n")
+    bad.write_bytes(b"")
+    page.goto(f"{stack.workbench}/ingestion")
+    page.locator('input[type="file"]').first.set_input_files([good, bad])
+    page.get_by_text("Everybody in the organization").click()
+    page.get_by_role("button", name="Start the upload").click()
+    expect(page.get_by_text("Done in")).to_be_visible(timeout=90_000)
+    expect(page.get_by_text("empty.pdf").first).to_be_visible()
+    search(page, stack, "do quokkas pay")
+    expect(page.get_by_text("quokka-policy.md").first).to_be_visible()
+    assert [item.document_name for item in client.catalog.list_documents(document_name="quokka")] == [good.name]
+
+
+def test_an_agent_answers_with_its_sources_and_remembers(stack: Stack, page: Page) -> None:
+    """A reply comes with the document it has it from, which opens; after a reload the conversation is still there."""
+    page.goto(f"{stack.workbench}/chat")
+    page.get_by_placeholder("Your message").fill("How many sheep may travel on deck?")
+    page.keyboard.press("Enter")
+    source = page.get_by_role("link", name="Open document").first
+    expect(source).to_be_visible(timeout=60_000)
+    assert "conversation" in parse_qs(urlsplit(page.url).query)
+    page.reload()
+    expect(page.get_by_text("How many sheep may travel on deck?").first).to_be_visible()
+    source.click()
+    expect(page.get_by_role("heading", name="Carrying livestock")).to_be_visible()
+
+
+def test_a_member_reaches_no_page_of_admins_by_its_address(stack: Stack, browser: Browser) -> None:
+    """Each says whom it is for, and shows nothing else; Search finds what the member may read alone."""
+    context = browser.new_context()
+    page = context.new_page()
+    sign_in(page, stack.workbench, email=APPRENTICE, password=PASSWORD)
+    for entries in FOR_ADMINS.values():
+        for name, title, _icon in entries:
+            expect(page.get_by_role("link", name=title, exact=True)).to_have_count(0)
+            page.goto(f"{stack.workbench}/{name}")
+            expect(page.get_by_text("This page is for admins.")).to_be_visible()
+            expect(page.get_by_test_id("stMain").get_by_role("button")).to_have_count(0)
     search(page, stack, "offer of Castellan Maritime HERON")
-    choose(page, "As", "Sigrid Holm")
-    page.get_by_role("button", name="Search", exact=True).click()
-    expect(page.get_by_text("Minutes extraordinary meeting")).to_be_visible()
-    choose(page, "As", "Jonas Abara")
-    page.get_by_role("button", name="Search", exact=True).click()
-    expect(page.get_by_text("Minutes extraordinary meeting")).to_have_count(0)
+    expect(page.get_by_test_id("stMain").get_by_text("may read").or_(page.locator("article")).first).to_be_visible()
     expect(page.get_by_text("HERON")).to_have_count(0)
+    context.close()
 
 
-def test_names_of_others_are_text_in_the_browser_too(stack: Stack, page: Page, client: carrel.Carrel) -> None:
-    """A document's name and passage are neither elements, links nor icons, and nothing in them runs."""
-    name = '<img src=x onerror="document.title=1"> [a](https://evil.example) https://evil.example :material/home:'
-    text = f"Wombats {name} dig.".encode()
-    client.catalog.upload_file(
-        text, document_external_id="wombats", document_name=name, file_name="w.md", await_vector_store_sync=True
+def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carrel) -> None:
+    """Names, passages, metadata and messages are neither elements, links nor icons, and nothing in them runs."""
+    text = f"Wombats {HOSTILE} dig.".encode()
+    made = client.catalog.upload_file(
+        text,
+        document_external_id="wombats",
+        document_name=HOSTILE,
+        file_name="w.md",
+        custom_metadata={"note": HOSTILE},
+        await_vector_store_sync=True,
     )
     search(page, stack, "wombats")
-    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
     result = page.locator("article", has_text="Wombats").first
-    expect(result.locator("img, a, script")).to_have_count(0)
+    expect(result.locator("img, script, a[href*='evil']")).to_have_count(0)
+    page.goto(f"{stack.workbench}/documents?document={made.document_id}")
+    expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
+    page.goto(f"{stack.workbench}/chat")
+    page.get_by_placeholder("Your message").fill(HOSTILE)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(HOSTILE).first).to_be_visible()
+    expect(page.locator("img[src='x'], a[href*='evil'], script:has-text('document.title=1')")).to_have_count(0)
     assert page.title() != "1"
 
 
@@ -92,35 +246,84 @@ def test_the_keyboard_is_enough_to_ask_and_to_say_what_it_was_worth(stack: Stack
     expect(page.get_by_role("button", name="Thank you. Say why?")).to_be_visible()
 
 
-def test_nothing_is_fetched_from_elsewhere(stack: Stack, page: Page) -> None:
-    """Both pages work without a request to any other host."""
+def addresses(client: carrel.Carrel) -> dict[str, str]:
+    """Where each page shows something, by the name of its picture."""
+    document = next(iter(client.catalog.list_documents(document_name="extraordinary")))
+    collection = next(iter(client.document_collections.list_document_collections()))
+    account = next(iter(client.admin.service_accounts.list()))
+    agent = next(iter(client.admin.agents.list()))
+    resource = f"{document.resource.resource_type}:{document.resource.resource_id}"
+    return {
+        "search": "search?q=how many sheep can we take",
+        "chat": "chat",
+        "documents": "documents",
+        "document": f"documents?document={document.document_id}",
+        "collections": "collections",
+        "collection": f"collections?collection={collection.document_collection_id}",
+        "ingestion": "ingestion",
+        "runs": "ingestion?part=runs",
+        "schedules": "ingestion?part=schedules",
+        "syncs": "syncs",
+        "who_can_read": f"who_can_read?resource={resource}",
+        "why": f"who_can_read?resource={resource}&who=user:sigrid.holm@northlight.example",
+        "what_can_they_read": "what_can_they_read?who=user:sigrid.holm@northlight.example",
+        "service_accounts": "service_accounts",
+        "tokens": f"service_accounts?account={account.service_account_id}",
+        "api_keys": "api_keys",
+        "oauth_clients": "oauth_clients",
+        "agents": "agents",
+        "agent": f"agents?agent={agent.agent_id}",
+        "audit_log": "audit_log",
+        "quality": "quality",
+        "health": "health",
+    }
+
+
+DARK = ("search", "chat", "why", "quality")
+
+
+def test_every_page_is_whole_and_fetches_nothing_from_elsewhere(
+    stack: Stack, browser: Browser, admin_state: dict[str, object], client: carrel.Carrel, pictures: Path
+) -> None:
+    """At 1280 wide nothing is wider than the window and nothing fails, in light and dark; pictures are kept of each."""
     hosts: set[str] = set()
-    page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
-    search(page, stack, "refund")
-    expect(page.get_by_text("Refunds and changes").first).to_be_visible()
-    page.goto(f"{stack.workbench}/ingestion")
-    expect(page.get_by_text("Who may read them")).to_be_visible()
+    refused: list[str] = []
+    for theme in ("light", "dark"):
+        context = browser.new_context(
+            viewport={"width": 1280, "height": 1000}, storage_state=admin_state, color_scheme=theme
+        )
+        page = context.new_page()
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
+        page.on("console", lambda line: refused.append(line.text) if "Content Security" in line.text else None)
+        for name, address in addresses(client).items():
+            if theme == "dark" and name not in DARK:
+                continue
+            open_whole(page, f"{stack.workbench}/{address}")
+            page.screenshot(path=pictures / (f"{name}.png" if theme == "light" else f"{name}-dark.png"))
+        context.close()
     assert {host for host in hosts if host} == {urlsplit(stack.workbench).netloc}
+    assert refused == []
 
 
-def test_uploaded_files_are_watched_and_found(stack: Stack, page: Page, tmp_path: Path, client: carrel.Carrel) -> None:
-    """Files dropped on the page Ingestion go through the flow; a bad one is listed and the rest is found."""
-    good, bad = tmp_path / "quokka-policy.md", tmp_path / "empty.pdf"
-    good.write_text("# Quokkas on board\n\nQuokkas travel free of charge when they smile.\n")
-    bad.write_bytes(b"")
-    page.goto(f"{stack.workbench}/ingestion")
-    page.locator('input[type="file"]').first.set_input_files([good, bad])
-    page.get_by_text("Everybody in the organization").click()
-    page.get_by_role("button", name="Start the upload").click()
-    expect(page.get_by_text("Done in")).to_be_visible(timeout=90_000)
-    expect(page.get_by_role("heading", name="Not loaded")).to_be_visible()
-    search(page, stack, "do quokkas pay")
-    expect(page.get_by_text("quokka-policy.md").first).to_be_visible()
-    assert [item.document_name for item in client.catalog.list_documents(document_name="quokka")] == [good.name]
+def open_whole(page: Page, address: str) -> None:
+    """Open a page of the workbench, wait until all of it is drawn, and see that it fits."""
+    page.goto(address)
+    if urlsplit(address).path == "/chat":
+        page.get_by_role("button", name="How many sheep").first.click()
+    page.locator("h1").first.wait_for()
+    page.locator(f"{DRAWN}:not(:has([data-testid='stSkeleton']))").wait_for()
+    page.wait_for_load_state("networkidle")
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+    expect(page.locator(".carrel-problem")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280, address
+    outside = page.evaluate("""() => [...document.querySelectorAll('[data-testid="stMain"] *')]
+        .filter(one => one.getBoundingClientRect().right > 1281 && !one.closest('canvas, svg, pre, [data-testid=stDataFrame]'))
+        .map(one => one.outerHTML.slice(0, 200))""")
+    assert outside == [], address
 
 
 def test_ctrl_c_leaves_nothing_running_and_the_next_start_has_kept_everything(stack: Stack, page: Page) -> None:
-    """Ctrl-C ends every process, the database's too; started again, everything is there and nothing is loaded twice."""
+    """Ctrl-C ends every process, the database's too; started again, all is there, and who was signed in still is."""
     with carrel.Carrel(api_key=stack.api_key, base_url=stack.service) as client:
         before = {(item.document_id, item.document_version) for item in client.catalog.list_documents()}
     assert stack.interrupt() == []
