@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SETUP := .venv/.ready
 
-.PHONY: setup up test test-long check format bench docs notebooks lock clean
+.PHONY: setup up test test-long check format bench docs notebooks pictures lock clean
 
 setup: $(SETUP)
 
@@ -46,7 +46,7 @@ format: setup
 	@$(BIN)/ruff check --fix .
 
 bench: setup
-	@for name in embedding client ingest flows search row_security permissions quality start; do $(BIN)/python -m bench.$$name || exit 1; done
+	@for name in embedding client ingest flows search row_security permissions quality start app; do $(BIN)/python -m bench.$$name || exit 1; done
 
 # The pages that are made from the code; tests compare them.
 docs: setup
