@@ -2,6 +2,7 @@
 
 DeploymentError
 ├── WrongSecretKeyError      the secret key at hand isn't the one the database was set up with
+├── MigrationError           the database can't be brought to this version's schema
 ├── RotationError            the secret key can't be changed now, or not to that
 └── UnfinishedRestoreError   a restore into the data folder is going on, or was cut off
 """
@@ -13,6 +14,10 @@ class DeploymentError(Exception):
 
 class WrongSecretKeyError(DeploymentError):
     """The secret key at hand isn't the one the database was set up with."""
+
+
+class MigrationError(DeploymentError):
+    """The database can't be brought to this version's schema."""
 
 
 class RotationError(DeploymentError):

@@ -8,10 +8,13 @@ the restricted role on each connection (`role=carrel_service`).
 
 from pathlib import Path
 
+from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.pool import NullPool
+
+from service.deployment.errors import MigrationError
 
 HEAD = "0011"
 FOLDER = Path(__file__).parent
@@ -20,15 +23,29 @@ ADVISORY_LOCK = 0x_CA55_E1
 
 
 def upgrade(url: URL) -> None:
-    """Migrate the database at `url` to `HEAD`; does nothing, quickly, when it is there. Blocks."""
+    """Migrate the database at `url` to `HEAD`; does nothing, quickly, when it is there. Blocks.
+
+    Raises MigrationError when the database is of a newer version, or its user may not do what a migration needs.
+    """
     engine = create_engine(url, poolclass=NullPool)
     with engine.connect() as connection:
-        if current_revision(connection) == HEAD:
+        revision = current_revision(connection)
+        if revision == HEAD:
             return
+        if revision is not None and not is_known(revision):
+            msg = f"The database is a newer Carrel's (schema {revision}, here {HEAD}). Start that, or restore a backup."
+            raise MigrationError(msg)
         connection.rollback()
         connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
         connection.commit()
-        _run(connection)
+        try:
+            _run(connection)
+        except ProgrammingError as error:
+            if not isinstance(error.orig, InsufficientPrivilege):
+                raise
+            told = error.orig.diag.message_primary
+            msg = f"The database's user may not do what is needed ({told}). docs/operating.md says what to prepare."
+            raise MigrationError(msg) from error
 
 
 def current_revision(connection: Connection) -> str | None:

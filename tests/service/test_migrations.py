@@ -19,6 +19,7 @@ from sqlalchemy import URL, create_engine, text
 
 from service import migrations
 from service.database import SERVICE_ROLE, driver_url
+from service.deployment.errors import MigrationError
 from service.embedded import DATABASE
 from service.migrations import row_security
 from service.migrations.tables import metadata
@@ -111,6 +112,26 @@ def test_an_owner_who_made_the_services_role_may_become_it(
         assert connection.execute(text("SELECT pg_has_role(current_user, 'made_by_owner', 'SET')")).scalar_one()
         connection.rollback()
     engine.dispose()
+
+
+def test_a_database_of_a_newer_version_is_left_alone(databases: TestDatabases, migrated: str) -> None:
+    """A start says so in words, and changes nothing: what it would write, the newer version couldn't read."""
+    with databases.connect(migrated) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(MigrationError, match="a newer Carrel's"):
+        migrations.upgrade(databases.owner_url(migrated))
+    with databases.connect(migrated) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
+
+
+def test_an_owner_who_may_not_make_the_extension_is_told(databases: TestDatabases, outside: URL) -> None:
+    """Without pgvector made beforehand, its owner is told what is missing, and nothing is begun."""
+    with databases.connect(str(outside.database)) as connection:
+        connection.execute("DROP EXTENSION vector")
+    with pytest.raises(MigrationError, match='permission denied to create extension "vector"'):
+        migrations.upgrade(outside)
+    with databases.connect(str(outside.database)) as connection:
+        assert connection.execute("SELECT to_regclass('organizations')").fetchone() == (None,)
 
 
 def migrate(url: URL, revision: str) -> None:
