@@ -107,7 +107,8 @@ def interactions(address: str, documents: int) -> list[Interaction]:
         page.keyboard.press("Enter")
 
     def sees_result(page: Page, number: int) -> None:
-        page.locator("article", has_text=f"Note {number * 37 % documents:06}").first.wait_for(timeout=PATIENCE_MS)
+        page.wait_for_url(f"**q=ferry{number * 37 % documents}*", timeout=PATIENCE_MS)
+        page.locator("article mark").first.wait_for(timeout=PATIENCE_MS)
 
     def press(name: str) -> Callable[[Page, int], None]:
         return lambda page, _: page.get_by_role("button", name=name, exact=True).first.click()
@@ -163,7 +164,10 @@ def main() -> None:
                 page = chromium.new_page(viewport={"width": 1280, "height": 1000})
                 sign_in(page, address, email=EMAIL, password=PASSWORD)
                 page.get_by_placeholder("What are you looking for?").wait_for(timeout=PATIENCE_MS)
-                rows = [measure(page, interaction) for interaction in interactions(address, documents)]
+                try:
+                    rows = [measure(page, interaction) for interaction in interactions(address, documents)]
+                finally:
+                    page.screenshot(path=Path(tempfile.gettempdir()) / "bench-app.png")
                 chromium.close()
     report("app", rows)
 

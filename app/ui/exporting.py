@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app.exporting import MOST_ROWS, in_batches
+from app.spreadsheets import MOST_ROWS, in_batches
 from app.ui.errors import explained
 from app.ui.notices import show_text
 from app.words import counted

@@ -7,9 +7,9 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.agents import find_agent
+from app.agents.definitions import find_agent
+from app.agents.parts import show_definition, show_deployment, show_trial
 from app.ui.access import require_admin
-from app.ui.agent_parts import show_definition, show_deployment, show_trial
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, problem_of
 from app.ui.filters import part_of, text_filter

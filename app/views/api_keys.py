@@ -6,7 +6,8 @@ from typing import cast
 import streamlit as st
 
 from app import api
-from app.credentials import STATUSES, curl_line, end_noted, ends_exactly
+from app.credentials.expiry import STATUSES, curl_line, end_noted, ends_exactly
+from app.credentials.minting import ask_expiry, chosen_expiry
 from app.finding import Principal
 from app.settings import settings
 from app.ui.access import require_admin
@@ -21,7 +22,6 @@ from app.ui.dialogs import (
     open_dialog,
     show_held_secret,
 )
-from app.ui.minting import ask_expiry, chosen_expiry
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import Source, forget, show_pages

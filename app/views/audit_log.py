@@ -8,9 +8,9 @@ from typing import Any, cast
 import streamlit as st
 
 from app import api
-from app.deeds import actions, ids_in, sentence
+from app.audit.deeds import actions, ids_in, sentence
+from app.audit.names import directory, documents, unnamed_documents
 from app.finding import Principal
-from app.naming import directory, documents, unnamed_documents
 from app.ui.access import require_admin
 from app.ui.errors import explain
 from app.ui.exporting import Export, offer_export

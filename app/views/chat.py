@@ -8,11 +8,11 @@ import streamlit as st
 import carrel
 from app import api
 from app.auth.current import person_client
-from app.chats import LONGEST_MESSAGE, Outgoing, Place, Sent, Talk, my_agents, read
-from app.following import Following
-from app.ui.conversations import forget_conversations, show_conversations
+from app.chat.conversation_list import forget_conversations, show_conversations
+from app.chat.conversations import LONGEST_MESSAGE, Outgoing, Place, Sent, Talk, my_agents, read
+from app.chat.exchanges import show_exchange, show_growing, show_message
+from app.chat.following import Following
 from app.ui.errors import Problem, explain, problem_of
-from app.ui.exchanges import show_exchange, show_growing, show_message
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
 from carrel.wire.agents import Agent

@@ -7,14 +7,14 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.documents import may_edit
-from app.holdings import TYPES, embedding_models, find_collection, schema_of, type_in_words
+from app.document_collections.contents import TYPES, embedding_models, find_collection, schema_of, type_in_words
+from app.document_collections.index_rebuilds import show_index
+from app.document_collections.parts import offer_adding, show_documents
+from app.documents.facts import may_edit
 from app.ui.access import require_editor
-from app.ui.collection_parts import offer_adding, show_documents
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, problem_of
 from app.ui.filters import part_of, text_filter
-from app.ui.index_rebuilds import show_index
 from app.ui.links import offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages

@@ -8,14 +8,14 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.documents import KINDS, STATES, kind_of, name_of_place
+from app.documents.facts import KINDS, STATES, kind_of, name_of_place
+from app.documents.parts import show_about, show_chunks, show_places, show_readers, show_versions
+from app.documents.small_upload import offer_upload
 from app.ui.dialogs import confirm
-from app.ui.document_parts import show_about, show_chunks, show_places, show_readers, show_versions
 from app.ui.errors import explain, explained
 from app.ui.filters import choice_filter, part_of, text_filter
 from app.ui.links import offer_way_back
 from app.ui.notices import show_empty, show_heading, show_title, show_warning
-from app.ui.small_upload import offer_upload
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from app.words import ago, counted, moment
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus, ListDocumentsResponse

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.health import Finding, ask_service, findings_of, of_flows, troubles
 from app.ui.access import require_admin
+from app.ui.errors import explain
 from app.ui.notices import show_title
 from app.words import counted
 from carrel.wire.oversight import AdminStatusGetResponse
@@ -18,7 +19,7 @@ REFRESH_SECONDS = 5.0
 @st.fragment(run_every=REFRESH_SECONDS)
 def watch() -> None:
     """Ask how everything is, and show it; this goes on by itself while the page is open."""
-    status = ask_service()
+    status = explain(ask_service)
     found = [status] if isinstance(status, Finding) else findings_of(status)
     found.append(of_flows())
     st.html(summary(found))

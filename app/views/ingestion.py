@@ -2,15 +2,15 @@
 
 import streamlit as st
 
+from app.loading.quarantine import show_quarantine
+from app.loading.run_list import show_runs
+from app.loading.run_page import show_run_page
+from app.loading.schedules import show_schedules
+from app.loading.starting import offer_upload
+from app.loading.starting_others import offer_addition, offer_indexing
 from app.ui.access import require_admin
 from app.ui.filters import part_of
 from app.ui.notices import show_title
-from app.ui.quarantine import show_quarantine
-from app.ui.run_list import show_runs
-from app.ui.run_page import show_run_page
-from app.ui.schedules import show_schedules
-from app.ui.starting import offer_upload
-from app.ui.starting_others import offer_addition, offer_indexing
 
 PARTS = {"start": "Start", "runs": "Runs", "quarantine": "Not loaded", "schedules": "Schedules"}
 JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Index again"}

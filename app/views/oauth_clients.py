@@ -7,7 +7,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.applications import addresses_in, is_for_one_agent, meaning_of, problems_with, scope_for
+from app.credentials.applications import addresses_in, is_for_one_agent, meaning_of, problems_with, scope_for
 from app.ui.access import require_admin
 from app.ui.dialogs import (
     NotYetError,

@@ -2,13 +2,13 @@
 
 import streamlit as st
 
-from app.quality import SPANS, Totals, counts, share
+from app.quality.comparisons import show_comparison
+from app.quality.log import SPANS, Totals, counts, share
+from app.quality.searches import list_thumbs_down, list_without_results, show_replay
 from app.ui.access import require_admin
-from app.ui.comparisons import show_comparison
 from app.ui.errors import explain
 from app.ui.filters import choice_filter, part_of
 from app.ui.notices import show_empty, show_text, show_title
-from app.ui.search_log import list_thumbs_down, list_without_results, show_replay
 from app.words import moment
 from carrel.wire.oversight import SearchesInBucket
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from app import api
-from app.questions import CATALOG, SIZES, Answer, Question, search
-from app.ui.conditions import kinds_of, offer_conditions, show_applied
-from app.ui.details import show_details
+from app.documents.details import show_details
+from app.search.condition_fields import kinds_of, offer_conditions, show_applied
+from app.search.questions import CATALOG, SIZES, Answer, Question, search
+from app.search.results import offer_document, show_result
 from app.ui.errors import explain
 from app.ui.feedback import about_search, offer_feedback, show_failure
 from app.ui.notices import show_warning
-from app.ui.results import offer_document, show_result
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchMode
 

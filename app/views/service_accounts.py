@@ -7,7 +7,8 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.credentials import STATUSES, end_noted, ending_soon, ends, ends_exactly
+from app.credentials.expiry import STATUSES, end_noted, ending_soon, ends, ends_exactly
+from app.credentials.minting import MINT, show_mint, show_reach
 from app.finding import principal_at
 from app.ui.access import require_admin
 from app.ui.dialogs import (
@@ -22,7 +23,6 @@ from app.ui.dialogs import (
 from app.ui.errors import explain
 from app.ui.filters import text_filter
 from app.ui.links import offer_way_back, show_link
-from app.ui.minting import MINT, show_mint, show_reach
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
 from app.ui.tables import Source, forget, show_pages
 from app.vocabulary import SERVICE_ACCOUNT, scopes_named

@@ -6,13 +6,13 @@ from typing import Any
 import streamlit as st
 
 from app import api
-from app.syncs import STATES, Draft, targets
-from app.ui import sync_form
+from app.syncs import form as sync_form
+from app.syncs.drafts import STATES, Draft, targets
+from app.syncs.page import LIST, collection_name, show_sync_page
 from app.ui.access import require_admin
 from app.ui.errors import explain
 from app.ui.links import offer_way_back
 from app.ui.notices import show_empty, show_title
-from app.ui.sync_page import LIST, collection_name, show_sync_page
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from app.words import ago, moment, one_line
 from carrel.wire.docstore import DocstoreSync, ListDocstoreSyncsResponse

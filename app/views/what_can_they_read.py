@@ -8,14 +8,14 @@ import streamlit as st
 
 from app import api
 from app.finding import Principal, Resource, resource_at
-from app.reach import SHOWN, Counts, compared, counted_for
+from app.permissions.explanation import show_why
+from app.permissions.reach import SHOWN, Counts, compared, counted_for
 from app.ui.access import require_admin
 from app.ui.errors import explain
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, text_filter
 from app.ui.links import offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
-from app.ui.paths import show_why
 from app.ui.pickers import pick_principal
 from app.ui.tables import Source, show_pages
 from app.vocabulary import AGENT, COLLECTION, DOCUMENT, TYPES

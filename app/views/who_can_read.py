@@ -6,15 +6,15 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.access import Grants, MeanwhileChangedError, changes_in_words, grants_on, make_so
 from app.finding import Principal, Resource, told_apart
+from app.permissions.explanation import show_why
+from app.permissions.grants import Grants, MeanwhileChangedError, changes_in_words, grants_on, make_so
 from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog
 from app.ui.errors import explain
 from app.ui.exporting import Export, offer_export
 from app.ui.links import offer_way_back
 from app.ui.notices import show_empty, show_table, show_text, show_title, show_warning
-from app.ui.paths import show_why
 from app.ui.pickers import drop_choice, pick_principal, pick_principals, pick_resource
 from app.ui.tables import Source, forget, show_pages
 from app.vocabulary import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS, TYPES

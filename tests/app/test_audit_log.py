@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.deeds import DEEDS
+from app.audit.deeds import DEEDS
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.test_search import HOSTILE
 from tests.app.test_service_accounts import choose

@@ -1,9 +1,11 @@
 """What of the workbench somebody is shown: nothing before signing in, and the admins' pages to admins alone."""
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app.auth import current
+from app.auth import current, parts
+from app.auth.sessions import digest_of
 from app.navigation import FOR_ADMINS
 from carrel import Carrel
 from tests.app.conftest import VIEWS, Open, SetUp, draw, html_of, sign_in
@@ -11,6 +13,18 @@ from tests.harness.services import RunningService
 from tests.oauth.flow import a_person
 
 MEMBER = "jonas@example.test"
+FOR_ADMINS_ALONE = "these pages act with a key of the workbench"
+ASKS_FOR_RUNS = """
+import streamlit as st
+from app.loading.runs import runs
+from flows.runs import RunsError
+
+try:
+    runs()
+    st.text("Here they are.")
+except RunsError as error:
+    st.text(str(error))
+"""
 
 
 def test_nothing_is_shown_before_signing_in(workbench: SetUp, service: RunningService) -> None:
@@ -27,19 +41,21 @@ def test_what_was_drawn_for_one_person_is_gone_for_the_next(
     workbench: SetUp, service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another session in the same window finds nothing of the one before, and no session finds nothing at all."""
-    workbench(service)
+    workbench(service, CARREL_APP_API_KEY=service.api_key)
     a_person(service, MEMBER)
     admin, member = sign_in(service), sign_in(service, MEMBER)
     browser = {"cookie": admin}
     monkeypatch.setattr(current, "_cookie", lambda: browser["cookie"])
     page = AppTest.from_file(str(VIEWS.parent / "main.py"), default_timeout=60).run()
     assert service.admin_email in html_of(page)
+    assert FOR_ADMINS_ALONE in html_of(page)
     page.session_state["answer"] = "the admin's"
     browser["cookie"] = member
     page.run()
     assert "answer" not in page.session_state
     assert service.admin_email not in html_of(page)
     assert MEMBER in html_of(page)
+    assert FOR_ADMINS_ALONE not in html_of(page)  # who was an admin is kept for a minute, for one person
     browser["cookie"] = ""
     page.run()
     assert MEMBER not in html_of(page)
@@ -71,3 +87,35 @@ def test_the_workbenchs_own_key_acts_for_admins_alone(workbench: SetUp, service:
     page = draw("search", session=sign_in(service, email), q="HERON")
     assert not page.exception
     assert ("<mark>HERON</mark>" in html_of(page)) == (not email)
+
+
+def test_what_goes_on_after_signing_out_shows_nothing_more(workbench: SetUp, service: RunningService) -> None:
+    """A fragment or a button of a tab that is open still is refused at once, though it acts with the workbench's key."""
+    workbench(service, CARREL_APP_API_KEY=service.api_key)
+    cookie = sign_in(service)
+    page = draw("documents", session=cookie, of="all")
+    assert not page.exception
+    assert "Your sign-in has ended" not in html_of(page)
+    parts.sessions().delete(digest_of(cookie))
+    page.query_params["name"] = "another"
+    page.run()
+    assert not page.exception
+    assert "Your sign-in has ended" in html_of(page)
+
+
+def test_runs_are_there_for_who_is_an_admin_and_signed_in_now(workbench: SetUp, service: RunningService) -> None:
+    """Prefect asks nobody who they are: a button of a page that is open asks, even when the page isn't drawn anew."""
+    workbench(service)
+    a_person(service, MEMBER)
+    cookie = sign_in(service)
+
+    def asked(cookie: str) -> str:
+        st.cache_data.clear()
+        page = AppTest.from_string(ASKS_FOR_RUNS, default_timeout=60)
+        page.session_state["signed_in.owner"] = digest_of(cookie)
+        return page.run().text[0].value
+
+    assert asked(cookie) == "Here they are."
+    assert "admins" in asked(sign_in(service, MEMBER))
+    parts.sessions().delete(digest_of(cookie))
+    assert "Your sign-in has ended" in asked(cookie)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.applications import addresses_in, problems_with
+from app.credentials.applications import addresses_in, problems_with
 from carrel import Carrel
 from carrel.wire.oauth_clients import OAuthClientStatus
 from tests.app.conftest import House, html_of, markdown_of

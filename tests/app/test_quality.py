@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.judging import MOST_QUERIES, Comparison, JudgementsError, Scores, Setting, read
-from app.questions import CATALOG
+from app.quality.judging import MOST_QUERIES, Comparison, JudgementsError, Scores, Setting, read
+from app.search.questions import CATALOG
 from carrel import Carrel
 from carrel.wire.search import SearchMode
 from tests.app.conftest import House, html_of, markdown_of

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.credentials import NEVER
+from app.credentials.expiry import NEVER
 from app.vocabulary import CALLS, TOKEN_SCOPES
 from carrel.wire.common import Scope
 from tests.app.conftest import House, html_of, markdown_of

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.syncs import LABELS
+from app.syncs.drafts import LABELS
 from carrel import Carrel
 from tests.app.conftest import House, html_of, markdown_of, set_up_in
 from tests.app.pressing import answer, button, press

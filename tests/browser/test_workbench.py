@@ -317,7 +317,8 @@ def open_whole(page: Page, address: str) -> None:
     expect(page.locator(".carrel-problem")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280, address
     outside = page.evaluate("""() => [...document.querySelectorAll('[data-testid="stMain"] *')]
-        .filter(one => one.getBoundingClientRect().right > 1281 && !one.closest('canvas, svg, pre, [data-testid=stDataFrame]'))
+        .filter(one => one.getBoundingClientRect().right > 1281)
+        .filter(one => !one.closest('canvas, svg, pre, [data-testid=stDataFrame]'))
         .map(one => one.outerHTML.slice(0, 200))""")
     assert outside == [], address
 

@@ -16,7 +16,7 @@ import psutil
 ROOT = Path(__file__).parents[2]
 READY = "Carrel is up"
 ADMIN = "admin@northlight.example"
-PASSWORD = "only for this test run"
+PASSWORD = "only-for-this-test-run"
 STARTING_SECONDS = 240.0
 STOPPING_SECONDS = 60.0
 

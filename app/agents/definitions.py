@@ -1,0 +1,118 @@
+"""Agents as their admins think of them: what they are told, from what they answer, and who may use them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+import streamlit as st
+
+from app import api
+from app.auth.current import person_client
+from app.finding import Principal, Resource
+from app.permissions.grants import Grants, MeanwhileChangedError, grants_on
+from app.vocabulary import COLLECTION, types_of
+from app.words import one_line
+from carrel.wire.agents import AgentDefinition
+from carrel.wire.common import Action, ResourceReference, ResourceType, UserReference
+
+DEFAULT_MODEL = ""
+"""What stands for the model that the service has at the time."""
+_MANY = 1000
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What somebody wants an agent to be."""
+
+    name: str
+    description: str
+    instructions: str
+    model: str
+    collection_ids: tuple[str, ...]
+    open_to_programs: bool
+
+
+def find_agent(address: str) -> AgentDefinition | None:
+    """Return the agent of this id, as it is now."""
+    listing = api.client().admin.agents.list(page_size=_MANY)
+    return next((one for one in listing if str(one.agent_id) == address), None)
+
+
+@st.cache_data(ttl=60, show_spinner=False, scope="session")
+def models() -> list[str]:
+    """Return the models that agents may be given, the service's default first."""
+    return next(api.client().admin.agents.list(page_size=1).pages()).models
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def all_collections() -> dict[str, str]:
+    """Return the names of the organization's collections by id, a thousand at most; an agent may have any of them."""
+    listing = api.client().admin.access.list_resources(resource_types=types_of([COLLECTION]), page_size=_MANY)
+    found = next(listing.pages()).resources
+    return dict(
+        sorted(((str(one.object_id), one_line(one.name or "")) for one in found), key=lambda pair: pair[1].lower())
+    )
+
+
+def as_resource(agent: AgentDefinition) -> Resource:
+    """Return an agent as what can be granted."""
+    return Resource(ResourceType.AGENT, str(agent.agent_id), agent.name, agent.agent_id)
+
+
+def save(agent: AgentDefinition, writing: Writing) -> None:
+    """Make an agent what somebody wants it to be, unless it has changed since they looked: MeanwhileChangedError."""
+    now = find_agent(str(agent.agent_id))
+    if now is None or now.updated_at != agent.updated_at:
+        raise MeanwhileChangedError
+    api.client().admin.agents.update(
+        agent.agent_id,
+        name=writing.name,
+        description=writing.description,
+        instructions=writing.instructions,
+        model=writing.model or None,
+        collection_ids=writing.collection_ids,
+        api_access_enabled=writing.open_to_programs,
+    )
+
+
+def deploy(agent: AgentDefinition, *, before: Grants, who: Mapping[str, Principal], everybody: bool) -> None:
+    """Say anew who may use an agent, unless somebody else has since they looked: MeanwhileChangedError."""
+    if grants_on(api.client(), as_resource(agent)) != before:
+        raise MeanwhileChangedError
+    references = [one.reference for one in who.values()]
+    api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=everybody)
+
+
+def deploy_to_me(agent: AgentDefinition) -> None:
+    """Let the person who looks use an agent, beside whoever may already."""
+    now = grants_on(api.client(), as_resource(agent))
+    references = [*(one.reference for one in now.who.values()), UserReference(email=api.me().email)]
+    api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=now.everybody)
+
+
+def is_mine(agent_id: UUID) -> bool:
+    """Tell whether the person who looks may use an agent."""
+    resource = ResourceReference(resource_id=str(agent_id), resource_type=ResourceType.AGENT)
+    permissions = person_client().permissions
+    return permissions.check_resource_authorization_for_user(resource, action=Action.READ).authorized
+
+
+def gains_and_losses(before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> list[str]:
+    """Say who may use an agent then who may not now, and the other way round, a sentence each."""
+    said: list[str] = []
+    if everybody and not before.everybody:
+        said.append("Everybody in the organization may use it, people who come later too.")
+    if before.everybody and not everybody:
+        said.append("It is not open to everybody in the organization any more.")
+    gained = [one.label for key, one in after.items() if key not in before.who]
+    lost = [one.label for key, one in before.who.items() if key not in after]
+    said += [f"May use it from now on: {_named(gained)}."] if gained else []
+    said += [f"May not use it any more: {_named(lost)}."] if lost else []
+    if lost and everybody:
+        said.append("Being open to everybody, it stays in the reach of the people among them all the same.")
+    return said
+
+
+def _named(labels: list[str]) -> str:
+    more = f" and {len(labels) - 10:,} more" if len(labels) > 10 else ""
+    return f"{'; '.join(labels[:10])}{more}"

@@ -1,0 +1,203 @@
+"""What an admin does with one agent: say what it is, say who may use it, and try it."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.agents.definitions import (
+    DEFAULT_MODEL,
+    Writing,
+    all_collections,
+    as_resource,
+    deploy,
+    deploy_to_me,
+    gains_and_losses,
+    is_mine,
+    models,
+    save,
+)
+from app.auth.current import person_client
+from app.chat.replies import message_html, reply_html
+from app.finding import Principal
+from app.permissions.grants import Grants, MeanwhileChangedError, grants_on
+from app.ui.dialogs import confirm
+from app.ui.errors import Problem, explain, problem_of
+from app.ui.links import show_link
+from app.ui.notices import show_empty, show_text, show_warning
+from app.ui.pickers import drop_choice, pick_principals
+from app.ui.tables import forget
+from carrel import Reply
+from carrel.wire.agents import AgentDefinition
+
+_PROBLEM = "agent.problem"
+_MEANWHILE = Problem(
+    "Somebody else has changed this agent since you opened it, and nothing was saved.",
+    ("What you wrote is still here. Look at theirs in another window, then save again to replace it by yours.",),
+)
+_PATIENCE = 120.0
+
+
+def show_definition(agent: AgentDefinition) -> None:
+    """Show what an agent is, to be changed; what is written counts from the next message on."""
+    names = explain(all_collections)
+    known = [str(one) for one in agent.collection_ids if str(one) in names]
+    if _key(agent, "name") not in st.session_state:
+        st.session_state.pop(_key(agent, "seen"), None)
+    seen: AgentDefinition = st.session_state.setdefault(_key(agent, "seen"), agent)
+    with st.form(_key(agent, "form"), border=False):
+        st.text_input("Name", agent.name, key=_key(agent, "name"), max_chars=200)
+        st.text_area(
+            "Description",
+            agent.description,
+            key=_key(agent, "description"),
+            max_chars=10_000,
+            height=90,
+            help="What people are told it is for.",
+        )
+        st.text_area(
+            "Instructions",
+            agent.instructions,
+            key=_key(agent, "instructions"),
+            max_chars=20_000,
+            height=160,
+            help="What the model is told before every conversation. A model may repeat it: write no secrets.",
+        )
+        offered = explain(models)
+        default = f"The service's default (now {offered[0]})" if offered else "The service's default"
+        options = list(dict.fromkeys([DEFAULT_MODEL, *offered, *([agent.model] if agent.model else [])]))
+        st.selectbox(
+            "Model",
+            options,
+            index=options.index(agent.model or DEFAULT_MODEL),
+            key=_key(agent, "model"),
+            format_func=lambda model: default if model == DEFAULT_MODEL else model,
+        )
+        st.multiselect(
+            "Collections it answers from",
+            list(names),
+            known,
+            key=_key(agent, "collections"),
+            format_func=lambda one: names[one],
+            max_selections=100,
+        )
+        st.checkbox(
+            "Open to programs (API keys and service accounts)", agent.api_access_enabled, key=_key(agent, "api")
+        )
+        st.form_submit_button("Save", type="primary", on_click=_save, args=(seen,))
+    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
+    if problem is not None:
+        problem.show()
+    if not known:
+        show_warning("It answers from no collection, so it finds nothing.", "Choose one above.")
+
+
+def _key(agent: AgentDefinition, part: str) -> str:
+    return f"agent.{agent.agent_id}.{part}"
+
+
+def _save(seen: AgentDefinition) -> None:
+    state = st.session_state
+    written = Writing(
+        name=state[_key(seen, "name")].strip(),
+        description=state[_key(seen, "description")],
+        instructions=state[_key(seen, "instructions")],
+        model=state[_key(seen, "model")],
+        collection_ids=tuple(state[_key(seen, "collections")]),
+        open_to_programs=state[_key(seen, "api")],
+    )
+    state.pop(_key(seen, "seen"), None)  # what is drawn next is what is there then
+    if not written.name:
+        state[_PROBLEM] = Problem("An agent needs a name.")
+        return
+    try:
+        save(seen, written)
+    except MeanwhileChangedError:
+        state[_PROBLEM] = _MEANWHILE
+    except carrel.CarrelError as error:
+        state[_PROBLEM] = problem_of(error)
+    else:
+        forget("agents")
+        st.toast("Saved. It counts from the next message on.")
+
+
+def show_deployment(agent: AgentDefinition) -> None:
+    """Show who may use an agent, and let that be said anew."""
+    before = explain(lambda: grants_on(api.client(), as_resource(agent)))
+    show_text(
+        "Deploying an agent opens no document: it answers each person from what that person may read in its "
+        "collections, and may search there."
+    )
+    wide, chosen_key = _key(agent, "everybody"), _key(agent, "who")
+    everybody = st.toggle("Everybody in the organization", before.everybody, key=wide)
+    chosen = pick_principals(chosen_key, label="Find people, groups and service accounts", chosen=before.who.values())
+    after = {one.key: one for one in chosen}
+    changes = gains_and_losses(before, after, everybody=everybody)
+    for change in changes:
+        show_text(change)
+    with st.container(horizontal=True):
+        if st.button("Save who may use it …", key="deploy", type="primary", disabled=not changes):
+            confirm(
+                "Save who may use it?",
+                " ".join(changes),
+                doing="Save",
+                action=partial(_deploy, agent, before, after, everybody=everybody),
+            )
+        if changes and st.button("Undo", key="deploy.undo"):
+            _drop(agent)
+            st.rerun()
+    show_link("Who may use it, all told, and why?", "who_can_read", resource=as_resource(agent).key)
+
+
+def _drop(agent: AgentDefinition) -> None:
+    drop_choice(_key(agent, "who"))
+    st.session_state.pop(_key(agent, "everybody"), None)
+
+
+def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> None:
+    try:
+        deploy(agent, before=before, who=after, everybody=everybody)
+    except MeanwhileChangedError as exc:
+        msg = "Somebody else has changed who may use it meanwhile, and nothing was saved. Undo, and look at it anew."
+        raise carrel.CarrelError(msg) from exc
+    _drop(agent)
+
+
+def show_trial(agent: AgentDefinition) -> None:
+    """Let an agent be asked, as the person who looks, if it is deployed to them."""
+    if not explain(lambda: is_mine(agent.agent_id)):
+        show_empty("This agent isn't deployed to you.", "You can try it once it is; others are not touched by that.")
+        if st.button("Deploy it to me", key="try.deploy", type="primary"):
+            explain(lambda: deploy_to_me(agent))
+            _drop(agent)
+            st.rerun()
+        return
+    with st.form("try", border=False):
+        question = st.text_area("Ask it", key="try.question", max_chars=20_000, height=90)
+        asked = st.form_submit_button("Ask", type="primary")
+    show_text("It answers from what you may read. The conversation is yours, and stands under Chat, too.")
+    if asked and question.strip():
+        _ask(agent, question.strip())
+    said: tuple[str, str, Reply] | None = st.session_state.get("try.said")
+    if said is not None and said[0] == str(agent.agent_id):
+        _show_reply(said[1], said[2])
+
+
+def _ask(agent: AgentDefinition, question: str) -> None:
+    st.session_state.pop("try.said", None)
+    with st.spinner("The agent is at it …"):
+        try:
+            reply = person_client().agents.send_and_wait(agent.agent_id, question, timeout=_PATIENCE)
+        except carrel.CarrelError as error:
+            problem_of(error).show()
+            return
+    st.session_state["try.said"] = (str(agent.agent_id), question, reply)
+
+
+def _show_reply(question: str, reply: Reply) -> None:
+    st.html(message_html(question))
+    st.html(reply_html(reply.text, reply.sources, message_id=reply.message_id))
+    if reply.warnings:
+        show_warning(*reply.warnings)

@@ -1,0 +1,1 @@
+"""Chat: conversations with agents, replies as they grow, and their sources."""

@@ -1,0 +1,94 @@
+"""What was said in a conversation: each message with its reply, or why there is none and what can be done."""
+
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from app import words
+from app.chat.following import Following
+from app.chat.replies import growing_html, message_html, reply_html
+from app.ui.errors import problem_of
+from app.ui.feedback import about_reply, offer_feedback, show_failure
+from app.ui.notices import show_problem, show_warning
+from carrel.wire.conversations import ConversationMessage, MessageStatus, Verdict
+
+LOOK_SECONDS = 0.25
+"""How often a page looks how far a reply is."""
+
+
+def show_message(text: str, *, at: datetime | None = None) -> None:
+    """Show what a person wrote, and when."""
+    with st.chat_message("user", avatar=":material/person:"):
+        st.html(message_html(text, note="" if at is None else f"{words.ago(at)} · {words.moment(at)}"))
+
+
+def show_exchange(agent_id: UUID, message: ConversationMessage, *, ask_again: Callable[[str], None] | None) -> None:
+    """Show a message and what became of it; `ask_again` sends its text once more, None where that can't be done."""
+    show_message(message.message, at=message.created_at)
+    with _reply():
+        match message.status:
+            case MessageStatus.COMPLETED:
+                _show_reply(agent_id, message)
+            case MessageStatus.WITHHELD:
+                show_warning(message.error_message or "This reply is withheld.")
+                _offer_again(message, ask_again)
+            case MessageStatus.FAILED:
+                show_problem(message.error_message or "There is no reply.")
+                _offer_again(message, ask_again)
+            case MessageStatus.RUNNING:
+                st.html('<p class="carrel-facts" role="status">Waits until the reply above is there.</p>')
+
+
+def show_growing(message: ConversationMessage, following: Following, *, ended: Callable[[], None]) -> None:
+    """Show a message and its reply as it grows; `ended` is called once it is whole, and the page drawn anew."""
+    show_message(message.message, at=message.created_at)
+    with _reply():
+        if following.left:
+            show_warning("You have stopped watching. The agent goes on, and the conversation will have the reply.")
+            st.button("Watch again", key="chat.again", on_click=ended)
+        elif following.ended and following.problem is not None:
+            problem_of(following.problem).show()
+            show_warning("The agent goes on, and the conversation will have the reply.")
+            st.button("Look again", key="chat.again", on_click=ended)
+        else:
+            _watch(following, ended)
+
+
+@st.fragment(run_every=LOOK_SECONDS)
+def _watch(following: Following, ended: Callable[[], None]) -> None:
+    if following.ended:
+        if following.problem is None:
+            ended()
+        st.rerun()
+    if following.text:
+        st.html(growing_html(following.text))
+    st.html('<p class="carrel-busy" role="status">The agent is at it …</p>')
+    # A callback of a fragment draws the fragment alone; leaving concerns the page.
+    if st.button("Stop watching", key="chat.leave", type="tertiary", icon=":material/stop_circle:"):
+        following.leave()
+        st.rerun()
+
+
+def _reply() -> DeltaGenerator:
+    return st.chat_message("assistant", avatar=":material/forum:")
+
+
+def _show_reply(agent_id: UUID, message: ConversationMessage) -> None:
+    text = message.agent_response_text or ""
+    st.html(reply_html(text, message.referenced_sources, message_id=message.message_id))
+    if message.warnings:
+        show_warning(*message.warnings)
+    about = about_reply(agent_id, message.message_id)
+    given = None if message.feedback is None else message.feedback is Verdict.POSITIVE
+    with st.container(horizontal=True, vertical_alignment="center"):
+        offer_feedback(about, given=given)
+    show_failure(about)
+
+
+def _offer_again(message: ConversationMessage, ask_again: Callable[[str], None] | None) -> None:
+    if ask_again is not None:
+        key = f"chat.ask-again-{message.message_id}"
+        st.button("Ask again", key=key, on_click=ask_again, args=(message.message,))

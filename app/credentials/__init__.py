@@ -1,0 +1,1 @@
+"""Credentials: tokens, keys and applications, how far they reach and when they end."""

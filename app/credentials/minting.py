@@ -1,0 +1,134 @@
+"""Minting a token in a dialog: what it may do, until when, and how far it would reach before there is one."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from typing import cast
+from uuid import UUID
+
+import streamlit as st
+
+from app import api
+from app.credentials.expiry import EXPIRIES, NEVER, ON_DATE, WITHOUT_END, curl_line, expiry
+from app.settings import settings
+from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_open, offer_submit
+from app.ui.errors import explain
+from app.ui.notices import show_table, show_text, show_warning
+from app.vocabulary import ROLES, TOKEN_SCOPES, calls_in_words
+from app.words import counted
+from carrel.wire.common import Scope
+from carrel.wire.service_accounts import AdminServiceAccountTokensPreviewReachResponse, ServiceAccount
+
+MINT = "mint"
+_MOST_NAMED = 8
+
+
+@st.dialog("Mint a token", width="large", on_dismiss=close_dialog)
+def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
+    """Ask what the token is for, and show how far it would reach; `done` is called when there is a new one."""
+    if not is_open(MINT):
+        st.rerun()
+    show_text(f"A token with which a program acts as {account.display_name}.")
+    st.text_input("Name", key="mint.name", max_chars=200, placeholder="Where it is used: intranet, production")
+    for scope, meaning in TOKEN_SCOPES.items():
+        # Labels are these words alone: Streamlit reads them as Markdown.
+        st.checkbox(f"**{meaning.name}.** {meaning.lets} *{meaning.risk}*", key=_key(scope))
+    ask_expiry("mint")
+    scopes = chosen_scopes()
+    if scopes:
+        reach = explain(lambda: preview(account.service_account_id, tuple(scopes)))
+        with st.container(border=True):
+            show_reach(reach)
+    else:
+        show_text("Choose what it may do, and see here how far it would reach.")
+    offer_submit(MINT, "Mint the token", action=partial(mint, account, done=done))
+
+
+def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
+    """Mint a token as the dialog's fields say, and have its value shown; called once for two clicks."""
+    name, scopes = str(st.session_state["mint.name"] or "").strip(), chosen_scopes()
+    if not name:
+        raise NotYetError("Give the token a name, by which it is known when it is to be replaced or revoked.")
+    if not scopes:
+        raise NotYetError("Choose what the token may do: one that may do nothing is of no use.")
+    minted = api.client().admin.service_account_tokens.mint(
+        account.service_account_id, name, scopes=scopes, expires_at=chosen_expiry("mint") or NEVER
+    )
+    hold_secret(
+        Secret(
+            "The new token",
+            minted.token,
+            hint="This line tries it, from wherever the service can be reached:",
+            command=curl_line(minted.token, scopes, base_url=settings().base_url),
+        )
+    )
+    done()
+
+
+def ask_expiry(name: str, *, default: str = "90") -> None:
+    """Ask until when something works; `chosen_expiry` of the same name says it."""
+    choice = st.segmented_control(
+        "It ends",
+        list(EXPIRIES),
+        default=default,
+        format_func=lambda one: EXPIRIES[one],
+        required=True,
+        key=f"{name}.expiry",
+    )
+    if choice == ON_DATE:
+        today = datetime.now(UTC).date()
+        st.date_input(
+            "It works until the end of", value=today + timedelta(days=180), min_value=today, key=f"{name}.day"
+        )
+    if choice == WITHOUT_END:
+        show_warning(
+            "Whoever finds it, ever, can use it. Prefer an end, and replace it before.",
+            "Choose this only where nobody can replace it, and look at when it was last used.",
+        )
+
+
+def chosen_expiry(name: str) -> datetime | None:
+    """Return until when something shall work, as its dialog's fields say; None: for ever."""
+    day = cast("date | None", st.session_state.get(f"{name}.day"))
+    return expiry(str(st.session_state[f"{name}.expiry"]), day=day)
+
+
+def chosen_scopes() -> list[Scope]:
+    """Return what the dialog's fields let the token do."""
+    return [scope for scope in TOKEN_SCOPES if st.session_state.get(_key(scope))]
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def preview(account_id: UUID, scopes: tuple[Scope, ...]) -> AdminServiceAccountTokensPreviewReachResponse:
+    """Ask how far a token of an account would reach."""
+    return api.client().admin.service_account_tokens.preview_reach(account_id, scopes)
+
+
+def show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
+    """Show how far a token reaches, as things are now."""
+    for warning in reach.warnings:
+        show_warning(warning)
+    collections = [f"{one.collection_name} ({ROLES[one.role].lower()})" for one in reach.collections]
+    agents = [
+        one.agent_name if one.api_access_enabled else f"{one.agent_name} (closed to programs)" for one in reach.agents
+    ]
+    rows = [
+        ("Documents it can read", f"{reach.document_count:,}"),
+        ("Documents it can change", f"{reach.editable_document_count:,}"),
+        ("Collections", _named(collections, reach.collection_count)),
+        ("Agents", _named(agents, reach.agent_count)),
+        ("Documents that agents quote to it", f"{reach.agent_document_count:,}"),
+        ("It can", calls_in_words(reach.endpoints) or "nothing"),
+    ]
+    show_text("As things are now, it reaches:")
+    show_table(rows, named=True)
+
+
+def _named(names: Sequence[str], count: int) -> str:
+    shown = ", ".join(names[:_MOST_NAMED])
+    more = count - min(len(names), _MOST_NAMED)
+    return f"{shown} and {counted(more, 'other')}" if more > 0 else shown or "None"
+
+
+def _key(scope: Scope) -> str:
+    return f"mint.{scope.value}"

@@ -1,0 +1,1 @@
+"""Collections: their fields, their documents, and their indexes."""

@@ -1,0 +1,119 @@
+"""A collection's index made anew with another embedding model: started, watched, given up."""
+
+from collections.abc import Sequence
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.document_collections.contents import embedding_models, goes_on, rebuild_in_words, rebuild_of
+from app.ui.dialogs import confirm
+from app.ui.errors import explain, problem_of
+from app.ui.links import show_link
+from app.ui.notices import show_problem, show_table, show_text, show_warning
+from app.words import ago, counted, moment
+from carrel.wire.collections import DocumentCollection
+from carrel.wire.rebuilds import IndexRebuild, IndexRebuildFailure, IndexRebuildStatus
+
+REFRESH_SECONDS = 2.0
+MOST_FAILURES = 50
+
+
+def show_index(collection: DocumentCollection) -> None:
+    """Show what a collection is indexed with, and the rebuild that goes on, or how the last one ended."""
+    where = collection.document_collection_id
+    show_text(f"It is indexed with {collection.embeddings_model}.")
+    rebuild = explain(lambda: rebuild_of(where))
+    if rebuild is not None and goes_on(rebuild):
+        _watch(where)
+        _offer_an_end(where, rebuild)
+        return
+    if rebuild is not None:
+        ended = rebuild.finished_at or rebuild.started_at
+        show_text(f"{rebuild_in_words(rebuild)} {ago(ended).capitalize()} ({moment(ended)}).")
+        if rebuild.left_count:
+            show_warning(f"{counted(rebuild.left_count, 'document')} could not be taken along. They are tried further.")
+    if api.me().is_admin:
+        show_text(
+            "A document is indexed again by itself when it changes. All of them can be in a run, under Ingestion."
+        )
+        show_link("Index all of it again in a run", "ingestion")
+    _offer_rebuild(collection)
+
+
+@st.fragment(run_every=REFRESH_SECONDS)
+def _watch(where: UUID) -> None:
+    try:
+        rebuild = rebuild_of(where)
+        failures = _failures(where) if rebuild is not None and rebuild.failed_count else ()
+    except carrel.CarrelError as error:
+        show_warning("How far it is can't be told now. This goes on asking.", problem_of(error).message)
+        return
+    if rebuild is None or not goes_on(rebuild):
+        api.collections.clear()
+        st.rerun()
+    done, whole = rebuild.indexed_count or 0, rebuild.document_count or 0
+    st.progress(min(done / whole, 1.0) if whole else 0.0, text=f"{done:,} of {counted(whole, 'document')}")
+    show_text(rebuild_in_words(rebuild))
+    if failures:
+        _show_failures(rebuild, failures)
+
+
+def _failures(where: UUID) -> Sequence[IndexRebuildFailure]:
+    rebuilds = api.client().document_collections.index_rebuilds
+    return next(rebuilds.list_index_rebuild_failures(where, page_size=MOST_FAILURES).pages()).failures
+
+
+def _show_failures(rebuild: IndexRebuild, failures: Sequence[IndexRebuildFailure]) -> None:
+    show_problem(
+        f"{counted(rebuild.failed_count or 0, 'document')} failed.",
+        "They are tried again by themselves. Mend or remove them, or let the new index go without them.",
+    )
+    rows = [(one.document_name, one.error, f"{one.attempts:,}") for one in failures]
+    show_table(rows, heads=("Document", "Why", "Tries in a row"))
+
+
+def _offer_an_end(where: UUID, rebuild: IndexRebuild) -> None:
+    rebuilds = api.client().document_collections.index_rebuilds
+    model = rebuild.embeddings_model
+    with st.container(horizontal=True):
+        if st.button("Try what failed again", key="rebuild.again"):
+            explain(lambda: rebuilds.start_index_rebuild(where, embeddings_model=model))
+            st.toast("They are tried again.")
+        if rebuild.status is IndexRebuildStatus.HELD and st.button("Go on without them …", key="rebuild.force"):
+            confirm(
+                "Go on without them?",
+                "Documents that the new model fails on can't be found until it takes them; they are tried further.",
+                doing="Go on",
+                action=partial(rebuilds.start_index_rebuild, where, embeddings_model=model, force=True),
+            )
+        if st.button("Give up …", key="rebuild.cancel"):
+            confirm(
+                "Give up the new index?",
+                "What was made of it is thrown away. The index that is searched stays as it is.",
+                doing="Give up",
+                action=partial(rebuilds.cancel_index_rebuild, where),
+            )
+
+
+def _offer_rebuild(collection: DocumentCollection) -> None:
+    st.subheader("Another embedding model", anchor=False)
+    show_text(
+        "The new index is made beside the old one, which is searched until the new one is whole. Everything is "
+        "embedded again: that takes its time, and costs where the model does."
+    )
+    others = [model for model in explain(embedding_models) if model != collection.embeddings_model]
+    show_text("Choose one that another collection has, or write the name of one that whoever runs the service has set.")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        model = st.selectbox("Model", others, key="rebuild.model", index=None, accept_new_options=True)
+        if st.button("Make it anew …", key="rebuild.start", disabled=not model) and model:
+            rebuilds = api.client().document_collections.index_rebuilds
+            confirm(
+                "Make the index anew?",
+                f"{collection.collection_name}, with {model}: {counted(collection.document_count, 'document')} that "
+                "you may read, and those you may not.",
+                doing="Make it anew",
+                action=partial(rebuilds.start_index_rebuild, collection.document_collection_id, embeddings_model=model),
+            )

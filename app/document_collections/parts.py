@@ -1,0 +1,201 @@
+"""What is shown and changed in one collection: its documents, what in it is stale, and what is added to it."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import streamlit as st
+
+from app import api
+from app.document_collections.contents import (
+    MOST_AT_ONCE,
+    MOST_LOOKED_THROUGH,
+    Done,
+    Stale,
+    add,
+    find_stale,
+    index_again,
+    type_in_words,
+)
+from app.ui.dialogs import confirm
+from app.ui.errors import explain
+from app.ui.links import show_link
+from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.words import ago, counted, moment, one_line
+from carrel.wire.collections import DocumentCollection, DocumentInCollection, ListDocumentsInCollectionResponse
+
+INSIDE = "inside"
+_OUTCOMES, _STALE = "collection.outcomes", "collection.stale"
+_FOUND = 50
+
+
+def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
+    """Show the documents of a collection, and what may be done with the one that is chosen."""
+    where = collection.document_collection_id
+
+    def fetch(token: str | None) -> ListDocumentsInCollectionResponse:
+        listed = api.client().document_collections.list_documents_in_collection(
+            where, page_size=PAGE_ROWS, page_token=token
+        )
+        return next(listed.pages())
+
+    hint = "Add some under Add documents." if edits else "An editor of it may not have added any yet."
+    chosen = show_pages(
+        INSIDE,
+        Source(fetch, lambda page: page.documents, where),
+        row=_row,
+        empty=partial(show_empty, "There is no document in it that you may read.", hint),
+        columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
+    )
+    if chosen is not None:
+        _show_chosen(where, chosen, edits=edits)
+    if edits:
+        _show_stale(collection)
+    show_outcomes()
+
+
+def _row(document: DocumentInCollection) -> dict[str, Any]:
+    return {
+        "Name": document.document_name,
+        "State": _state(document),
+        "Version": f"{document.indexed_version or 'none'} of {document.document_version}",
+        "Passages": document.chunk_count,
+        "Added": ago(document.added_at),
+        "Exactly": moment(document.added_at),
+        "Fields": ", ".join(f"{name}: {value}" for name, value in document.custom_metadata.items()),
+    }
+
+
+def _state(document: DocumentInCollection) -> str:
+    if document.error:
+        return "Failed"
+    if document.indexed_version is None:
+        return "Being indexed"
+    return "Stale" if document.stale else "Searchable"
+
+
+def _show_chosen(where: UUID, document: DocumentInCollection, *, edits: bool) -> None:
+    with st.container(border=True):
+        show_heading(document.document_name, document.document_external_id)
+        if document.error:
+            show_problem(document.error)
+        show_link("All about this document", "documents", document=str(document.document_id))
+        if not edits:
+            return
+        one = (document.document_id, document.document_name)
+        with st.container(horizontal=True):
+            st.button("Index again", key="inside.again", on_click=_index_again, args=(where, [one]))
+            if st.button("Take out …", key="inside.remove"):
+                confirm(
+                    "Take this document out of the collection?",
+                    f"{document.document_name} can't be found here any more. It stays in the catalog.",
+                    doing="Take out",
+                    action=partial(_take_out, where, document.document_id),
+                )
+
+
+def _take_out(where: UUID, document_id: UUID) -> None:
+    api.client().document_collections.remove_document_from_collection(
+        document_id=document_id, document_collection_id=where
+    )
+    forget(INSIDE)
+
+
+def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:
+    _keep(index_again(where, documents))
+    forget(INSIDE)
+    st.session_state.pop(_STALE, None)
+
+
+def _show_stale(collection: DocumentCollection) -> None:
+    where = collection.document_collection_id
+    st.subheader("Stale documents", anchor=False)
+    found: Stale | None = st.session_state.get(_STALE)
+    if found is None or found.collection_id != where:
+        show_text("A document is stale when its contents have changed since it was indexed here.")
+        if st.button("Look for stale ones", key="stale.look"):
+            with st.spinner("Looking …"):
+                st.session_state[_STALE] = explain(lambda: find_stale(where))
+            st.rerun()
+        return
+    beyond = "" if found.all_of_it else f" among the first {MOST_LOOKED_THROUGH:,}"
+    if not found.documents:
+        show_text(f"None is stale{beyond}.")
+        return
+    show_text(f"{counted(len(found.documents), 'document')} of those that you may read{beyond}.")
+    show_table([(one.document_name, one.error or "") for one in found.documents[:MOST_AT_ONCE]])
+    if len(found.documents) <= MOST_AT_ONCE:
+        ids = [(one.document_id, one.document_name) for one in found.documents]
+        st.button("Index them again", key="stale.go", type="primary", on_click=_index_again, args=(where, ids))
+    elif api.me().is_admin:
+        show_link("These are many: index them again in a run, under Ingestion", "ingestion")
+    else:
+        show_text("These are many: have an admin index them again in a run.")
+
+
+def offer_adding(collection: DocumentCollection) -> None:
+    """Offer finding documents by name, and adding several at once."""
+    where = collection.document_collection_id
+    query = st.text_input("Find documents", key="add.query", max_chars=200, placeholder="A part of the name")
+    named: dict[str, str] = st.session_state.setdefault("add.names", {})
+    found = _find(query.strip()) if query.strip() else {}
+    named.update(found)
+    chosen: list[str] = st.session_state.get("add.chosen", [])
+    options = list(dict.fromkeys([*(one for one in chosen if one in named), *found]))
+    picked = st.multiselect(
+        "Documents to add", options, key="add.chosen", format_func=lambda one: named[one], filter_mode=None
+    )
+    if query.strip() and not found:
+        show_text("No document that you may read has this in its name.")
+    metadata = _ask_for_metadata(collection)
+    if st.button("Add", type="primary", key="add.go", disabled=not picked):
+        documents = [(UUID(one), named[one]) for one in picked]
+        with st.spinner(f"Adding {counted(len(documents), 'document')} …"):
+            _keep(add(where, documents, metadata))
+        forget(INSIDE)
+        api.collections.clear()
+    show_outcomes()
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def _found(query: str) -> dict[str, str]:
+    page = next(api.client().catalog.list_documents(document_name=query, page_size=_FOUND).pages())
+    return {
+        str(one.document_id): one_line(f"{one.document_name} · {one.document_external_id} · {one.owner.name}")
+        for one in page.documents
+    }
+
+
+def _find(query: str) -> dict[str, str]:
+    return explain(lambda: _found(query))
+
+
+def _ask_for_metadata(collection: DocumentCollection) -> dict[str, str]:
+    """Let the values of the collection's fields be written; they hold for all that is added at once."""
+    fields = collection.custom_metadata_schema.fields
+    if not fields:
+        return {}
+    show_text("What the collection's fields say of them; leave empty what isn't known.")
+    rows = [{"Field": one.name, "Kind": type_in_words(one.type), "Value": ""} for one in fields]
+    written = st.data_editor(rows, key="add.fields", disabled=["Field", "Kind"], hide_index=True)
+    return {str(row["Field"]): text for row in written if (text := str(row["Value"] or "").strip())}
+
+
+def _keep(outcomes: Iterable[Done]) -> None:
+    """Keep each outcome as soon as it is known: who leaves the page half-way still learns what was done."""
+    kept: list[Done] = []
+    st.session_state[_OUTCOMES] = kept
+    kept.extend(outcomes)
+
+
+def show_outcomes() -> None:
+    """Show what came of the last change, this once."""
+    outcomes: list[Done] = st.session_state.pop(_OUTCOMES, [])
+    failed = [one for one in outcomes if one.problem]
+    if failed:
+        show_problem(f"{len(failed)} of {counted(len(outcomes), 'document')} failed. The others are done.")
+        show_table([(one.name, one.problem) for one in failed], heads=("Document", "Why"))
+    elif outcomes:
+        show_text(f"Done: {counted(len(outcomes), 'document')}.")

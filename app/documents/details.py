@@ -1,0 +1,67 @@
+"""One document in a dialog: its facts, who may read it, and its file. Asked for when it is opened, never before."""
+
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.loading.staging import plain_name
+from app.ui.errors import explained
+from app.ui.notices import show_table
+from carrel.wire.admin import GrantInfo
+from carrel.wire.catalog import GetDocumentResponse
+
+
+@st.dialog("About this document", width="medium")
+def show_details(document_id: UUID) -> None:
+    """Show what the person may see of a document, and who can read it, if they are an admin."""
+    with explained():
+        document = api.client().catalog.get_document(document_id)
+        readers = readers_of(document)
+    show_table([*_facts(document), ("Who may read it", readers)], named=True)
+    st.download_button(
+        "Download",
+        partial(read_file, document_id, document.document_version),
+        file_name=plain_name(document.file_name),
+        mime="application/octet-stream",
+        icon=":material/download:",
+        on_click="ignore",
+    )
+
+
+def read_file(document_id: UUID, version: int) -> bytes:
+    """Return a document's file as the person may read it; called when it is asked for."""
+    with api.client().catalog.download_document(document_id, document_version=version) as download:
+        return download.read()
+
+
+def readers_of(document: GetDocumentResponse) -> str:
+    """Name who holds a grant on a document, in a line; members of groups are not spelled out."""
+    try:
+        page = next(api.client().admin.grants.list(document.resource).pages())
+    except carrel.PermissionDeniedError:
+        return "Only an admin sees this."
+    names = ["Everybody in the organization"] if page.organization_wide else []
+    names += [_name(grant) for grant in page.grants]
+    more = ", and more" if page.next_page_token else ""
+    return f"{', '.join([f'{document.owner.name} (owner)', *names])}{more}"
+
+
+def _name(grant: GrantInfo) -> str:
+    principal = grant.principal
+    return f"{principal.name} (group)" if principal.type == "group" else principal.name
+
+
+def _facts(document: GetDocumentResponse) -> list[tuple[str, str]]:
+    kilobytes = max(1, round(document.file_size / 1024))
+    size = f"{kilobytes} KiB" if kilobytes < 1024 else f"{kilobytes / 1024:.1f} MiB"
+    version = f"{document.document_version}, of {document.updated_at:%d %B %Y, %H:%M} UTC"
+    return [
+        ("Name", document.document_name),
+        ("File", f"{document.file_name} ({size})"),
+        ("Version", version),
+        ("Identifier", document.document_external_id),
+        *document.custom_metadata.items(),
+    ]

@@ -1,0 +1,203 @@
+"""What is shown of one document: where it is indexed, its versions, its text, and who may read it."""
+
+import html
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.documents.details import read_file
+from app.documents.facts import is_stale, kind_of, may_edit, name_of_place, owner_of, state_in
+from app.loading.staging import plain_name
+from app.ui.errors import Problem, explain, problem_of
+from app.ui.filters import choice_filter
+from app.ui.links import show_link
+from app.ui.notices import show_empty, show_problem, show_table, show_text, show_warning
+from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages
+from app.words import ago, counted, moment, size
+from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
+from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
+from carrel.wire.collections import DocumentChunk, GetDocumentChunksResponse
+
+CHUNKS = 20
+REFRESH_SECONDS = 2.0
+MOST_VERSIONS, MOST_PLACES = 50, 20
+_ROLES = {"EDITOR": "May change it", "VIEWER": "May read it"}
+_PROBLEM = "document.problem"
+
+
+def show_about(document: GetDocumentResponse) -> None:
+    """Show a document's facts."""
+    facts = [
+        ("Identifier", document.document_external_id),
+        ("File", f"{document.file_name} ({kind_of(document.media_type)}, {size(document.file_size)})"),
+        ("Version", f"{document.document_version:,}"),
+        ("Owner", owner_of(document)),
+        ("First loaded", f"{ago(document.created_at)} ({moment(document.created_at)})"),
+        ("Changed", f"{ago(document.updated_at)} ({moment(document.updated_at)})"),
+        ("Address", document.document_external_url or ""),
+        ("Changed at its source", moment(document.source_system_updated)),
+        *document.custom_metadata.items(),
+    ]
+    show_table([(name, fact) for name, fact in facts if fact], named=True)
+
+
+def show_places(document: GetDocumentResponse) -> None:
+    """Show where a document is indexed; while it is on its way somewhere, this refreshes itself."""
+    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
+    if problem is not None:
+        problem.show()
+    if _running(document):
+        _watch(document.document_id)
+    else:
+        _draw_places(document)
+
+
+@st.fragment(run_every=REFRESH_SECONDS)
+def _watch(document_id: UUID) -> None:
+    try:
+        document = api.client().catalog.get_document(document_id)
+    except carrel.CarrelError as error:
+        show_warning("How far it is can't be told now. This goes on asking.", problem_of(error).message)
+        return
+    if not _running(document):
+        st.rerun()
+    _draw_places(document)
+
+
+def _running(document: GetDocumentResponse) -> bool:
+    return any(place.status is IndexingStatus.RUNNING for place in document.indexed_in)
+
+
+def _draw_places(document: GetDocumentResponse) -> None:
+    if not document.indexed_in:
+        show_text("It is in no index that you may see.")
+    editable = {one.document_collection_id for one in explain(api.collections) if may_edit(one)}
+    for number, place in enumerate(document.indexed_in[:MOST_PLACES]):
+        with st.container(border=True):
+            _draw_place(place)
+            if place.document_collection_id in editable and is_stale(place, document):
+                show_text("The newest version isn't what can be found here.")
+                st.button(
+                    "Index it again here",
+                    key=f"reindex.{number}",
+                    on_click=_reindex,
+                    args=(document.document_id, place.document_collection_id),
+                )
+    if (more := len(document.indexed_in) - MOST_PLACES) > 0:
+        show_text(f"… and in {counted(more, 'collection')} more.")
+
+
+def _draw_place(place: DocumentIndexing) -> None:
+    st.html(f'<p class="carrel-text"><strong>{html.escape(name_of_place(place))}</strong></p>')
+    show_text(state_in(place))
+    if place.status is IndexingStatus.RUNNING and place.chunks_expected:
+        done = min(place.chunks_embedded or 0, place.chunks_expected)
+        st.progress(
+            done / place.chunks_expected, text=f"{done:,} of {counted(place.chunks_expected, 'passage')} embedded"
+        )
+    if place.error and place.status is IndexingStatus.FAILED:
+        what = "It is tried again now and then. If the file is at fault, add a mended one under the same name."
+        show_problem(place.error, what)
+    elif place.error:
+        show_warning(place.error, "It will be tried again by itself.")
+
+
+def _reindex(document_id: UUID, collection_id: UUID) -> None:
+    try:
+        api.client().document_collections.reindex_document_in_collection(
+            document_id=document_id, document_collection_id=collection_id
+        )
+    except carrel.CarrelError as error:
+        st.session_state[_PROBLEM] = problem_of(error)
+    else:
+        st.toast("It is indexed again.")
+
+
+def show_versions(document: GetDocumentResponse) -> None:
+    """Show a document's versions, and give any of them."""
+    rows = [
+        (
+            f"{version.document_version:,}",
+            version.file_name,
+            size(version.file_size),
+            f"{ago(version.created_at)} ({moment(version.created_at)})",
+            version.created_by.name,
+        )
+        for version in document.versions[:MOST_VERSIONS]
+    ]
+    show_table(rows, heads=("Version", "File", "Size", "Loaded", "By"))
+    files = {version.document_version: version for version in document.versions}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox("Version to download", list(files), key="version", width=220)
+        st.download_button(
+            "Download",
+            partial(read_file, document.document_id, chosen),
+            file_name=plain_name(files[chosen].file_name),
+            mime="application/octet-stream",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+
+
+def show_chunks(document: GetDocumentResponse) -> None:
+    """Show the passages that a place has of a document, as they are found and quoted."""
+    named = {"": "The whole catalog"} | {
+        str(place.document_collection_id): name_of_place(place)
+        for place in document.indexed_in
+        if place.document_collection_id is not None
+    }
+    where = choice_filter("As indexed in", "place", named)
+
+    def fetch(token: str | None) -> GetDocumentChunksResponse:
+        listed = api.client().document_collections.get_document_chunks(
+            document.document_id, document_collection_id=where or None, page_size=CHUNKS, page_token=token
+        )
+        try:
+            return next(listed.pages())
+        except carrel.NotFoundError:  # an admin sees that there is a document, and not what is in it
+            return GetDocumentChunksResponse(document_version=0, chunks=[])
+
+    may_be = "It isn't indexed yet, or you may see that there is a document but not read it."
+    show_each(
+        "chunks",
+        Source(fetch, lambda page: page.chunks, (document.document_id, where, document.document_version)),
+        each=_show_chunk,
+        empty=lambda: show_empty("There is no text to show.", may_be),
+    )
+
+
+def _show_chunk(chunk: DocumentChunk) -> None:
+    number, text = f"{chunk.chunk_index + 1:,}", html.escape(chunk.text.strip())
+    st.html(f'<div class="carrel-chunk"><p>{number}</p><p>{text}</p></div>')
+
+
+def show_readers(document: GetDocumentResponse) -> None:
+    """Show who was given a document, to admins; others learn who could tell them."""
+    show_text(f"It belongs to {owner_of(document)}.")
+    if not api.me().is_admin:
+        show_text("Who else may read it, an admin of your organization can tell you.")
+        return
+
+    def fetch(token: str | None) -> AdminGrantsListResponse:
+        listed = api.client().admin.grants.list(document.resource, page_size=PAGE_ROWS, page_token=token)
+        return next(listed.pages())
+
+    page = explain(lambda: fetch(None))
+    if page.organization_wide:
+        show_text("Everybody in the organization may read it.")
+    show_pages(
+        "grants",
+        Source(fetch, lambda found: found.grants, document.document_id),
+        row=_grant,
+        empty=lambda: show_text("Nobody else was given it by name."),
+    )
+    resource = f"{document.resource.resource_type}:{document.resource.resource_id}"
+    show_link("Who can read this, all told, and why?", "who_can_read", resource=resource)
+
+
+def _grant(grant: GrantInfo) -> dict[str, str]:
+    kinds = {"user": "Person", "group": "Group", "serviceAccount": "Service account"}
+    return {"Who": grant.principal.name, "Kind": kinds[grant.principal.type], "": _ROLES[grant.role]}

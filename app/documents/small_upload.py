@@ -1,0 +1,88 @@
+"""Loading a few files of one's own, beside the list they then stand in."""
+
+from typing import cast
+
+import streamlit as st
+
+from app.documents.facts import MOST_FILES, ChosenFile, Outcome, left_of, load
+from app.loading import staging
+from app.ui.notices import show_problem, show_table, show_text
+from app.ui.tables import forget
+
+ONLY_ME, EVERYBODY = "Only me", "Everybody in the organization"
+_BATCH, _OUTCOMES = "load.batch", "load.outcomes"
+
+
+def offer_upload(list_key: str) -> None:
+    """Offer to load files; `list_key` is the list's that shows them then."""
+    with st.expander("Add documents", icon=":material/upload_file:", key="load", expanded=bool(_outcomes())):
+        show_text(
+            "PDF, Word, PowerPoint, Excel, CSV, HTML, Markdown, text, JSON and mail. A file with the name of one you "
+            "added before becomes its next version."
+        )
+        files = _choose()
+        readers = st.radio("Who may read them", [ONLY_ME, EVERYBODY], key="load.readers", horizontal=True)
+        left = left_of(files, _outcomes())
+        with st.container(horizontal=True):
+            pressed = st.button("Add", type="primary", key="load.go", disabled=not left)
+            if _outcomes():
+                st.button("Done", key="load.done", on_click=_begin_anew)
+        if pressed:
+            _load(left, everybody=readers == EVERYBODY)
+            forget(list_key)
+            st.rerun()
+        _show_outcomes()
+
+
+def _choose() -> list[ChosenFile]:
+    dropped = st.file_uploader(
+        "Files", accept_multiple_files=True, label_visibility="collapsed", key=f"load.files.{_batch()}"
+    )
+    files = cast("list[ChosenFile]", dropped or [])
+    if len(files) > MOST_FILES:
+        show_problem(
+            f"These are {len(files)} files, and {MOST_FILES} can be added here at once.",
+            "Take some out, or ask an admin to load them all.",
+        )
+        return []
+    if repeated := staging.repeated_names(file.name for file in files):
+        show_problem(
+            f"Several files are called {', '.join(repeated)}.",
+            "A document is known by its file's name: rename them, or leave all but one out.",
+        )
+        return []
+    return files
+
+
+def _load(files: list[ChosenFile], *, everybody: bool) -> None:
+    """Load what is left, each outcome kept as soon as it is known: who leaves the page half-way loses no word of it."""
+    bar = st.progress(0.0, text=f"Loading 1 of {len(files)}")
+    for number, (file_id, outcome) in enumerate(load(files, everybody=everybody), 1):
+        _outcomes()[file_id] = outcome
+        bar.progress(number / len(files), text=f"Loading {min(number + 1, len(files))} of {len(files)}")
+
+
+def _show_outcomes() -> None:
+    outcomes = _outcomes()
+    if not outcomes:
+        return
+    failed = [outcome for outcome in outcomes.values() if outcome.document_id is None]
+    if failed:
+        show_problem(
+            f"{len(failed)} of {len(outcomes)} could not be added.",
+            "The others are there. Mend what is wrong and drop the file again, or press Add to try once more.",
+        )
+    show_table([(outcome.name, outcome.said) for outcome in outcomes.values()], heads=("File", "What came of it"))
+
+
+def _outcomes() -> dict[str, Outcome]:
+    return st.session_state.setdefault(_OUTCOMES, {})
+
+
+def _batch() -> int:
+    return int(st.session_state.get(_BATCH, 0))
+
+
+def _begin_anew() -> None:
+    st.session_state[_BATCH] = _batch() + 1
+    st.session_state[_OUTCOMES] = {}

@@ -1,0 +1,208 @@
+"""What could not be loaded, source by source: tried again, set aside, and counted again."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+from app import api
+from app.loading.runs import is_of_dropped_files, reason, runs, source_in_words, why_in_words
+from app.ui.dialogs import confirm
+from app.ui.errors import explain, problem_of
+from app.ui.notices import show_empty, show_heading, show_table, show_text, show_warning
+from app.ui.tables import choose_rows, source_of
+from app.words import ago, counted, moment, one_line
+from flows.quarantined import (
+    Item,
+    Quarantine,
+    QuarantinedSource,
+    read_quarantine,
+    start_ignoring,
+    start_listing,
+    start_retry,
+)
+from flows.runs import RunsError
+
+REFRESH_SECONDS = 1.0
+_AT_WORK = "quarantine.run"
+_SAID = "quarantine.said"
+
+
+def show_quarantine() -> None:
+    """Show the quarantine as it was told last, and tell it anew when asked."""
+    at_work: UUID | None = st.session_state.get(_AT_WORK)
+    found = explain(lambda: read_quarantine(runs()))
+    _show_age(found, busy=at_work is not None)
+    if at_work is not None:
+        _wait_for(at_work)
+    if said := st.session_state.pop(_SAID, ""):
+        show_warning(said)
+    if found is None and at_work is None:
+        show_empty(
+            "Nobody has looked yet.",
+            "Documents that could not be loaded are kept where the runs are carried out, each with its reason. Look "
+            "to have them told here.",
+        )
+    elif found is not None and not found.sources:
+        show_empty("Everything was loaded.", "A document that can't be is listed here with its reason.")
+    elif found is not None:
+        _show_sources(found)
+
+
+def _show_age(found: Quarantine | None, *, busy: bool) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button(
+            "Look again" if found else "Look", icon=":material/refresh:", key="quarantine.look", disabled=busy
+        ):
+            _begin(lambda: start_listing(runs(), person=api.me().email))
+            st.rerun()
+        if found is not None:
+            show_text(f"As it was {ago(found.at)} ({moment(found.at)}).")
+
+
+def _begin(start: Callable[[], UUID]) -> None:
+    """Have a flow change or tell the quarantine, and wait for it from now on."""
+    try:
+        st.session_state[_AT_WORK] = start()
+    except RunsError as error:
+        problem = problem_of(error)
+        st.session_state[_SAID] = " ".join((problem.message, *problem.notes))
+
+
+@st.fragment(run_every=REFRESH_SECONDS)
+def _wait_for(run: UUID) -> None:
+    try:
+        status = runs().run_status(run)
+        waits = runs().is_left_waiting(status)
+    except RunsError as error:
+        show_warning("How far this is can't be told now.", problem_of(error).message)
+        return
+    if status.finished:
+        st.session_state.pop(_AT_WORK, None)
+        _, _, gone = status.message.partition("No longer in quarantine")
+        if status.state != "COMPLETED":
+            st.session_state[_SAID] = f"It was not done: {reason(status.message)}"
+        elif gone:
+            st.session_state[_SAID] = f"Not in the quarantine any more{gone}"
+        st.rerun()
+    if waits:
+        show_warning("Nobody carries out runs now, so this waits.", "Start what does: python -m flows serve")
+    else:
+        show_text("Looking, where the runs are carried out …")
+
+
+def _show_sources(found: Quarantine) -> None:
+    known = {one.ledger: one for one in found.sources}
+    asked = st.query_params.get("source", "")
+    ledger = st.selectbox(
+        "Source",
+        list(known),
+        index=list(known).index(asked) if asked in known else 0,
+        key="quarantine.source",
+        format_func=lambda one: _source_label(known[one]),
+    )
+    st.query_params["source"] = ledger
+    source = known[ledger]
+    show_heading(
+        one_line(source_in_words(source.source)),
+        _purpose(source),
+        f"{counted(source.items, 'document')} not loaded",
+        f"{source.ignored:,} set aside" if source.ignored else "",
+    )
+    if is_of_dropped_files(source.source):
+        show_text("These files were dropped here, and are gone. Mend them and drop them again, or set them aside.")
+    elif st.button("Try again …", key="quarantine.retry", icon=":material/replay:", disabled=not source.items):
+        _ask_for_retry(source)
+    _show_items(found, source)
+
+
+def _source_label(source: QuarantinedSource) -> str:
+    return f"{one_line(source_in_words(source.source))} · {_purpose(source)}"
+
+
+def _purpose(source: QuarantinedSource) -> str:
+    if source.collection is None:
+        return "uploaded"
+    names = {str(one.document_collection_id): one.collection_name for one in explain(api.collections)}
+    return f"added to {one_line(names.get(source.collection, 'a collection'))}"
+
+
+def _ask_for_retry(source: QuarantinedSource) -> None:
+    def retry() -> None:
+        run = start_retry(runs(), source.ledger, person=api.me().email)
+        st.query_params.from_dict({"run": str(run)})
+
+    confirm(
+        "Try again?",
+        f"{counted(source.items, 'document')} of this source are sent again, as the last run was told to. What is set "
+        "aside isn't, and nothing else is sent or deleted.",
+        doing="Try again",
+        action=retry,
+    )
+
+
+def _show_items(found: Quarantine, source: QuarantinedSource) -> None:
+    chosen = choose_rows(
+        f"quarantine.items.{source.ledger}",
+        source_of(source.shown, about=(source.ledger, found.at)),
+        row=_row,
+        empty=lambda: show_empty("None of its documents is listed.", "There are too many in other sources."),
+        columns={"Reason": st.column_config.TextColumn(width="large")},
+    )
+    more = source.items + source.ignored - len(source.shown)
+    if more > 0:
+        st.caption(f"… and {more:,} more. Where the runs are carried out, `carrel quarantine list` names all of them.")
+    counting = [item for item in chosen if not item.ignored]
+    aside = [item for item in chosen if item.ignored]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button("Set aside …", key="quarantine.ignore", disabled=not counting):
+            _ask_to_ignore(source, counting)
+        if st.button("Count again …", key="quarantine.restore", disabled=not aside):
+            _ask_to_restore(source, aside)
+        if not chosen:
+            st.caption("Choose rows to read them whole, to set documents aside, or to count them again.")
+    if chosen:
+        show_table(
+            [(item.document or item.place, why_in_words(item.reason)) for item in chosen], heads=("Document", "Reason")
+        )
+
+
+def _row(item: Item) -> dict[str, object]:
+    where = f" ({item.place})" if item.document and item.place not in {"", item.document} else ""
+    return {
+        "Document": one_line(f"{item.document or item.place}{where}"),
+        "Reason": one_line(why_in_words(item.reason)),
+        "": "set aside" if item.ignored else "",
+        "Since": ago(item.since),
+        "Exactly": moment(item.since),
+    }
+
+
+def _ask_to_ignore(source: QuarantinedSource, items: Sequence[Item]) -> None:
+    confirm(
+        f"Set {counted(len(items), 'document')} aside?",
+        "What is set aside counts no more, and is not sent, for as long as it stays as it is; once it changes, it "
+        f"counts again. {_named(items)}",
+        doing="Set aside",
+        action=partial(_change, source, items, undo=False),
+    )
+
+
+def _ask_to_restore(source: QuarantinedSource, items: Sequence[Item]) -> None:
+    confirm(
+        f"Count {counted(len(items), 'document')} again?",
+        f"It is listed as not loaded again, and sent when that is tried again. {_named(items)}",
+        doing="Count again",
+        action=partial(_change, source, items, undo=True),
+    )
+
+
+def _change(source: QuarantinedSource, items: Sequence[Item], *, undo: bool) -> None:
+    names = [item.name for item in items]
+    st.session_state[_AT_WORK] = start_ignoring(runs(), source.ledger, names, undo=undo, person=api.me().email)
+
+
+def _named(items: Sequence[Item]) -> str:
+    shown = ", ".join(one_line(item.name) for item in items[:5])
+    return f"{shown} and {len(items) - 5:,} more." if len(items) > 5 else f"{shown}."

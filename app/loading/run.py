@@ -1,0 +1,182 @@
+"""One run: where it is, its counts, its plan, and what it could not take."""
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from app.loading.runs import (
+    PHASES,
+    duration_in_words,
+    kind_in_words,
+    not_loaded_by,
+    rate_of,
+    reason,
+    seconds_of,
+    source_in_words,
+    started_by,
+    why_in_words,
+)
+from app.ui.notices import show_heading, show_problem, show_table, show_text, show_warning
+from app.ui.tables import show_text_pages, source_of
+from app.words import ago, counted, moment, one_line
+from flows.runs import RunStatus
+
+ENDS = {"FAILED": "It failed.", "CRASHED": "The process that ran it ended before it was done."}
+_UPLOADED = (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unchanged"), ("Waiting", "waiting"))
+_NUMBERS: Mapping[str, Sequence[tuple[str, str]]] = {
+    "collection-add": (("Added or updated", "sent"), ("Unchanged", "unchanged"), ("Waiting", "waiting")),
+    "docstore-sync": (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unchanged")),
+    "reindex": (("Documents", "documents"), ("Indexed again", "reindexed")),
+}
+_CHANGES = ("change", "resources", "people", "who", "such as")
+_PLANNED = (
+    ("To create", ("create",)),
+    ("To update", ("update",)),
+    ("Unchanged", ("unchanged", "resumed")),
+    ("Refused", ("forbidden", "refused", "problems")),
+    ("To delete", ("delete",)),
+)
+
+
+def show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
+    """Show a run; `left_waiting` is one that nobody has come for."""
+    show_head(run)
+    _show_state(run, left_waiting=left_waiting)
+    if run.only_plans:
+        show_planned(run)
+    else:
+        show_numbers(run)
+    if run.counts.held_back:
+        show_warning(run.counts.held_back)
+    if run.failures:
+        show_failures(run)
+    if run.changes:
+        show_changes(run)
+    if run.plan:
+        with st.expander("The plan in full" if run.only_plans else "The plan"):
+            show_plan(run.plan)
+
+
+def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
+    again = "What was sent stays. Start it again to load the rest." if run.counts.sent else ""
+    if run.state in ENDS:
+        show_problem(ENDS[run.state], reason(run.message), again)
+    elif run.state == "CANCELLED":
+        show_warning("It was stopped.", again)
+    elif left_waiting:
+        show_warning(
+            "Nobody carries out runs now, so this one waits.", "It begins when somebody does: python -m flows serve"
+        )
+    elif run.only_plans and run.finished:
+        show_text("This is the plan. Nothing was sent or deleted.")
+    else:
+        done = 100.0 if run.finished else min(max(run.progress, 0.0), 100.0)
+        st.progress(done / 100, text=phase_in_words(run))
+    if run.state == "COMPLETED" and run.flow == "permission-snapshot":
+        show_text(run.message)
+
+
+def show_head(run: RunStatus) -> None:
+    """Head a run: what it does, with what, and since when."""
+    begun = "not begun yet" if run.started_at is None else f"begun {ago(run.started_at)} ({moment(run.started_at)})"
+    took, owner = duration_in_words(seconds_of(run)), run.options.get("upload_as_user_email")
+    show_heading(
+        f"{kind_in_words(run)}{': ' if run.source else ''}{one_line(source_in_words(run.source))}",
+        f"started by {started_by(run)}",
+        begun,
+        f"took {took}" if run.finished and took else "",
+        f"documents belong to {owner}" if owner and owner != run.person else "",
+    )
+
+
+def show_numbers(run: RunStatus) -> None:
+    """Show a run's counts, as far as there are any."""
+    figures = run.figures
+    if not figures.get("documents") and not not_loaded_by(run):
+        return
+    shown = [(label, int(figures.get(name, 0))) for label, name in _NUMBERS.get(run.flow, _UPLOADED)]
+    if deleted := int(figures.get("deleted", 0)):
+        shown.append(("Deleted", deleted))
+    shown.append(("Failed" if run.flow == "reindex" else "Not loaded", not_loaded_by(run)))
+    for column, (label, number) in zip(st.columns(len(shown)), shown, strict=True):
+        column.metric(label, f"{number:,}")
+
+
+def show_planned(run: RunStatus) -> None:
+    """Show what a run would do."""
+    if not run.planned:
+        return
+    for column, (label, names) in zip(st.columns(len(_PLANNED)), _PLANNED, strict=True):
+        column.metric(label, f"{sum(run.planned.get(name, 0) for name in names):,}")
+    if left := run.planned.get("left", 0):
+        show_text(f"{counted(left, 'document')} no longer in the source stay: others changed them, or have them too.")
+    if ignored := run.planned.get("ignored", 0):
+        show_text(f"{counted(ignored, 'item')} of the quarantine stay out, since somebody set them aside.")
+
+
+def phase_in_words(run: RunStatus) -> str:
+    """Say in a line where a run is that has not ended badly."""
+    if run.state in {"SCHEDULED", "PENDING"}:
+        return "Waiting to begin …"
+    if run.state == "CANCELLING":
+        return "Stopping …"
+    if run.finished:
+        return _end_in_words(run)
+    doing = PHASES.get(run.phase, "Working") if run.figures else "Working"
+    rate = rate_of(run)
+    return f"{doing} … {rate:,.1f} documents a second" if rate else f"{doing} …"
+
+
+def _end_in_words(run: RunStatus) -> str:
+    found = run.figures.get("documents") or not_loaded_by(run)
+    if run.flow not in {"permission-snapshot", "reindex", "docstore-sync"} and not found:
+        return "Done: there was nothing to load."
+    rate, counts = rate_of(run), run.counts
+    later = f" {counted(counts.indexing, 'document')} can be searched a little later." if counts.indexing else ""
+    quick = f", {rate:,.1f} documents a second" if rate >= 0.1 else ""
+    return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}"
+
+
+def show_failures(run: RunStatus) -> None:
+    """List what was not loaded, with its reason."""
+    st.subheader("Failed" if run.flow == "reindex" else "Would not be loaded" if run.only_plans else "Not loaded")
+    show_text_pages(
+        "run.failures",
+        source_of(run.failures, about=(run.flow_run_id, len(run.failures))),
+        heads=("Document", "Reason"),
+        row=lambda row: (document_of(row), why_in_words(row.get("reason") or "")),
+    )
+    if (more := not_loaded_by(run) - len(run.failures)) > 0:
+        rest = "the failures of the collection" if run.flow == "reindex" else "the quarantine"
+        st.caption(f"… and {more:,} more, in {rest}.")
+
+
+def document_of(row: Mapping[str, str]) -> str:
+    """Return what a failure is about: a document, and where it lies if that is elsewhere."""
+    document, place = row.get("document") or "", row.get("place") or ""
+    return f"{document} ({place})" if document and place not in {"", document} else document or place
+
+
+def show_changes(run: RunStatus) -> None:
+    """List what a snapshot found widened and narrowed."""
+    st.subheader("Who may read what has changed")
+    show_text_pages(
+        "run.changes",
+        source_of(run.changes, about=run.flow_run_id),
+        heads=[name.capitalize() for name in _CHANGES],
+        row=lambda row: [str(row.get(name, "")) for name in _CHANGES],
+    )
+
+
+def show_plan(plan: str) -> None:
+    """Show a plan: its table as a table and its other lines as they are, since they hold names of files."""
+    lines = [line for line in plan.splitlines() if line.strip()]
+    show_table((row for line in lines if (row := _table_row(line))), named=True)
+    for line in lines:
+        if not line.startswith("|"):
+            st.text(line)
+
+
+def _table_row(line: str) -> Sequence[str]:
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    return cells if line.startswith("|") and len(cells) == 2 and cells[1].isdigit() else ()

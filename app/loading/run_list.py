@@ -1,0 +1,90 @@
+"""The runs there were, newest first, page by page."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from app.loading.runs import (
+    duration_in_words,
+    kind_in_words,
+    rate_of,
+    runs,
+    seconds_of,
+    source_in_words,
+    started_by,
+    state_in_words,
+)
+from app.ui.notices import show_empty
+from app.ui.tables import Source, forget, show_pages
+from app.words import ago, moment, one_line
+from flows.runs import RunsPage, RunStatus
+
+ROWS = 20
+LIST = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    page: RunsPage
+    number: int
+
+    @property
+    def next_page_token(self) -> str | None:
+        """The number of the next page, if there is one."""
+        return str(self.number + 1) if (self.number + 1) * ROWS < self.page.total else None
+
+
+def show_runs() -> None:
+    """Show the list, and go to the run that is chosen in it."""
+    if st.button("Look again", icon=":material/refresh:", key="runs.again"):
+        forget(LIST)
+    chosen = show_pages(
+        LIST,
+        Source(_fetch, lambda found: found.page.runs),
+        row=_row,
+        empty=lambda: show_empty(
+            "Nothing has run yet.", "Uploads, additions to collections, syncs and the like are here once they begin."
+        ),
+        columns={
+            "From": st.column_config.TextColumn(width="medium"),
+            "Taken": st.column_config.TextColumn(help="Created, updated or indexed again", alignment="right"),
+            "A second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
+        },
+    )
+    st.caption("Choose a row to see how it went, or goes on.")
+    if chosen is not None:
+        look_at(chosen)
+
+
+def look_at(run: RunStatus) -> None:
+    """Go to a run."""
+    st.query_params["run"] = str(run.flow_run_id)
+    st.rerun()
+
+
+def _fetch(token: str | None) -> _Page:
+    number = int(token or 0)
+    return _Page(runs().page(number=number, size=ROWS), number)
+
+
+def _row(run: RunStatus) -> dict[str, Any]:
+    begun = run.started_at or run.due_at
+    return {
+        "What": kind_in_words(run),
+        "From": one_line(source_in_words(run.source)),
+        "State": state_in_words(run),
+        "Taken": taken_by(run),
+        "Begun": ago(begun),
+        "Took": duration_in_words(seconds_of(run)),
+        "Started by": one_line(started_by(run)),
+        "A second": f"{rate:,.1f}" if (rate := rate_of(run)) else "",
+        "Exactly": moment(begun),
+    }
+
+
+def taken_by(run: RunStatus) -> str:
+    """Return how many documents a run has created, updated or indexed again; nothing where it doesn't count any."""
+    if not run.figures or run.only_plans:
+        return ""
+    return f"{int(run.figures.get('reindexed' if run.flow == 'reindex' else 'sent', 0)):,}"

@@ -1,0 +1,109 @@
+"""A run by its address: watched while it goes on, stopped, started again, or begun after its plan."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+import streamlit as st
+
+from app.loading import staging
+from app.loading.run import show_run
+from app.loading.runs import StartError, is_done, runs, start_again, start_planned
+from app.settings import settings
+from app.ui.dialogs import confirm
+from app.ui.errors import Problem, explain, problem_of
+from app.ui.links import offer_way_back
+from app.ui.notices import show_empty, show_problem, show_warning
+from flows.runs import RunsError, RunStatus, UnknownError
+
+REFRESH_SECONDS = 1.0
+_PROBLEM = "run.problem"
+
+
+def show_run_page(name: str) -> None:
+    """Show the run of this id, or say that there is none."""
+    offer_way_back("All runs", "run", also=_look_at_all)
+    run = explain(lambda: _find(name))
+    if run is None:
+        show_empty("There is no such run.", "It was removed from Prefect, or the address is wrong. See all runs.")
+        return
+    if run.finished:
+        _show_ended(run)
+    else:
+        _offer_stop(run)
+        watch(run.flow_run_id)
+
+
+def _look_at_all() -> None:
+    st.session_state.pop(_PROBLEM, None)
+    st.query_params["part"] = "runs"
+
+
+def _find(name: str) -> RunStatus | None:
+    try:
+        return runs().run_status(UUID(name))
+    except (ValueError, UnknownError):
+        return None
+
+
+@st.fragment(run_every=REFRESH_SECONDS)
+def watch(run: UUID) -> None:
+    """Show a run that goes on; when it has ended, draw the page once more without watching."""
+    try:
+        status = runs().run_status(run)
+        left_waiting = runs().is_left_waiting(status)
+    except RunsError as error:
+        show_warning("Where this run is can't be told now. This goes on asking.", problem_of(error).message)
+        return
+    if status.finished:
+        st.rerun()
+    show_run(status, left_waiting=left_waiting)
+
+
+def _offer_stop(run: RunStatus) -> None:
+    """Offer to stop a run; not where it is watched, which would draw over the question."""
+    stops = run.state == "CANCELLING"
+    if st.button("Stop …", key=f"stop.{run.flow_run_id}", icon=":material/stop_circle:", disabled=stops):
+        confirm(
+            "Stop this run?",
+            "What it has sent stays. Started again, it goes on from there.",
+            doing="Stop it",
+            action=lambda: runs().cancel(run.flow_run_id),
+        )
+
+
+def _show_ended(run: RunStatus) -> None:
+    staging.sweep(settings().uploads_dir, lambda one: one == run.flow_run_id and is_done(one))
+    _show_problem()
+    if run.only_plans and run.state == "COMPLETED":
+        with st.container(horizontal=True):
+            _offer("Start the upload", run, start_planned, kind="primary")
+            _offer("Plan again", run, start_again)
+    else:
+        _offer("Plan again" if run.only_plans else "Run again", run, start_again)
+    show_run(run)
+
+
+def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, kind: str = "secondary") -> None:
+    """Offer what starts another run, and looks at that one then: a second click finds another page."""
+    st.button(
+        label,
+        key=f"{label}.{run.flow_run_id}",
+        type="primary" if kind == "primary" else "secondary",
+        on_click=_go_on_with,
+        args=(run, start),
+    )
+
+
+def _go_on_with(run: RunStatus, start: Callable[[RunStatus], UUID]) -> None:
+    try:
+        st.query_params["run"] = str(start(run))
+    except RunsError as error:
+        st.session_state[_PROBLEM] = problem_of(error)
+    except StartError as error:
+        st.session_state[_PROBLEM] = Problem(str(error))
+
+
+def _show_problem() -> None:
+    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
+    if problem is not None:
+        show_problem("It did not start.", problem.message, *problem.notes)

@@ -1,0 +1,79 @@
+"""Starting what loads nothing: additions to collections of what the catalog has, and indexing again."""
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.document_collections.contents import embedding_models
+from app.loading.runs import runs
+from app.loading.starting import CREDENTIAL, CREDENTIAL_HINT, batch, begin, refuse, show_refusal
+from app.ui.errors import explain
+from app.ui.notices import show_empty, show_text
+from carrel.wire.collections import DocumentCollection
+from flows.operations.options import CATALOG, CollectionOptions, ReindexOptions
+from flows.operations.sources.addresses import holds_credential
+
+STALE, EVERYTHING, MODEL = "What has changed since", "Everything", "Everything, with another model"
+
+
+def offer_addition() -> None:
+    """Ask which of the catalog's documents a collection is to get; then begin."""
+    collections = explain(api.collections)
+    if not collections:
+        show_empty("There is no collection yet.", "Make one on the page Collections.")
+        return
+    show_text(
+        "Adds documents that are in the catalog already: those that a manifest or a folder names, with the fields that "
+        "a manifest gives them, or those that a pattern chooses. No file is sent, and nothing is taken out."
+    )
+    collection = _choose_collection(collections)
+    place = st.text_input(
+        "Which documents",
+        key=f"addition-{batch()}",
+        placeholder="catalog://policies/*?team=ferries, /srv/manifest.csv",
+        help="catalog:// and a pattern of identifiers (* is anything), after a question mark with fields and values "
+        "that they must have.",
+    ).strip()
+    if st.button("Start the addition", type="primary", key="start.addition"):
+        if not place:
+            refuse("It isn't said which documents.", "Name them, and start again.")
+        elif holds_credential(place):
+            refuse(CREDENTIAL, CREDENTIAL_HINT)
+        else:
+            options = CollectionOptions(collection=collection)
+            begin(lambda: runs().start_collection_add(place, options, person=api.me().email, key=f"add-{batch()}"))
+    show_refusal()
+
+
+def offer_indexing() -> None:
+    """Ask what is to be indexed again; then begin."""
+    show_text(
+        "A document is indexed again by itself when it changes. This is for those that were told not to be, and for "
+        "another embedding model; searches go on meanwhile."
+    )
+    collection = _choose_collection(explain(api.collections), everything=True)
+    kinds = [MODEL] if collection == CATALOG else [STALE, EVERYTHING, MODEL]
+    what = st.radio("What is indexed", kinds, key=f"what-{batch()}-{collection == CATALOG}")
+    model, force = None, False
+    if what == MODEL:
+        model = st.selectbox("Embedding model", _models(), key=f"model-{batch()}", accept_new_options=True)
+        force = st.toggle("Go without the documents that fail", key=f"force-{batch()}")
+        show_text("The new index is made beside the old one, and takes its place when it is whole.")
+    if st.button("Start the indexing", type="primary", key="start.indexing"):
+        options = ReindexOptions(everything=what == EVERYTHING, model=model, force=force)
+        begin(lambda: runs().start_reindex(collection, options, person=api.me().email, key=f"index-{batch()}"))
+    show_refusal()
+
+
+def _choose_collection(collections: list[DocumentCollection], *, everything: bool = False) -> str:
+    names = {str(one.document_collection_id): one.collection_name for one in collections}
+    if everything:
+        names[CATALOG] = "The whole catalog"
+    return st.selectbox("Collection", list(names), key=f"to-{batch()}", format_func=lambda key: names[key])
+
+
+def _models() -> list[str]:
+    try:
+        return embedding_models()
+    except carrel.APIError:
+        return []

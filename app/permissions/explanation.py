@@ -1,0 +1,42 @@
+"""Why somebody may read something, or what they lack: a small graph, and the same in words."""
+
+import html
+
+import streamlit as st
+
+from app import api
+from app.finding import Principal, Resource
+from app.permissions.paths import drawn, in_words
+from app.ui.errors import explain
+from app.ui.notices import show_text, show_warning
+from carrel.wire.permissions import ExplainAuthorizationResponse
+
+_IN_WORDS = 10
+
+
+def show_why(resource: Resource, principal: Principal) -> None:
+    """Explain whether a principal may read a resource, and by what, or what it lacks."""
+    found = explain(lambda: explanation(resource, principal))
+    name, who = resource.name, principal.name
+    if not found.authorized:
+        show_warning(f"{who} may not read “{name}”.", found.missing or "")
+        return
+    show_text(f"{who} may read “{name}”" + (" in several ways:" if len(found.paths) > 1 else ":"))
+    words = [in_words(path, resource=name) for path in found.paths]
+    st.graphviz_chart(drawn(found.paths, resource=name), width="content", alt=" ".join(words[:_IN_WORDS]))
+    _show_words(words[:_IN_WORDS])
+    if len(words) > _IN_WORDS:
+        with st.expander(f"{len(words) - _IN_WORDS} more ways in words"):
+            _show_words(words[_IN_WORDS:])
+    if not found.complete:
+        show_warning("There are more ways than these: the shortest are shown.")
+
+
+def explanation(resource: Resource, principal: Principal) -> ExplainAuthorizationResponse:
+    """Ask the service why."""
+    return api.client().permissions.explain_authorization(resource.reference, principal.reference)
+
+
+def _show_words(words: list[str]) -> None:
+    rows = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in words)
+    st.html(f'<ol class="carrel-ways">{rows}</ol>')

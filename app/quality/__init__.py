@@ -1,0 +1,1 @@
+"""Quality: how well searches serve people, over time and on judged queries."""

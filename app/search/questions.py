@@ -1,0 +1,70 @@
+"""What a search depends on, and asking it: kept apart from the page, whose script runs anew at every interaction."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from app import api
+from app.search.conditions import Condition, from_address
+from carrel.wire.search import SearchDocumentCatalogResponse, SearchDocumentCollectionResponse, SearchMode
+
+CATALOG = "catalog"
+SIZES = (10, 30, 100)
+"""How many results are shown at first, and each time more are asked for; the last is the most the service gives."""
+
+Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
+
+
+@dataclass(frozen=True)
+class Question:
+    """Everything a search depends on; as long as it stays the same, its answer is kept and not asked for again.
+
+    `where` is CATALOG or a collection's id; `only` is what a document's metadata must fit, all of it.
+    """
+
+    text: str
+    where: str = CATALOG
+    mode: SearchMode = SearchMode.HYBRID
+    only: tuple[Condition, ...] = ()
+
+    @classmethod
+    def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "Question":
+        """Return the question a page's address asks; what can't be known here (`in`) is taken as it is.
+
+        The parameters have all their values; of all but `only` the last one counts.
+        """
+        last = {name: values[-1] for name, values in parameters.items() if values}
+        try:
+            mode = SearchMode(last.get("by", "").upper())
+        except ValueError:
+            mode = SearchMode.HYBRID
+        only = from_address(parameters.get("only", ()))
+        return cls(last.get("q", ""), last.get("in") or CATALOG, mode, only)
+
+    def address(self) -> dict[str, list[str]]:
+        """Return the parameters of the address that asks this again; what is as usual is left out."""
+        wanted = {
+            "q": [self.text],
+            "in": ["" if self.where == CATALOG else self.where],
+            "by": ["" if self.mode is SearchMode.HYBRID else self.mode.value.lower()],
+            "only": [condition.in_address() for condition in self.only],
+        }
+        return {name: values for name, values in wanted.items() if any(values)}
+
+
+def search(question: Question, *, size: int) -> Answer:
+    """Ask the service for at most `size` documents, or chunks in a collection."""
+    if question.where == CATALOG:
+        return api.client().search.search_document_catalog(
+            search_query=question.text,
+            max_results=size,
+            mode=question.mode,
+            metadata_filters=[condition.asked() for condition in question.only],
+        )
+    return api.client().search.search_document_collection(
+        document_collection_id=UUID(question.where),
+        search_query=question.text,
+        max_chunks=size,
+        mode=question.mode,
+        structured_query_filters=[condition.asked() for condition in question.only],
+    )

@@ -1,0 +1,1 @@
+"""Syncs: collections kept as document databases have them."""

@@ -1,0 +1,115 @@
+"""The form of a sync: made anew, or changed. Its address is a secret, and is asked for each time."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import streamlit as st
+
+import carrel
+from app.finding import Principal
+from app.syncs.drafts import LABELS, Draft, refusal_in_words
+from app.ui.notices import show_note, show_problem
+from app.ui.pickers import drop_choice, pick_principals
+from app.vocabulary import GROUP, PERSON
+
+EVERYBODY = "Everybody in the organization"
+CHOSEN = "People and groups I choose"
+NOBODY = "Only whoever makes the sync"
+_READERS = "sync.readers"
+_ADDRESS = "sync.address"
+
+
+def ask(draft: Draft, *, doing: str, known: list[Principal], save: Callable[[Draft], object]) -> None:
+    """Show the form, filled with a draft, and save what it holds when asked; `known` are the readers it names."""
+    filled = _with_readers(_with_fields(draft), known)
+    if not st.button(doing, type="primary", key="sync.save"):
+        return
+    if filled is None:
+        show_problem("Nobody is chosen who may read them.", "Choose at least one person or group.")
+    elif missing := filled.missing():
+        show_problem("Something is missing.", f"Fill in: {', '.join(missing)}.")
+    else:
+        _save(filled, save)
+
+
+def forget_secret() -> None:
+    """Keep no address in the session once it isn't needed."""
+    st.session_state.pop(_ADDRESS, None)
+    drop_choice(_READERS)
+
+
+def _save(draft: Draft, save: Callable[[Draft], object]) -> None:
+    try:
+        save(draft)
+    except carrel.CarrelError as error:
+        refusal_in_words(error).show()
+    except ValueError as error:
+        show_problem(str(error))
+
+
+def _with_fields(draft: Draft) -> Draft:
+    left, right = st.columns(2)
+    with left:
+        name = _text("syncName", draft.name, "Articles")
+        address = st.text_input(
+            LABELS["docstoreURI"],
+            type="password",
+            key=_ADDRESS,
+            autocomplete="off",
+            placeholder="mongodb://reader:password@mongo.example.com/shop",
+            help="MongoDB, or what speaks its protocol. It is kept encrypted and never shown again.",
+        )
+        source = _text("collectionName", draft.source, "articles")
+        wanted = st.text_area(
+            LABELS["filterExpression"],
+            draft.filter,
+            key="sync.filter",
+            placeholder='{"state": "published"}',
+            help="A query in JSON, as MongoDB has them; without one, all.",
+        )
+    with right:
+        body = _text("body", draft.body, "content.text")
+        title = _text("sourceName", draft.title, "title")
+        updated = _text("sourceSystemUpdated", draft.updated, "updatedAt")
+        url = _text("sourceUrl", draft.url, "links.public")
+        show_note("Fields in fields are joined by dots. Without a time of the last change, every run reads everything.")
+    delete = st.toggle("Remove what vanishes from the database", draft.delete_missing, key="sync.delete")
+    limit = st.number_input(
+        "The most that may be removed at once, in percent", 0, 100, draft.limit, key="sync.limit", disabled=not delete
+    )
+    return replace(
+        draft,
+        name=name,
+        address=address.strip(),
+        source=source,
+        body=body,
+        title=title,
+        updated=updated,
+        url=url,
+        filter=wanted,
+        delete_missing=delete,
+        limit=limit,
+    )
+
+
+def _text(member: str, value: str, example: str) -> str:
+    typed = st.text_input(LABELS[member], value, key=f"sync.{member}", placeholder=example)
+    return typed.strip()
+
+
+def _with_readers(draft: Draft, known: list[Principal]) -> Draft | None:
+    kinds = [EVERYBODY, CHOSEN, NOBODY]
+    now = EVERYBODY if draft.everybody else CHOSEN if known else NOBODY
+    readers = st.radio("Who may read them", kinds, index=kinds.index(now), key="sync.kind")
+    picked = pick_principals(_READERS, label="Find", chosen=known, kinds=(PERSON, GROUP)) if readers == CHOSEN else []
+    if readers == CHOSEN and not picked:
+        return None
+    users = [one.id for one in picked if one.kind == PERSON]
+    groups = [one.id for one in picked if one.kind == GROUP]
+    some = readers == CHOSEN
+    return replace(
+        draft,
+        users=users if some else None,
+        groups=groups if some else None,
+        everybody=readers == EVERYBODY,
+    )
