@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app.auth.current import key_client, person_client
+from app.auth.current import key_client, person_client, require_session
 from carrel import Carrel
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
@@ -22,6 +22,7 @@ class Me:
 
 def client() -> Carrel:
     """Return the service for everything but Chat: as the person, or for an admin with the workbench's key."""
+    require_session()  # the key doesn't end with it
     shared = key_client()
     return shared if shared is not None and me().is_admin else person_client()
 
@@ -39,13 +40,6 @@ def me() -> Me:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def people() -> list[tuple[str, str]]:
-    """Return the organization's active users as (email, name), by name; for admins."""
-    users = [user for user in client().admin.users.list() if user.active]
-    return sorted(((user.email, user.name) for user in users), key=lambda person: person[1].lower())
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
 def collections() -> list[DocumentCollection]:
     """Return the collections that the person may search, by name."""
     return sorted(
@@ -56,10 +50,3 @@ def collections() -> list[DocumentCollection]:
 def edits_collections() -> bool:
     """Tell whether there is a collection that the person may change."""
     return any(found.role in {Role.OWNER, Role.EDITOR} for found in collections())
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def groups() -> list[tuple[str, str]]:
-    """Return the organization's groups as (id, name), by name; for admins."""
-    pairs = [(str(group.id), group.name) for group in client().admin.groups.list()]
-    return sorted(pairs, key=lambda pair: pair[1].lower())

@@ -9,7 +9,7 @@ from app.auth.parts import connections, oauth, sessions, sign_in
 from app.auth.routes import SIGN_IN
 from app.auth.sessions import Person, Session
 from app.settings import settings
-from carrel import Carrel
+from carrel import Carrel, SignInRequiredError
 
 _OWNER, _CLIENT = "signed_in.owner", "signed_in.client"
 
@@ -17,12 +17,17 @@ _OWNER, _CLIENT = "signed_in.owner", "signed_in.client"
 def require_person() -> Person:
     """Return who is signed in; nobody: offer signing in, and end the page's run there.
 
-    What the page's state holds is its owner's: when another one is signed in now, in the same window, it is emptied.
+    What the page's state and caches hold is its owner's: when another one is signed in now, in the same window, they
+    are emptied.
     """
     session = current_session()
     owner = None if session is None else session.key
-    if st.session_state.get(_OWNER) != owner:
+    former = st.session_state.get(_OWNER)
+    if former != owner:
         st.session_state.clear()
+        if former is not None:
+            # Streamlit clears caches of a window or all; it is rare, and others' answers are asked for again.
+            st.cache_data.clear()
         st.session_state[_OWNER] = owner
     if session is None:
         offer_sign_in()
@@ -30,8 +35,20 @@ def require_person() -> Person:
     return session.person
 
 
+def require_session() -> None:
+    """Raise SignInRequiredError when the session that the page was drawn for has ended.
+
+    Buttons' callbacks run before the page does, and fragments and dialogs without it: `require_person` is not asked.
+    """
+    owner = cast("str | None", st.session_state.get(_OWNER))
+    if owner is None or not sessions().lasts(owner):
+        msg = "Your sign-in has ended. Reload this page to sign in again."
+        raise SignInRequiredError(msg)
+
+
 def person_client() -> Carrel:
     """Return the service as the signed-in person, after `require_person`; the one of their session."""
+    require_session()  # the client keeps an access token, which may work for a while yet
     made = cast("Carrel | None", st.session_state.get(_CLIENT))
     if made is None:
         source = oauth().token_source(sessions(), st.session_state[_OWNER])

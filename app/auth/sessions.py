@@ -1,7 +1,7 @@
 """Who is signed in, and who is on the way: a SQLite file that all processes of the workbench share.
 
 Cookies and states are kept as digests, so that the file opens nothing; tokens and verifiers are encrypted. A session
-ends when nobody has used it for `IDLE`, or by signing out.
+ends when nobody has used it for `IDLE`, `LONGEST` after it began however much it is used, or by signing out.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from carrel.wire.me import MeResponse
 
 SIGNING_IN = timedelta(minutes=10)
 IDLE = timedelta(hours=12)
+LONGEST = timedelta(days=14)
 _TOUCHED_EVERY = 60.0  # seconds: a page is drawn many times a minute, its session is noted once
 _BUSY_SECONDS = 10.0
 
@@ -35,6 +36,7 @@ CREATE TABLE IF NOT EXISTS sessions (
     key TEXT PRIMARY KEY, tokens BLOB, person TEXT NOT NULL, begun_at REAL NOT NULL, seen_at REAL NOT NULL
 ) STRICT;
 """
+_ONE_THAT_LASTS = "SELECT tokens, person, seen_at FROM sessions WHERE key = ? AND seen_at >= ? AND begun_at >= ?"
 
 
 class Person(BaseModel):
@@ -111,7 +113,7 @@ class Sessions:
         key = digest_of(cookie)
         values = (key, self._sealer.seal(tokens.model_dump_json(), of=key), person.model_dump_json(), now, now)
         with self._connection() as connection:
-            connection.execute("DELETE FROM sessions WHERE seen_at < ?", (now - IDLE.total_seconds(),))
+            connection.execute("DELETE FROM sessions WHERE seen_at < ? OR begun_at < ?", _oldest(now))
             connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", values)
         return cookie
 
@@ -121,20 +123,23 @@ class Sessions:
             return None
         key, now = digest_of(cookie), time.time()
         with self._connection() as connection:
-            row = connection.execute(
-                "SELECT person, seen_at FROM sessions WHERE key = ? AND seen_at >= ? AND tokens IS NOT NULL",
-                (key, now - IDLE.total_seconds()),
-            ).fetchone()
+            row = connection.execute(_ONE_THAT_LASTS, (key, *_oldest(now))).fetchone()
             if row is None:
                 return None
-            if now - row[1] > _TOUCHED_EVERY:
+            _, person, seen_at = row
+            if now - seen_at > _TOUCHED_EVERY:
                 connection.execute("UPDATE sessions SET seen_at = ? WHERE key = ?", (now, key))
-        return Session(key, Person.model_validate_json(row[0]))
+        return Session(key, Person.model_validate_json(person))
+
+    def lasts(self, key: str) -> bool:
+        """Tell whether a session has not ended; asking is no use of it, and so a page left open ends, too."""
+        with self._connection() as connection:
+            return connection.execute(_ONE_THAT_LASTS, (key, *_oldest(time.time()))).fetchone() is not None
 
     def get(self, key: str, /) -> Tokens | None:
         """Return a session's tokens; those sealed under a key that was since changed count as none."""
         with self._connection() as connection:
-            row = connection.execute("SELECT tokens FROM sessions WHERE key = ?", (key,)).fetchone()
+            row = connection.execute(_ONE_THAT_LASTS, (key, *_oldest(time.time()))).fetchone()
         try:
             return None if row is None else Tokens.model_validate_json(self._sealer.unseal(row[0], of=key))
         except SealError:
@@ -166,6 +171,11 @@ class Sessions:
                 yield connection
         finally:
             connection.close()
+
+
+def _oldest(now: float) -> tuple[float, float]:
+    """Return when a session that lasts was used and begun at the earliest."""
+    return now - IDLE.total_seconds(), now - LONGEST.total_seconds()
 
 
 def digest_of(secret: str) -> str:

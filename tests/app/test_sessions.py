@@ -1,0 +1,68 @@
+"""How long somebody is signed in, and what a page that is still open can do afterwards."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from app.auth.sealing import Sealer
+from app.auth.sessions import IDLE, LONGEST, Person, Sessions, digest_of
+from carrel.oauth import Tokens
+
+HOUR = 3600.0
+
+
+class Clock:
+    """The time as sessions know it."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+
+    def time(self) -> float:
+        """Return it."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Let the test say what time it is."""
+    clock = Clock()
+    monkeypatch.setattr("app.auth.sessions.time", clock)
+    return clock
+
+
+@pytest.fixture
+def sessions(tmp_path: Path) -> Sessions:
+    """Nobody is signed in yet."""
+    return Sessions(tmp_path / "sessions", Sealer(bytes(32)))
+
+
+def signed_in(sessions: Sessions) -> str:
+    """Begin a session, and return its cookie."""
+    tokens = Tokens(access_token="a", refresh_token="r", expires_at=datetime.now(UTC) + timedelta(days=90))
+    return sessions.create(tokens, Person(id=uuid4(), email="ada@example.test", name="Ada", organization_name="Acme"))
+
+
+def test_a_session_ends_however_much_it_is_used(sessions: Sessions, clock: Clock) -> None:
+    """A fortnight after it began it has ended, so that a cookie which somebody copied works no longer than that."""
+    cookie, begun = signed_in(sessions), clock.now
+    while clock.now + 11 * HOUR < begun + LONGEST.total_seconds():
+        clock.now += 11 * HOUR
+        assert sessions.find(cookie) is not None
+    clock.now = begun + LONGEST.total_seconds() + 1
+    assert sessions.find(cookie) is None
+    assert sessions.get(digest_of(cookie)) is None
+
+
+def test_a_page_that_is_left_open_keeps_nobody_signed_in(sessions: Sessions, clock: Clock) -> None:
+    """What asks by itself is no use of a session: without a click it ends, and gives no tokens any more."""
+    cookie, begun = signed_in(sessions), clock.now
+    for hours in range(12):
+        clock.now = begun + hours * HOUR
+        assert sessions.lasts(digest_of(cookie))
+        assert sessions.get(digest_of(cookie)) is not None
+    clock.now = begun + IDLE.total_seconds() + 1
+    assert not sessions.lasts(digest_of(cookie))
+    assert sessions.get(digest_of(cookie)) is None
