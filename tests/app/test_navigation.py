@@ -90,7 +90,7 @@ def test_the_workbenchs_own_key_acts_for_admins_alone(workbench: SetUp, service:
 
 
 def test_what_goes_on_after_signing_out_shows_nothing_more(workbench: SetUp, service: RunningService) -> None:
-    """A fragment or a button of a tab that is open still is refused at once, though it acts with the workbench's key."""
+    """A fragment or a button of a tab that is open still is refused, though it acts with the workbench's key."""
     workbench(service, CARREL_APP_API_KEY=service.api_key)
     cookie = sign_in(service)
     page = draw("documents", session=cookie, of="all")
