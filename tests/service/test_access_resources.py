@@ -24,6 +24,7 @@ from tests.service.directory import (
 
 LIST, COUNT = "admin/access/listResources", "admin/access/countResources"
 ADA, BEN, EVE, ZOE = "ada@example.test", "ben@example.test", "eve@example.test", "zoe@example.test"
+UNKNOWN = "0198c5b0-0000-7000-8000-000000000000"
 BOX, PAGE, UPLOAD = "BOX_FILE", "CONFLUENCE_PAGE", "UPLOADED_DOCUMENT"
 
 
@@ -153,6 +154,9 @@ def test_everything_has_its_name_and_is_found_by_it(service: RunningService) -> 
         for part in ("ölSTAND", "0% g", "logs", "MATE", "sea-7", str(collection["documentCollectionId"])[5:], "0_ g")
     }
     assert list(found.values()) == [[ids[0]], [ids[0]], [ids[1]], [ids[2]], [ids[0]], [ids[1]], []]
+    named = {"objectIds": [ids[2], ids[0], ids[0], UNKNOWN]}
+    assert [row["objectId"] for row in walk(service, LIST, named, page_size=1)] == sorted([ids[0], ids[2]])
+    assert done(service.call(COUNT, {**named, "query": "mate"}))["total"] == 1
     done(service.call("catalog/deleteDocument", {"documentId": ids[0]}))
     assert walk(service, LIST, {"query": "geprüft"}, page_size=10) == []
 

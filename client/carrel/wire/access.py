@@ -46,10 +46,12 @@ class AdminAccessGetStateResponse(ResponseModel):
 class ResourceFilters(RequestModel):
     """What resources are narrowed to; filters narrow together, and without any there are all of the organization.
 
-    `query` is part of a name or a resourceId, whatever its case. `readable_by`: what this principal may effectively
+    `object_ids` are the own ids of documents, collections and agents; those of nothing are passed over. `query` is part
+    of a name or a resourceId, whatever its case. `readable_by`: what this principal may effectively
     act on (READ unless another `action` is named); `not_readable_by` leaves out of that what this one may act on, too.
     """
 
+    object_ids: Annotated[list[UUID] | None, Field(min_length=1, max_length=1000)] = None
     query: Identifier | None = None
     resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
     readable_by: PrincipalReference | None = None

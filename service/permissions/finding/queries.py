@@ -33,7 +33,7 @@ from service.collections.tables import collections
 from service.permissions.lookups.queries import page_parameters, resources_in
 from service.permissions.queries import Reader, readable_classes
 from service.permissions.tables import access_classes, resources
-from service.sql import AnyRow
+from service.sql import AnyRow, among
 
 _NAMED = {documents.c.document_id: documents, collections.c.collection_id: collections, agents.c.agent_id: agents}
 
@@ -46,6 +46,7 @@ class ResourceFilter:
     read, too.
     """
 
+    object_ids: Sequence[UUID] | None = None
     text: str | None = None
     resource_types: Sequence[str] | None = None
     readable_by: Reader | None = None
@@ -56,7 +57,7 @@ async def list_resources(
     connection: AsyncConnection, organization_id: UUID, *, wanted: ResourceFilter, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
     """The resources that fit, each with its class's digest and its name, in the order of their objects' ids."""
-    if wanted.text is None and wanted.readable_by is not None:
+    if wanted.text is None and wanted.object_ids is None and wanted.readable_by is not None:
         classes = _classes(wanted.readable_by, but=wanted.not_readable_by)
         page = resources_in(literal(organization_id), classes, resource_type=_type(wanted))
     else:
@@ -97,6 +98,8 @@ def _walked(organization_id: UUID, wanted: ResourceFilter, *, after: UUID, limit
 
 def _conditions(organization_id: UUID, wanted: ResourceFilter) -> Iterator[ColumnElement[bool]]:
     yield resources.c.organization_id == organization_id
+    if wanted.object_ids is not None:
+        yield among(resources.c.object_id, wanted.object_ids)
     of_type = _type(wanted)
     if of_type is not None:
         yield resources.c.resource_type == of_type

@@ -70,6 +70,7 @@ async def _wanted(connection: AsyncConnection, caller: Caller, filters: Resource
         return await holder_named(connection, caller.organization_id, reference, field=field)
 
     return ResourceFilter(
+        object_ids=filters.object_ids,
         text=filters.query,
         resource_types=filters.resource_types,
         readable_by=await holder(filters.readable_by, "readableBy"),
