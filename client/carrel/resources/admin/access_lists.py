@@ -66,7 +66,14 @@ class AccessLists(Resource[M]):
         service account may effectively act on; `not_readable_by`, beside it, takes away what that one may act on, too.
         """
         request = AdminAccessListResourcesRequest(
-            **_filters(object_ids, query, resource_types, readable_by, action, not_readable_by),
+            **_filters(
+                object_ids=object_ids,
+                query=query,
+                resource_types=resource_types,
+                readable_by=readable_by,
+                action=action,
+                not_readable_by=not_readable_by,
+            ),
             page_size=page_size,
             page_token=page_token,
         )
@@ -86,7 +93,14 @@ class AccessLists(Resource[M]):
     ) -> Call[AdminAccessCountResourcesResponse]:
         """Count by type what `list_resources` walks with the same filters; `total` is of all types."""
         request = AdminAccessCountResourcesRequest(
-            **_filters(object_ids, query, resource_types, readable_by, action, not_readable_by)
+            **_filters(
+                object_ids=object_ids,
+                query=query,
+                resource_types=resource_types,
+                readable_by=readable_by,
+                action=action,
+                not_readable_by=not_readable_by,
+            )
         )
         return Call("admin/access/countResources", request, AdminAccessCountResourcesResponse)
 
@@ -110,6 +124,7 @@ class AccessLists(Resource[M]):
 
 
 def _filters(
+    *,
     object_ids: Sequence[Id] | None,
     query: str | None,
     resource_types: Sequence[ResourceType | str] | None,
