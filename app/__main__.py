@@ -21,6 +21,12 @@ def main() -> None:
             "server.headless": True,
             "server.fileWatcherType": "none",
             "server.maxUploadSize": 100,
+            "server.enableCORS": True,
+            "server.enableXsrfProtection": True,
+            # What went wrong unforeseen is in the log; a page shows nobody the code and what it was about.
+            "client.showErrorDetails": "none",
+            # Pages that hold Streamlit's in a frame and send it messages: nobody's.
+            "client.allowedOrigins": [],
             "browser.gatherUsageStats": False,
             "runner.magicEnabled": False,
             "client.toolbarMode": "minimal",

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import MutableMapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,9 @@ from typing import Any
 import streamlit as st
 from starlette.middleware import Middleware
 
-from app.auth.parts import registration, sign_in
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from app.auth.gate import DOWNLOADS, Application, Gate, Receive, Scope, Send
+from app.auth.parts import registration, sessions, sign_in
+from app.settings import settings
 
 
 def policy(page: str) -> str:
@@ -36,8 +33,16 @@ _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _PAGE = Path(st.__file__).with_name("static") / "index.html"
 HEADERS = {
     b"content-security-policy": policy(_PAGE.read_text()).encode(),
+    # A window that others opened isn't theirs to send messages to: Streamlit listens for some.
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
     b"referrer-policy": b"same-origin",
     b"x-content-type-options": b"nosniff",
+}
+HEADERS_OF_FILES = HEADERS | {
+    b"cache-control": b"private, no-store",
+    # What people loaded is no page of the workbench, whatever it is.
+    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'; sandbox",
 }
 
 
@@ -53,10 +58,12 @@ class SecurityHeaders:
             await self._app(scope, receive, send)
             return
 
+        headers = HEADERS_OF_FILES if scope["path"].startswith(DOWNLOADS) else HEADERS
+
         async def sent(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                kept = [(name, value) for name, value in message["headers"] if name.lower() not in HEADERS]
-                message = {**message, "headers": [*kept, *HEADERS.items()]}
+                kept = [(name, value) for name, value in message["headers"] if name.lower() not in headers]
+                message = {**message, "headers": [*kept, *headers.items()]}
             await send(message)
 
         await self._app(scope, receive, sent)
@@ -65,6 +72,9 @@ class SecurityHeaders:
 def create_app() -> st.App:
     """Return the application; ConfigurationError and ValueError say which setting is missing or wrong."""
     registration().check()
+    gate = Middleware(Gate, sessions=sessions(), cookie=sign_in().cookie, origin=settings().origin)
     return st.App(
-        Path(__file__).with_name("main.py"), routes=sign_in().routes(), middleware=[Middleware(SecurityHeaders)]
+        Path(__file__).with_name("main.py"),
+        routes=sign_in().routes(),
+        middleware=[Middleware(SecurityHeaders), gate],
     )

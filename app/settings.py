@@ -2,6 +2,7 @@
 
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
 from pydantic import Field, SecretStr
@@ -48,6 +49,12 @@ class WorkbenchSettings(BaseSettings):
     def public_url(self) -> str:
         """The address people have the workbench at, without a slash at its end."""
         return (self.app_url or f"http://{self.app_host}:{self.app_port}").rstrip("/")
+
+    @property
+    def origin(self) -> str:
+        """The workbench's origin, as browsers name that of its pages."""
+        parts = urlsplit(self.public_url)
+        return f"{parts.scheme}://{parts.netloc}".lower()
 
     @property
     def uploads_dir(self) -> Path:

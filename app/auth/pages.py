@@ -10,14 +10,23 @@ _PAGE = """<!doctype html>
 <style>
 body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 34rem; margin: 15vh auto; padding: 0 1.5rem; }}
 h1 {{ font-size: 1.4rem; }} p {{ overflow-wrap: anywhere; }}
-a {{ display: inline-block; margin-top: .5rem; padding: .5rem 1rem; border-radius: .4rem; background: #1f5f6b;
-  color: #fff; text-decoration: none; }}
-</style></head><body><main><h1>{title}</h1><p>{message}</p><a href="{again}">{doing}</a></main></body></html>
+a, button {{ display: inline-block; margin-top: .5rem; padding: .5rem 1rem; border-radius: .4rem; background: #1f5f6b;
+  color: #fff; text-decoration: none; border: 0; font: inherit; cursor: pointer; }}
+</style></head><body><main><h1>{title}</h1><p>{message}</p>{way_on}</main></body></html>
 """
 
 
-def notice(title: str, message: str, *, again: str, status: int, doing: str = "Try again") -> HTMLResponse:
-    """Return a page that says what happened and offers one way on; all of it is shown as text."""
-    texts = {"title": title, "message": message, "again": again, "doing": doing}
-    page = _PAGE.format(**{name: html.escape(text) for name, text in texts.items()})
+_LINK = '<a href="{again}">{doing}</a>'
+_FORM = '<form method="post" action="{again}"><button>{doing}</button></form>'
+
+
+def notice(
+    title: str, message: str, *, again: str, status: int, doing: str = "Try again", posts: bool = False
+) -> HTMLResponse:
+    """Return a page that says what happened and offers one way on; all of it is shown as text.
+
+    `posts`: the way on does something, and so no link may lead there.
+    """
+    way_on = (_FORM if posts else _LINK).format(again=html.escape(again), doing=html.escape(doing))
+    page = _PAGE.format(title=html.escape(title), message=html.escape(message), way_on=way_on)
     return HTMLResponse(page, status, headers={"Cache-Control": "no-store"})

@@ -54,7 +54,7 @@ def sign_in() -> SignIn:
         sessions(),
         oauth,
         v1_base_url=chosen.v1_base_url or chosen.base_url,
-        secure=chosen.public_url.startswith("https:"),
+        origin=chosen.origin,
     )
 
 

@@ -5,17 +5,20 @@ where a person wants to go is a path of the workbench; and a callback always beg
 """
 
 import logging
+import re
 import secrets
 from collections.abc import Callable
+from posixpath import normpath
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from app.auth.gate import is_own
 from app.auth.pages import notice
-from app.auth.sessions import Person, Session, Sessions
+from app.auth.sessions import LONGEST, Person, Session, Sessions
 from carrel import Carrel, CarrelError
 from carrel.errors import AccessDeniedError, AuthorizationError, CallbackError, InvalidGrantError
 from carrel.oauth import OAuthClient
@@ -25,22 +28,23 @@ _log = logging.getLogger(__name__)
 SIGN_IN, CALLBACK, SIGN_OUT = "/oauth/login", "/oauth/callback", "/oauth/logout"
 LONGEST_PATH = 2000
 _TEN_MINUTES = 600
-_FORTNIGHT = 14 * 24 * 3600
+_LONGEST = int(LONGEST.total_seconds())
 
 NOT_KEPT = "Your browser didn't keep the cookie of this sign-in, or it was begun more than ten minutes ago."
 
 
 class SignIn:
-    """The routes of one workbench; `secure`: its public address is https, and so its cookies need that."""
+    """The routes of one workbench; where its public address (`origin`) is https, its cookies need that."""
 
     def __init__(
-        self, sessions: Sessions, oauth: Callable[[], OAuthClient], *, v1_base_url: str | None, secure: bool
+        self, sessions: Sessions, oauth: Callable[[], OAuthClient], *, v1_base_url: str | None, origin: str
     ) -> None:
         self._sessions = sessions
         self._oauth = oauth
         self._v1_base_url = v1_base_url
-        self._secure = secure
-        prefix: Final = "__Host-" if secure else ""
+        self._origin = origin
+        self._secure = origin.startswith("https:")
+        prefix: Final = "__Host-" if self._secure else ""
         # Not the service's cookies' names: cookies don't tell ports apart, and both may be on one host.
         self.cookie = f"{prefix}carrel_workbench"
         self._browser_cookie = f"{prefix}carrel_workbench_signing_in"
@@ -89,7 +93,7 @@ class SignIn:
             return notice("Signing in failed", str(error), again=again, status=502)
         self._drop(request)
         response = _not_kept(RedirectResponse(pending.back, 303))
-        self._set(response, self.cookie, self._sessions.create(tokens, person), seconds=_FORTNIGHT)
+        self._set(response, self.cookie, self._sessions.create(tokens, person), seconds=_LONGEST)
         self._unset(response, self._browser_cookie)
         self._unset(response, self._left_cookie)
         return response
@@ -97,22 +101,35 @@ class SignIn:
     def end(self, request: Request) -> Response:
         """Sign out: the session ends here, and what came of the consent ends there (RFC 7009).
 
-        Another site may not do that to a person: its requests say that they are another site's.
+        Another site may not do that to a person: where the browser doesn't say that they did it here, they are asked.
         """
-        if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-            return notice("Sign out?", "Another page asked for this.", again=SIGN_OUT, status=403, doing="Sign out")
+        if not self._is_meant(request):
+            asked = "Another page may have asked for this."
+            return notice("Sign out?", asked, again=SIGN_OUT, status=403, doing="Sign out", posts=True)
         self._drop(request)
         response = _not_kept(RedirectResponse("/", 303))
         self._unset(response, self.cookie)
-        self._set(response, self._left_cookie, "1", seconds=_FORTNIGHT)
+        self._set(response, self._left_cookie, "1", seconds=_LONGEST)
         return response
+
+    def _is_meant(self, request: Request) -> bool:
+        """Tell whether the person themselves asked for it, here.
+
+        Browsers say so at addresses they trust (https, or this machine). Elsewhere a form's POST has to be of a page
+        here: cookies that are Lax come with no other site's, and neighbours on this host are told by their origin.
+        """
+        if (site := request.headers.get("sec-fetch-site")) is not None:
+            return request.method != "HEAD" and site in {"same-origin", "none"}
+        return request.method == "POST" and is_own(request, origin=self._origin)
 
     def _drop(self, request: Request) -> None:
         session = self._sessions.find(request.cookies.get(self.cookie))
         if session is None:
             return
-        tokens = self._sessions.get(session.key)
-        self._sessions.delete(session.key)
+        # Whoever refreshes the tokens just now ends first: what they get is revoked as well.
+        with self._sessions.lock(session.key):
+            tokens = self._sessions.get(session.key)
+            self._sessions.delete(session.key)
         if tokens is not None:
             self._revoke(session, tokens.refresh_token or tokens.access_token)
 
@@ -133,9 +150,9 @@ def path_of(wanted: str | None) -> str:
     """Return where to go afterwards: a path of the workbench, whatever else was asked for its first page."""
     if not wanted or len(wanted) > LONGEST_PATH or not wanted.startswith("/") or not wanted.isprintable():
         return "/"
-    parts = urlsplit(wanted)
-    outside = parts.scheme or parts.netloc or wanted.startswith(("//", "/\\")) or "\\" in wanted
-    return "/" if outside or parts.path.startswith("/oauth/") else wanted
+    path = unquote(re.split("[?#]", wanted, maxsplit=1)[0])
+    leads_away = "//" in path or "\\" in wanted + path or f"{normpath(path)}/".startswith("/oauth/")
+    return "/" if leads_away else wanted
 
 
 def _not_kept(response: Response) -> Response:

@@ -1,5 +1,6 @@
 """Signing in to the workbench in a real browser, and what an attacker might try on the way."""
 
+from base64 import b64encode
 from collections.abc import Iterator
 
 import httpx
@@ -125,13 +126,32 @@ def test_a_cookie_that_was_planted_is_not_made_a_session(page: Page, workbench: 
 
 @pytest.mark.parametrize(
     "wanted",
-    ["https://evil.test/", "//evil.test", "/\\evil.test", "/\t/evil.test", "javascript:alert(1)", "/oauth/logout"],
+    [
+        "https://evil.test/",
+        "//evil.test",
+        "//[",
+        "/\\evil.test",
+        "/%5cevil.test",
+        "/\t/evil.test",
+        "/.//evil.test",
+        "/%2f/evil.test",
+        "javascript:alert(1)",
+        "/oauth/logout",
+        "/%6fauth/logout",
+        "/x/../oauth/logout?really",
+    ],
 )
 def test_signing_in_leads_nowhere_else(workbench: Workbench, wanted: str) -> None:
-    """Whatever `next` says, a person ends up in the workbench."""
+    """Whatever `next` says, a person ends up on a page of the workbench."""
     with httpx.Client(base_url=workbench.url) as client:
-        client.get("/oauth/login", params={"next": wanted})
+        assert client.get("/oauth/login", params={"next": wanted}).status_code == 303
     assert path_of(wanted) == "/"
+
+
+def test_signing_in_leads_back_to_the_page_that_was_asked_for() -> None:
+    """With what it looked at, whatever that is."""
+    asked = "/documents?name=a%2F%2Fb%5C&of=https://example.test/oauth/"
+    assert path_of(asked) == asked
 
 
 def test_another_site_signs_nobody_out(page: Page, workbench: Workbench) -> None:
@@ -142,6 +162,79 @@ def test_another_site_signs_nobody_out(page: Page, workbench: Workbench) -> None
     assert answer.status_code == 403
     page.reload()
     expect(page.get_by_text(EMAIL)).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("method", "headers"),
+    [
+        ("GET", {}),
+        ("HEAD", {}),
+        ("HEAD", {"Sec-Fetch-Site": "same-origin"}),
+        ("POST", {"Origin": "http://127.0.0.1:1"}),
+        ("POST", {"Origin": "null"}),
+        ("POST", {"Sec-Fetch-Site": "same-site"}),
+    ],
+)
+def test_where_a_browser_doesnt_say_who_asks_a_person_is_asked(
+    page: Page, workbench: Workbench, method: str, headers: dict[str, str]
+) -> None:
+    """At an address without https browsers don't: there a form of the workbench's signs out, and nothing else."""
+    sign_in(page, workbench)
+    cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies(workbench.url)}
+    with httpx.Client(base_url=workbench.url, cookies=cookies) as client:
+        answer = client.request(method, "/oauth/logout", headers=headers)
+        assert answer.status_code == 403
+        if method == "GET":
+            assert '<form method="post" action="/oauth/logout">' in answer.text
+        page.reload()
+        expect(page.get_by_text(EMAIL)).to_be_visible()
+        assert client.post("/oauth/logout", headers={"Origin": workbench.url}).status_code == 303
+    page.reload()
+    expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+
+
+def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench) -> None:
+    """Nobody else fills the workbench's memory, or gets what somebody downloads by its address."""
+    up, down = "/_stcore/upload_file/some-session/some-file", "/media/some-file.bin"
+    with httpx.Client(base_url=workbench.url) as anybody:
+        for answer in (anybody.put(up, content=b"x"), anybody.delete(up), anybody.get(down)):
+            assert (answer.status_code, answer.text) == (403, "Sign in to the workbench first.")
+    sign_in(page, workbench)
+    cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies(workbench.url)}
+    with httpx.Client(base_url=workbench.url, cookies=cookies) as person:
+        assert "XSRF" in person.put(up, content=b"x").text
+        answer = person.get(down)
+        assert answer.status_code == 404
+        assert answer.headers["cache-control"] == "private, no-store"
+        assert answer.headers["content-security-policy"].endswith("sandbox")
+
+
+def connecting(workbench: Workbench, origin: str) -> int:
+    """Return the status of what a page of this origin is answered when it opens the WebSocket."""
+    headers = {
+        "Origin": origin,
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": b64encode(bytes(16)).decode(),
+    }
+    with httpx.stream("GET", f"{workbench.url}/_stcore/stream", headers=headers) as answer:
+        return answer.status_code
+
+
+def test_pages_of_others_cant_connect(workbench: Workbench) -> None:
+    """Neither those of other sites, nor of other ports of this machine, whose cookies are the same."""
+    for origin in ("https://evil.test", "http://127.0.0.1:1", "http://localhost:3000", "null", "http://["):
+        assert connecting(workbench, origin) == 403
+    assert connecting(workbench, workbench.url) == 101
+
+
+def test_other_windows_have_no_say(workbench: Workbench) -> None:
+    """No other site's page may send the workbench's messages, from a frame around it or as what opened it."""
+    answer = httpx.get(workbench.url)
+    assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert httpx.get(f"{workbench.url}/_stcore/host-config").json()["allowedOrigins"] == []
 
 
 def test_no_script_of_others_may_run(page: Page, workbench: Workbench) -> None:

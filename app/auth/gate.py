@@ -1,0 +1,60 @@
+"""What is asked past the pages: files on their way up and down, and connections; it is for people of the workbench.
+
+Streamlit knows no sessions of people. It takes files from whoever opened a page, signed in or not, gives them to
+whoever has their address, and lets pages of any other port of this machine connect.
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse
+from starlette.websockets import WebSocketClose
+
+from app.auth.sessions import Sessions
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+DOWNLOADS, UPLOADS = "/media/", "/_stcore/upload_file/"
+
+
+class Gate:
+    """Lets files pass for who is signed in, and connections of the workbench's own pages, whose origin this is."""
+
+    def __init__(self, app: Application, *, sessions: Sessions, cookie: str, origin: str) -> None:
+        self._app = app
+        self._sessions = sessions
+        self._cookie = cookie
+        self._origin = origin
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application does, or refuse."""
+        if scope["type"] == "websocket" and not is_own(HTTPConnection(scope), origin=self._origin):
+            await WebSocketClose(code=1008)(scope, receive, send)
+        elif scope["type"] == "http" and not await self._may_pass(HTTPConnection(scope)):
+            await PlainTextResponse("Sign in to the workbench first.", 403)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _may_pass(self, asked: HTTPConnection) -> bool:
+        if not asked.scope["path"].startswith((DOWNLOADS, UPLOADS)):
+            return True
+        return await run_in_threadpool(self._sessions.find, asked.cookies.get(self._cookie)) is not None
+
+
+def is_own(asked: HTTPConnection, *, origin: str) -> bool:
+    """Tell whether a request is of a page of this origin, or of the address it goes to, or of no page at all."""
+    sender = asked.headers.get("origin")
+    return sender is None or sender == origin or _place_of(sender) == asked.headers.get("host")
+
+
+def _place_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).netloc or None
+    except ValueError:
+        return None
