@@ -1,10 +1,11 @@
 """What pages ask the service for, as the person who looks at them; kept a few seconds, for their session alone."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import streamlit as st
 
-from app.auth.current import key_client, person_client, require_session
+from app.auth.current import held_session, key_client, person_client, require_session
 from carrel import Carrel
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
@@ -25,6 +26,17 @@ def client() -> Carrel:
     require_session()  # the key doesn't end with it
     shared = key_client()
     return shared if shared is not None and me().is_admin else person_client()
+
+
+def client_for_later() -> Callable[[], Carrel]:
+    """Return what gives `client()` outside of the page's run, where a download is read, while the session lasts."""
+    held, made = held_session(), client()
+
+    def given() -> Carrel:
+        held()
+        return made
+
+    return given
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")

@@ -1,5 +1,7 @@
 """Who looks at a page, and the service as that person sees it."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import cast
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -40,7 +42,15 @@ def require_session() -> None:
 
     Buttons' callbacks run before the page does, and fragments and dialogs without it: `require_person` is not asked.
     """
-    owner = cast("str | None", st.session_state.get(_OWNER))
+    _require(cast("str | None", st.session_state.get(_OWNER)))
+
+
+def held_session() -> Callable[[], None]:
+    """Return `require_session` for what runs later, outside of any page, where nobody's session is known."""
+    return partial(_require, cast("str | None", st.session_state.get(_OWNER)))
+
+
+def _require(owner: str | None) -> None:
     if owner is None or not sessions().lasts(owner):
         msg = "Your sign-in has ended. Reload this page to sign in again."
         raise SignInRequiredError(msg)

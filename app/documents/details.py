@@ -1,6 +1,6 @@
 """One document in a dialog: its facts, who may read it, and its file. Asked for when it is opened, never before."""
 
-from functools import partial
+from collections.abc import Callable
 from uuid import UUID
 
 import streamlit as st
@@ -23,7 +23,7 @@ def show_details(document_id: UUID) -> None:
     show_table([*_facts(document), ("Who may read it", readers)], named=True)
     st.download_button(
         "Download",
-        partial(read_file, document_id, document.document_version),
+        reader_of(document_id, document.document_version),
         file_name=plain_name(document.file_name),
         mime="application/octet-stream",
         icon=":material/download:",
@@ -31,10 +31,15 @@ def show_details(document_id: UUID) -> None:
     )
 
 
-def read_file(document_id: UUID, version: int) -> bytes:
-    """Return a document's file as the person may read it; called when it is asked for."""
-    with api.client().catalog.download_document(document_id, document_version=version) as download:
-        return download.read()
+def reader_of(document_id: UUID, version: int) -> Callable[[], bytes]:
+    """Return what gives a document's file as the person may read it; called when they ask for it, outside of a run."""
+    given = api.client_for_later()
+
+    def read() -> bytes:
+        with given().catalog.download_document(document_id, document_version=version) as download:
+            return download.read()
+
+    return read
 
 
 def readers_of(document: GetDocumentResponse) -> str:

@@ -1,14 +1,13 @@
 """What is shown of one document: where it is indexed, its versions, its text, and who may read it."""
 
 import html
-from functools import partial
 from uuid import UUID
 
 import streamlit as st
 
 import carrel
 from app import api
-from app.documents.details import read_file
+from app.documents.details import reader_of
 from app.documents.facts import is_stale, kind_of, may_edit, name_of_place, owner_of, state_in
 from app.loading.staging import plain_name
 from app.ui.errors import Problem, explain, problem_of
@@ -134,7 +133,7 @@ def show_versions(document: GetDocumentResponse) -> None:
         chosen = st.selectbox("Version to download", list(files), key="version", width=220)
         st.download_button(
             "Download",
-            partial(read_file, document.document_id, chosen),
+            reader_of(document.document_id, chosen),
             file_name=plain_name(files[chosen].file_name),
             mime="application/octet-stream",
             icon=":material/download:",

@@ -2,12 +2,14 @@
 
 from base64 import b64encode
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Request, expect
 
 from app.auth.routes import path_of
+from carrel import Carrel
 from tests.browser import people
 from tests.harness.services import ServiceHarness
 from tests.harness.workbench import Workbench
@@ -193,20 +195,38 @@ def test_where_a_browser_doesnt_say_who_asks_a_person_is_asked(
     expect(page.get_by_role("link", name="Sign in")).to_be_visible()
 
 
-def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench) -> None:
-    """Nobody else fills the workbench's memory, or gets what somebody downloads by its address."""
-    up, down = "/_stcore/upload_file/some-session/some-file", "/media/some-file.bin"
-    with httpx.Client(base_url=workbench.url) as anybody:
+def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench, tmp_path: Path) -> None:
+    """Nobody else fills the workbench's memory, or gets by its address what somebody loads up or down."""
+    note = tmp_path / "note.txt"
+    note.write_text("The offer for HERON was refused.")
+    asked: dict[str, str] = {}
+    page.on("request", lambda request: asked.update({request.method: request.url}) if is_of_a_file(request) else None)
+    sign_in(page, workbench, "/documents")
+    page.get_by_text("Add documents").click()
+    page.locator('input[type="file"]').set_input_files(note)
+    page.get_by_text("Everybody in the organization").click()
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_role("button", name="Done")).to_be_visible()
+    with Carrel(workbench.service.api_key, workbench.service.base_url) as admin:
+        document = next(iter(admin.catalog.list_documents(document_name="note")))
+    page.goto(f"{workbench.url}/documents?document={document.document_id}&part=versions")
+    with page.expect_download() as loaded:
+        page.get_by_role("button", name="Download").click()
+    assert loaded.value.path().read_text() == note.read_text()
+    up, down = asked["PUT"], loaded.value.url
+    with httpx.Client() as anybody:
         for answer in (anybody.put(up, content=b"x"), anybody.delete(up), anybody.get(down)):
             assert (answer.status_code, answer.text) == (403, "Sign in to the workbench first.")
-    sign_in(page, workbench)
     cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies(workbench.url)}
-    with httpx.Client(base_url=workbench.url, cookies=cookies) as person:
-        assert "XSRF" in person.put(up, content=b"x").text
-        answer = person.get(down)
-        assert answer.status_code == 404
-        assert answer.headers["cache-control"] == "private, no-store"
-        assert answer.headers["content-security-policy"].endswith("sandbox")
+    answer = httpx.get(down, cookies=cookies)
+    assert answer.text == note.read_text()
+    assert answer.headers["cache-control"] == "private, no-store"
+    assert answer.headers["content-security-policy"].endswith("sandbox")
+
+
+def is_of_a_file(request: Request) -> bool:
+    """Tell whether a request moves a file."""
+    return "/upload_file/" in request.url or "/media/" in request.url
 
 
 def connecting(workbench: Workbench, origin: str) -> int:
