@@ -4,7 +4,8 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# In their wide form, too, which spreadsheets of some languages read as the others.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 MOST_ROWS = 100_000
 
 
