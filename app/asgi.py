@@ -1,6 +1,8 @@
 """The workbench as an ASGI application: Streamlit's pages, signing in beside them, and headers on everything."""
 
+import logging
 import re
+import secrets
 from base64 import b64encode
 from collections.abc import MutableMapping
 from hashlib import sha256
@@ -13,6 +15,9 @@ from starlette.middleware import Middleware
 from app.auth.gate import DOWNLOADS, Application, Gate, Receive, Scope, Send
 from app.auth.parts import registration, sessions, sign_in
 from app.settings import settings
+from app.ui.notices import show_problem
+
+_log = logging.getLogger(__name__)
 
 
 def policy(page: str) -> str:
@@ -69,6 +74,18 @@ class SecurityHeaders:
         await self._app(scope, receive, sent)
 
 
+def tell_of_failure(error: Exception) -> bool:
+    """Say on the page that it failed, with a reference under which the log has why; nothing of the error itself."""
+    reference = secrets.token_hex(4)
+    _log.error("A page failed (reference %s)", reference, exc_info=error)
+    show_problem(
+        "This page failed, and it isn't anything you did.",
+        "Reload it. If it fails again, tell whoever runs Carrel the reference.",
+        f"Reference: {reference}",
+    )
+    return True
+
+
 def create_app() -> st.App:
     """Return the application; ConfigurationError and ValueError say which setting is missing or wrong."""
     registration().check()
@@ -77,4 +94,5 @@ def create_app() -> st.App:
         Path(__file__).with_name("main.py"),
         routes=sign_in().routes(),
         middleware=[Middleware(SecurityHeaders), gate],
+        on_script_error=tell_of_failure,
     )

@@ -5,7 +5,7 @@ import html
 import streamlit as st
 
 from app import api
-from app.auth.current import key_client, require_person
+from app.auth.current import current_session, key_client, require_person
 from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
 from app.navigation import pages
@@ -28,6 +28,9 @@ def main() -> None:
     """Draw the page that the address names, for the person who looks at it."""
     st.set_page_config(page_title="Carrel", page_icon="📚", layout="wide")
     st.html(STYLE)
+    if current_session() is None:
+        # Otherwise the pages of whoever was here before stay in the menu, and a page's address counts as unknown.
+        st.navigation(pages(is_admin=False), position="hidden")
     person = require_person()
     show_person(person)
     with explained():

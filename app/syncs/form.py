@@ -22,8 +22,15 @@ _ADDRESS = "sync.address"
 def ask(draft: Draft, *, doing: str, known: list[Principal], save: Callable[[Draft], object]) -> None:
     """Show the form, filled with a draft, and save what it holds when asked; `known` are the readers it names."""
     filled = _with_readers(_with_fields(draft), known)
+    # Above the button, which stands at the window's end: what is wrong is seen by whoever presses it.
+    said = st.container()
     if not st.button(doing, type="primary", key="sync.save"):
         return
+    with said:
+        _answer(filled, save)
+
+
+def _answer(filled: Draft | None, save: Callable[[Draft], object]) -> None:
     if filled is None:
         show_problem("Nobody is chosen who may read them.", "Choose at least one person or group.")
     elif missing := filled.missing():
@@ -55,6 +62,8 @@ def _with_fields(draft: Draft) -> Draft:
             LABELS["docstoreURI"],
             type="password",
             key=_ADDRESS,
+            # A password's field says nothing when Tab leads from it to its own button.
+            live="250ms",
             autocomplete="off",
             placeholder="mongodb://reader:password@mongo.example.com/shop",
             help="MongoDB, or what speaks its protocol. It is kept encrypted and never shown again.",

@@ -53,6 +53,11 @@ def send_once(place: Place, text: str) -> None:
     sent = cast("Sent | None", st.session_state.get(SENT))
     if not text or (sent is not None and sent.is_again(place, text)):
         return
+    if len(text) > LONGEST_MESSAGE:
+        # A field with a limit of its own drops what is pasted beyond it without a word.
+        problem = Problem(f"This is too long: {len(text):,} characters.", (f"Send at most {LONGEST_MESSAGE:,}.",))
+        st.session_state[UNSENT] = Outgoing(place, text), problem
+        return
     waiting = unsent_at(place)
     post(waiting[0] if waiting is not None and waiting[0].text == text else Outgoing(place, text))
 
@@ -206,7 +211,7 @@ def page() -> None:
     with main:
         here = go_on(agents, place) if place.conversation else begin(agents, place)
     if here is not None:
-        st.chat_input("Your message", key=WORDS, max_chars=LONGEST_MESSAGE, on_submit=submit, args=(here,))
+        st.chat_input("Your message", key=WORDS, on_submit=submit, args=(here,))
 
 
 page()

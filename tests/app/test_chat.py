@@ -456,3 +456,12 @@ def test_a_service_that_is_down_is_explained(visit: Visit, monkeypatch: pytest.M
     assert not page.exception
     assert "doesn&#x27;t answer" in html_of(page)
     assert "make up" in html_of(page)
+
+
+def test_what_is_too_long_is_said_and_stays(visit: Visit) -> None:
+    """A message beyond the service's limit is not cut and not dropped: it stands there with the reason, unsent."""
+    page = visit.ask("x" * 20_001)
+    assert not page.exception
+    assert "This is too long: 20,001 characters." in html_of(page)
+    assert "x" * 20_001 in html_of(page)
+    assert visit.kept() == []

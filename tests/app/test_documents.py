@@ -130,7 +130,9 @@ def test_a_document_that_could_not_be_indexed_says_why_and_what_to_do(house: Hou
     with house.service.owner_connection() as connection:
         table = _placements(connection)
         connection.execute(
-            f"UPDATE {table} SET indexed_version = NULL, attempts = 9, error = %s WHERE document_id = %s",  # noqa: S608
+            # Claimed, so that the service doesn't mend it before the page is looked at.
+            f"UPDATE {table} SET indexed_version = NULL, attempts = 9, error = %s, claimed_until = now() + '1 hour' "  # noqa: S608
+            "WHERE document_id = %s",
             (f"The model refused it. {HOSTILE}", document),
         )
     page = open_document(house, document)

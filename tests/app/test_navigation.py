@@ -119,3 +119,19 @@ def test_runs_are_there_for_who_is_an_admin_and_signed_in_now(workbench: SetUp, 
     assert "admins" in asked(sign_in(service, MEMBER))
     parts.sessions().delete(digest_of(cookie))
     assert "Your sign-in has ended" in asked(cookie)
+
+
+def _failing() -> None:
+    from app.asgi import tell_of_failure  # noqa: PLC0415 - a script of Streamlit's
+
+    assert tell_of_failure(ValueError("the secret of /srv/carrel"))
+
+
+def test_a_page_that_fails_tells_nothing_of_why_but_where_to_ask(caplog: pytest.LogCaptureFixture) -> None:
+    """The person gets a sentence and a reference; under it the log has the error."""
+    page = AppTest.from_function(_failing).run()
+    assert not page.exception
+    assert "This page failed" in html_of(page)
+    assert "secret" not in html_of(page)
+    reference = html_of(page).partition("Reference: ")[2][:8]
+    assert any(reference in record.getMessage() and record.exc_info for record in caplog.records)
