@@ -29,6 +29,14 @@ Open = Callable[..., AppTest]
 SetUp = Callable[..., None]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_search_for_components() -> Iterator[None]:
+    """A new AppTest looks for Streamlit components in every installed package, which takes most of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _main_module_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """AppTest puts a page in the place of `__main__`, which every process started later would run as its own."""

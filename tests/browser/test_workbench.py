@@ -204,31 +204,6 @@ def test_a_member_reaches_no_page_of_admins_by_its_address(stack: Stack, browser
     context.close()
 
 
-def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carrel) -> None:
-    """Names, passages, metadata and messages are neither elements, links nor icons, and nothing in them runs."""
-    text = f"Wombats {HOSTILE} dig.".encode()
-    made = client.catalog.upload_file(
-        text,
-        document_external_id="wombats",
-        document_name=HOSTILE,
-        file_name="w.md",
-        custom_metadata={"note": HOSTILE},
-        await_vector_store_sync=True,
-    )
-    search(page, stack, "wombats")
-    expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
-    result = page.locator("article", has_text="Wombats").first
-    expect(result.locator("img, script, a[href*='evil']")).to_have_count(0)
-    page.goto(f"{stack.workbench}/documents?document={made.document_id}")
-    expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
-    page.goto(f"{stack.workbench}/chat")
-    page.get_by_placeholder("Your message").fill(HOSTILE)
-    page.keyboard.press("Enter")
-    expect(page.get_by_text(HOSTILE).first).to_be_visible()
-    expect(page.locator("img[src='x'], a[href*='evil'], script:has-text('document.title=1')")).to_have_count(0)
-    assert page.title() != "1"
-
-
 def test_the_keyboard_is_enough_to_ask_and_to_say_what_it_was_worth(stack: Stack, page: Page) -> None:
     """Enter sends the question; Tab and Space reach the thumbs; Escape closes the details."""
     page.goto(stack.workbench)
@@ -321,6 +296,31 @@ def open_whole(page: Page, address: str) -> None:
         .filter(one => !one.closest('canvas, svg, pre, [data-testid=stDataFrame]'))
         .map(one => one.outerHTML.slice(0, 200))""")
     assert outside == [], address
+
+
+def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carrel) -> None:
+    """Names, passages, metadata and messages are neither elements, links nor icons, and nothing in them runs."""
+    text = f"Wombats {HOSTILE} dig.".encode()
+    made = client.catalog.upload_file(
+        text,
+        document_external_id="wombats",
+        document_name=HOSTILE,
+        file_name="w.md",
+        custom_metadata={"note": HOSTILE},
+        await_vector_store_sync=True,
+    )
+    search(page, stack, "wombats")
+    expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
+    result = page.locator("article", has_text="Wombats").first
+    expect(result.locator("img, script, a[href*='evil']")).to_have_count(0)
+    page.goto(f"{stack.workbench}/documents?document={made.document_id}")
+    expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
+    page.goto(f"{stack.workbench}/chat")
+    page.get_by_placeholder("Your message").fill(HOSTILE)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(HOSTILE).first).to_be_visible()
+    expect(page.locator("img[src='x'], a[href*='evil'], script:has-text('document.title=1')")).to_have_count(0)
+    assert page.title() != "1"
 
 
 def test_ctrl_c_leaves_nothing_running_and_the_next_start_has_kept_everything(stack: Stack, page: Page) -> None:

@@ -78,6 +78,7 @@ def test_a_message_on_v1_is_answered_once(process: ServiceProcess, model: ModelS
     assert visitor.ask("And back?", conversation_id=sent["conversationId"])["status"] == "COMPLETED"
 
 
+@pytest.mark.long
 def test_a_message_on_v0_is_answered_once(process: ServiceProcess, model: ModelServer, never: threading.Event) -> None:
     """Its sender, whose connection was lost, asks again by the same Idempotency-Key, and gets the one reply."""
     desk: Desk = a_desk(process)

@@ -156,7 +156,7 @@ def kill_both(process: ServiceProcess) -> None:
     process.kill_database()
 
 
-@pytest.mark.parametrize("kill", [kill_service, kill_both])
+@pytest.mark.parametrize("kill", [kill_service, pytest.param(kill_both, marks=pytest.mark.long)])
 def test_a_job_whose_process_was_killed_is_done_after_the_next_start(
     site: Worksite, kill: Callable[[ServiceProcess], None]
 ) -> None:
@@ -208,6 +208,7 @@ def test_the_worker_outlives_its_database(site: Worksite) -> None:
     assert process.stop() == 0
 
 
+@pytest.mark.long
 def test_another_replica_takes_over_from_one_that_was_killed(site: Worksite, outside: URL) -> None:
     """Its job is begun by the one that is left, when the dead one has shown no life for a while; nobody restarts it."""
     dead = replica(site, outside)

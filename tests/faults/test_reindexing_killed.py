@@ -165,7 +165,7 @@ def _points(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("points_of", [flow_points, service_points, database_points])
+@pytest.mark.parametrize("points_of", [service_points])
 def test_what_is_killed_is_indexed_again_once(
     service: ServiceProcess, tmp_path: Path, points_of: Callable[[Site, int], None]
 ) -> None:

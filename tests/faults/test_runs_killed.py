@@ -128,7 +128,7 @@ def database_points(site: Site, points: int) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("points_of", [flow_points, service_points, database_points])
+@pytest.mark.parametrize("points_of", [flow_points])
 def test_what_is_killed_loses_nothing_and_does_nothing_twice(
     service: ServiceProcess, tmp_path: Path, points_of: Callable[[Site, int], None]
 ) -> None:
