@@ -116,6 +116,9 @@ def test_a_token_is_minted_used_and_revoked(stack: Stack, page: Page) -> None:
     page.get_by_role("button", name="New service account").click()
     page.get_by_label("Name", exact=True).fill("Intranet")
     page.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_role("heading", name="Intranet")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.locator(DRAWN).wait_for()
     page.get_by_role("button", name="Mint a token").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name", exact=True).fill("intranet, production")
@@ -183,8 +186,9 @@ def test_an_agent_answers_with_its_sources_and_remembers(stack: Stack, page: Pag
     assert "conversation" in parse_qs(urlsplit(page.url).query)
     page.reload()
     expect(page.get_by_text("How many sheep may travel on deck?").first).to_be_visible()
-    source.click()
-    expect(page.get_by_role("heading", name="Carrying livestock")).to_be_visible()
+    with page.context.expect_page() as opened:
+        source.click()
+    expect(opened.value.get_by_role("heading", name="Carrying livestock")).to_be_visible()
 
 
 def test_a_member_reaches_no_page_of_admins_by_its_address(stack: Stack, browser: Browser) -> None:
