@@ -90,8 +90,8 @@ def sample_organization() -> Generator[dict[str, str]]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return this process's environment without any setting of ours, with those of a service in this folder."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
+    """Return this process's environment without any setting of ours or of plots, with those of a service in this folder."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_", "MPL"))}
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
     key = f"svc_key_{secrets.token_hex(24)}"
