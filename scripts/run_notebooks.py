@@ -90,7 +90,7 @@ def sample_organization() -> Generator[dict[str, str]]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return this process's environment without any setting of ours or of plots, with those of a service in this folder."""
+    """Return this process's environment with the settings of a service in this folder, and no others of ours."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_", "MPL"))}
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])

@@ -111,6 +111,7 @@ class EmbeddedPostgres:
             if attempt == ATTEMPTS:
                 raise DatabaseServerError(f"The embedded PostgreSQL does not start. Its log ends:\n{self._log_end()}")
             time.sleep(attempt)
+        logger.debug("embedded_postgres_answers", folder=str(self._folder))
         self._prepare()
 
     def wait_for_start(self) -> None:
