@@ -7,7 +7,8 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.loading.runs import is_of_dropped_files, reason, runs, source_in_words, why_in_words
+from app.loading.runs import runs
+from app.loading.words import is_of_dropped_files, reason, source_in_words, why_in_words
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, problem_of
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_warning

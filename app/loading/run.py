@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from app.loading.runs import (
+from app.loading.words import (
     PHASES,
     duration_in_words,
     kind_in_words,

@@ -5,11 +5,11 @@ from typing import Any
 
 import streamlit as st
 
-from app.loading.runs import (
+from app.loading.runs import runs
+from app.loading.words import (
     duration_in_words,
     kind_in_words,
     rate_of,
-    runs,
     seconds_of,
     source_in_words,
     started_by,

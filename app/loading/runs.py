@@ -1,52 +1,20 @@
-"""Runs as people start them and read them: on whose behalf, with which files, and in which words."""
+"""Runs as people start them: on whose behalf, and with which files."""
 
-import re
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
 import streamlit as st
-from cron_descriptor import FormatError, get_description
-from cron_descriptor import Options as CronOptions
 from pydantic import ValidationError
 
 from app import api
 from app.auth.current import require_session
 from app.loading import staging
+from app.loading.words import is_of_dropped_files
 from app.settings import settings
 from carrel import CarrelError
 from flows.operations.options import UploadOptions
 from flows.runs import Runs, RunsError, RunStatus, UnknownError
-from flows.schedules import Times
-
-KINDS: Mapping[str, str] = {
-    "bulk-upload": "Upload",
-    "collection-add": "Addition to a collection",
-    "docstore-sync": "Sync",
-    "permission-snapshot": "Snapshot of permissions",
-    "quarantine": "Look at what was not loaded",
-    "quarantine-retry": "Second try of what was not loaded",
-    "reindex": "Indexing again",
-}
-PHASES: Mapping[str, str] = {
-    "scanning": "Reading the source",
-    "sending": "Sending",
-    "indexing": "Making the documents searchable",
-    "done": "Finishing",
-}
-_STATES: Mapping[str, str] = {
-    "SCHEDULED": "Waiting",
-    "PENDING": "Waiting",
-    "PAUSED": "Paused",
-    "CANCELLING": "Stopping",
-    "CANCELLED": "Stopped",
-    "FAILED": "Failed",
-    "CRASHED": "Broke off",
-}
-
-
-_CODE = re.compile(r" \(\d{3} [a-z_]+(?:, request ([\w-]+))?\)$")
 
 
 class StartError(Exception):
@@ -125,11 +93,6 @@ def start_again(run: RunStatus) -> UUID:
     return again
 
 
-def is_of_dropped_files(source: str) -> bool:
-    """Tell whether a run's source are files that were dropped here."""
-    return bool(source) and Path(source).parent == settings().uploads_dir
-
-
 def _dropped_folder(run: RunStatus) -> Path | None:
     """Return the folder of dropped files that a run reads. Raises StartError when they are gone."""
     if not is_of_dropped_files(run.source):
@@ -149,89 +112,3 @@ def is_done(run: UUID) -> bool:
         return True
     except RunsError:
         return False
-
-
-def kind_in_words(run: RunStatus) -> str:
-    """Return what a run does."""
-    return "Plan of an upload" if run.only_plans else KINDS.get(run.flow, run.flow)
-
-
-def source_in_words(source: str) -> str:
-    """Return where a run's documents come from."""
-    if is_of_dropped_files(source):
-        return "Files dropped in the workbench"
-    return "The whole catalog" if source == "catalog:" else source
-
-
-def state_in_words(run: RunStatus) -> str:
-    """Return where a run is, in a word or two."""
-    if run.state == "RUNNING":
-        return PHASES.get(run.phase, "Working") if run.figures else "Working"
-    if run.state != "COMPLETED":
-        return _STATES.get(run.state, run.state.capitalize())
-    if run.only_plans:
-        return "Planned"
-    if not_loaded := not_loaded_by(run):
-        return f"Done, {not_loaded:,} not loaded" if run.flow != "reindex" else f"Done, {not_loaded:,} failed"
-    return "Done, deletion held back" if run.counts.held_back else "Done"
-
-
-def not_loaded_by(run: RunStatus) -> int:
-    """Return how many documents a run could not take."""
-    return int(run.figures.get("quarantined", 0))
-
-
-def started_by(run: RunStatus) -> str:
-    """Return who or what started a run."""
-    return "schedule" if run.by_schedule else run.person or "somebody, outside of the workbench"
-
-
-def seconds_of(run: RunStatus, *, now: datetime | None = None) -> float | None:
-    """Return how long a run has taken so far; None before it has begun."""
-    if run.started_at is None:
-        return None
-    until = run.ended_at if run.finished and run.ended_at else now or datetime.now(UTC)
-    return max(0.0, (until - run.started_at).total_seconds())
-
-
-def duration_in_words(seconds: float | None) -> str:
-    """Return a time that something took: 4 s, 3 min 20 s, 2 h 5 min."""
-    if seconds is None:
-        return ""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
-
-
-def rate_of(run: RunStatus) -> float:
-    """Return how many documents a second a run sends, or sent on the average."""
-    if not run.finished:
-        return run.documents_per_second
-    return float(run.figures.get("sent", 0)) / run.seconds if run.seconds else 0.0
-
-
-def reason(message: str) -> str:
-    """Return a failed run's message without the names of Python's classes that Prefect puts before it."""
-    _, found, said = message.partition("Error: ")
-    return said if found else message
-
-
-def why_in_words(message: str) -> str:
-    """Return why a document was not loaded, without the code that programs know it by."""
-    return _CODE.sub(lambda found: f" Request id: {found[1]}" if found[1] else "", message)
-
-
-def times_in_words(times: Times) -> str:
-    """Return when something runs by itself: At 02:00, only on Monday (Europe/Berlin)."""
-    if not times.cron:
-        return f"{times.other} ({times.timezone})"
-    options = CronOptions()
-    options.use_24hour_time_format = True
-    try:
-        said = get_description(times.cron, options)
-    except FormatError:  # such as @daily, which Prefect knows
-        said = times.cron
-    return f"{said} ({times.timezone})"

@@ -8,7 +8,8 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.loading.runs import KINDS, runs, source_in_words, state_in_words, times_in_words
+from app.loading.runs import runs
+from app.loading.words import KINDS, source_in_words, state_in_words, times_in_words
 from app.ui.dialogs import confirm
 from app.ui.errors import explain
 from app.ui.notices import show_empty, show_heading, show_note, show_table

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.loading.runs import duration_in_words, times_in_words
+from app.loading.words import duration_in_words, times_in_words
 from app.settings import settings
 from flows.operations.summary import Summary
 from flows.schedules import Times
