@@ -8,9 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.finding import MOST
-from app.settings import settings
 from carrel.wire.common import GrantRole
-from tests.app.conftest import NOBODY_LISTENS, House, Open, html_of, markdown_of
+from tests.app.conftest import House, Open, html_of, markdown_of
 from tests.app.test_search import HOSTILE
 from tests.harness.services import RunningService
 from tests.oauth.flow import a_person
@@ -299,21 +298,3 @@ def test_a_service_that_refuses_is_said(open_page: Open, service: RunningService
     assert not page.exception
     assert "Request id" in html_of(page)
     assert "carrel-problem" in html_of(page)
-
-
-@pytest.mark.parametrize(
-    "view", ["who_can_read", "what_can_they_read", "service_accounts", "api_keys", "oauth_clients", "audit_log"]
-)
-def test_a_service_that_does_not_answer_is_said(house: House, monkeypatch: pytest.MonkeyPatch, view: str) -> None:
-    """Each of the pages about access says in words that nobody answers, and what to do."""
-    house.open(view)
-    monkeypatch.setenv("CARREL_BASE_URL", NOBODY_LISTENS)
-    settings.cache_clear()
-    try:
-        page = house.open(view)
-    finally:
-        monkeypatch.undo()
-        settings.cache_clear()
-    assert not page.exception
-    assert "doesn&#x27;t answer." in html_of(page)
-    assert not page.dataframe
