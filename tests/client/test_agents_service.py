@@ -219,7 +219,9 @@ async def test_who_may_not(program: Caller, person: Caller, desk: Desk) -> None:
     assert desk.agent_id not in [str(one.agent_id) for one in await person.walk(person.client.agents.list())]
 
 
-@pytest.mark.parametrize("cut_every", [330, 400, 700])
+@pytest.mark.parametrize(
+    "cut_every", [pytest.param(330, marks=pytest.mark.long), 400, pytest.param(700, marks=pytest.mark.long)]
+)
 async def test_the_text_over_a_network_that_breaks(
     person: Caller, desk: Desk, script: Script, network: Network, cut_every: int
 ) -> None:
