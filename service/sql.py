@@ -1,6 +1,6 @@
 """Pieces of SQL that several domains' queries use."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from sqlalchemy import (
     func,
     literal,
     select,
+    true,
 )
 
 from service.database import ORGANIZATION_SETTING
@@ -52,6 +53,11 @@ def among(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnElemen
     """Whether the column is one of `values`, however many: one array parameter, so one statement to plan and cache."""
     array: Any = literal(list(values), ARRAY(column.type))
     return column == any_(array)
+
+
+def narrowed(column: ColumnElement[UUID], ids: Collection[UUID] | None) -> ColumnElement[bool]:
+    """Whether the column is one of `ids`; always, where there are none to narrow to (None)."""
+    return true() if ids is None else among(column, ids)
 
 
 def rows_of(columns: Sequence[Column[Any]], rows: Sequence[Mapping[str, object]]) -> TableValuedAlias:

@@ -16,7 +16,7 @@ from service.collections.tables import collections
 from service.indexing.tables import space_documents
 from service.permissions.queries import Reader, readable_classes
 from service.permissions.tables import resources
-from service.sql import AnyRow, among, rows_of
+from service.sql import AnyRow, among, narrowed, rows_of
 
 _collection_resources = resources.alias("collection_resources")
 _document_resources = resources.alias("document_resources")
@@ -98,10 +98,17 @@ async def get_deployed_agent(connection: AsyncConnection, caller: Caller, *, age
 
 
 async def list_agents(
-    connection: AsyncConnection, organization_id: UUID, *, name_contains: str | None, after: UUID, limit: int
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    name_contains: str | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
 ) -> list[StoredAgent]:
-    """Return agents whoever they are deployed to, by id."""
-    statement = _agents(organization_id).where(agents.c.agent_id > after).order_by(agents.c.agent_id).limit(limit)
+    """Return agents (of these ids, if any are given) whoever they are deployed to, by id."""
+    page = _agents(organization_id).where(agents.c.agent_id > after).order_by(agents.c.agent_id).limit(limit)
+    statement = page.where(narrowed(agents.c.agent_id, ids))
     if name_contains:
         statement = statement.where(agents.c.name.icontains(name_contains, autoescape=True))
     return [_stored(row) for row in await connection.execute(statement)]

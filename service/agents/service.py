@@ -122,7 +122,12 @@ async def list_agents(
     """A page of the organization's agents, whoever they are deployed to; for admins."""
     cursor = Cursor.read(caller, operation="admin/agents/list", request=request)
     found = await queries.list_agents(
-        connection, caller.organization_id, name_contains=request.query, after=cursor.after_id, limit=cursor.limit
+        connection,
+        caller.organization_id,
+        name_contains=request.query,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
     )
     page = cursor.page(found, position=lambda agent: [str(agent.agent_id)])
     return Page([_definition(agent) for agent in page.items], page.next_page_token)

@@ -25,6 +25,7 @@ async def query_log(
         target_id=request.target_id,
         since=request.from_,
         until=request.to,
+        ids=request.ids,
     )
     before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_entries(

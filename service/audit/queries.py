@@ -1,6 +1,6 @@
 """SQL of the audit log: entries are added and read, never changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.audit.tables import audit_entries, free_texts
 from service.identity.tables import principals
 from service.search.tables import searches
-from service.sql import AnyRow, rows_of
+from service.sql import AnyRow, narrowed, rows_of
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class EntryFilter:
     target_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    ids: Collection[UUID] | None = None
 
 
 _INSERT_ENTRY = insert(audit_entries)
@@ -109,7 +110,7 @@ async def list_entries(
 
 
 def _conditions(organization_id: UUID, wanted: EntryFilter) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
+    conditions = [narrowed(audit_entries.c.audit_log_id, wanted.ids)]
     if wanted.actor is not None:
         named = select(principals.c.principal_id).where(
             principals.c.organization_id == organization_id, principals.c.email == wanted.actor

@@ -59,7 +59,9 @@ async def list_api_keys(
 ) -> AdminApiKeysListResponse:
     """A page of the organization's keys, without their values; for admins."""
     cursor = Cursor.read(caller, operation="admin/apiKeys/list", request=request)
-    rows = await queries.list_api_keys(connection, caller.organization_id, after=cursor.after_id, limit=cursor.limit)
+    rows = await queries.list_api_keys(
+        connection, caller.organization_id, ids=request.ids, after=cursor.after_id, limit=cursor.limit
+    )
     page = cursor.page(rows, position=lambda row: [str(row.api_key_id)])
     return AdminApiKeysListResponse(
         api_keys=[_api_key(row) for row in page.items], next_page_token=page.next_page_token

@@ -61,7 +61,12 @@ async def list_groups(
     """A page of the organization's groups; for admins."""
     cursor = Cursor.read(caller, operation="admin/groups/list", request=request)
     rows = await queries.list_groups(
-        connection, caller.organization_id, query=request.query, after=cursor.after_id, limit=cursor.limit
+        connection,
+        caller.organization_id,
+        query=request.query,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     groups = await _with_counts(connection, caller, rows=page.items)

@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.identity.authentication.queries import credential_status
 from service.identity.tables import api_keys, group_members, organizations, principals
-from service.sql import AnyRow, among, rows_of
+from service.sql import AnyRow, among, narrowed, rows_of
 
 # What changes when a principal is put again; its id, kind and address stay.
 _CHANGEABLE = ("active", "external_id", "is_admin", "name", "password_hash")
@@ -165,10 +165,17 @@ async def list_users(
 
 
 async def list_groups(
-    connection: AsyncConnection, organization_id: UUID, *, query: str | None, after: UUID, limit: int
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    query: str | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
 ) -> list[Principal]:
-    """Groups whose name contains `query`, in the order of their ids."""
-    statement = _page(organization_id, "group", after=after, limit=limit)
+    """Groups (of these ids, if any are given) whose name contains `query`, in the order of their ids."""
+    page = _page(organization_id, "group", after=after, limit=limit)
+    statement = page.where(narrowed(principals.c.principal_id, ids))
     if query:
         statement = statement.where(principals.c.name.icontains(query, autoescape=True))
     return [Principal(*row) for row in await connection.execute(statement)]
@@ -233,10 +240,10 @@ async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api
 
 
 async def list_api_keys(
-    connection: AsyncConnection, organization_id: UUID, *, after: UUID, limit: int
+    connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
-    """API keys like that, in the order of their ids."""
-    statement = _api_keys(organization_id).where(api_keys.c.api_key_id > after)
+    """API keys like that (of these ids, if any are given), in the order of their ids."""
+    statement = _api_keys(organization_id).where(api_keys.c.api_key_id > after, narrowed(api_keys.c.api_key_id, ids))
     return (await connection.execute(statement.order_by(api_keys.c.api_key_id).limit(limit))).all()
 
 

@@ -70,7 +70,7 @@ async def list_clients(
     cursor = Cursor.read(caller, operation="admin/oauthClients/list", request=request)
     status = None if request.status is None else request.status.value
     rows = await queries.list_clients(
-        connection, caller.organization_id, status=status, after=cursor.after_id, limit=cursor.limit
+        connection, caller.organization_id, status=status, ids=request.ids, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.client_id)])
     return AdminOAuthClientsListResponse(

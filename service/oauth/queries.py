@@ -18,7 +18,7 @@ from service.oauth.tables import (
     oauth_refresh_tokens,
     oauth_token_families,
 )
-from service.sql import AnyRow, among, entering, given
+from service.sql import AnyRow, among, entering, given, narrowed
 
 _CLIENT_OF_ID = (
     select(
@@ -89,10 +89,17 @@ async def get_client(connection: AsyncConnection, organization_id: UUID, *, clie
 
 
 async def list_clients(
-    connection: AsyncConnection, organization_id: UUID, *, status: str | None, after: UUID, limit: int
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    status: str | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
 ) -> Sequence[AnyRow]:
-    """Clients like that, in the order of their ids."""
-    statement = _clients(organization_id).where(oauth_clients.c.client_id > after)
+    """Clients like that (of these ids, if any are given), in the order of their ids."""
+    own_id = oauth_clients.c.client_id
+    statement = _clients(organization_id).where(own_id > after, narrowed(own_id, ids))
     if status is not None:
         statement = statement.where(oauth_clients.c.status == status)
     return (await connection.execute(statement.order_by(oauth_clients.c.client_id).limit(limit))).all()

@@ -46,7 +46,12 @@ async def list_accounts(
     """A page of the organization's service accounts; for admins."""
     cursor = Cursor.read(caller, operation="admin/serviceAccounts/list", request=request)
     rows = await queries.list_accounts(
-        connection, caller.organization_id, query=request.query, after=cursor.after_id, limit=cursor.limit
+        connection,
+        caller.organization_id,
+        query=request.query,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     return AdminServiceAccountsListResponse(

@@ -17,7 +17,7 @@ from service.identity.tables import principals, service_account_tokens
 from service.indexing.tables import space_documents
 from service.permissions.queries import readable_classes
 from service.permissions.tables import class_readers, resources
-from service.sql import AnyRow, among
+from service.sql import AnyRow, among, narrowed
 
 _ACCOUNT = (principals.c.principal_id, principals.c.name, principals.c.email, principals.c.created_at)
 _TOKEN = tuple(column for column in service_account_tokens.c if column.name != "secret_hash")
@@ -42,10 +42,17 @@ async def insert_account(
 
 
 async def list_accounts(
-    connection: AsyncConnection, organization_id: UUID, *, query: str | None, after: UUID, limit: int
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    query: str | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
 ) -> Sequence[AnyRow]:
-    """Service accounts whose name or address contains `query`, in the order of their ids."""
-    statement = _accounts(organization_id).where(principals.c.principal_id > after)
+    """Service accounts (of these ids, if any are given) whose name or address contains `query`, in order of ids."""
+    own_id = principals.c.principal_id
+    statement = _accounts(organization_id).where(own_id > after, narrowed(own_id, ids))
     if query:
         matches = principals.c.name.icontains(query, autoescape=True)
         statement = statement.where(or_(matches, principals.c.email.icontains(query, autoescape=True)))
@@ -105,10 +112,17 @@ async def get_token(connection: AsyncConnection, organization_id: UUID, *, token
 
 
 async def list_tokens(
-    connection: AsyncConnection, organization_id: UUID, *, account_id: UUID | None, after: UUID, limit: int
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    account_id: UUID | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
 ) -> Sequence[AnyRow]:
-    """Tokens like that, of one account or of all, in the order of their ids."""
-    statement = _tokens(organization_id).where(service_account_tokens.c.token_id > after)
+    """Tokens like that, of one account or of all (of these ids, if any are given), in the order of their ids."""
+    own_id = service_account_tokens.c.token_id
+    statement = _tokens(organization_id).where(own_id > after, narrowed(own_id, ids))
     if account_id is not None:
         statement = statement.where(service_account_tokens.c.service_account_id == account_id)
     return (await connection.execute(statement.order_by(service_account_tokens.c.token_id).limit(limit))).all()

@@ -80,7 +80,12 @@ async def list_tokens(
         if account is None:
             raise unknown_account()
     rows = await queries.list_tokens(
-        connection, caller.organization_id, account_id=account_id, after=cursor.after_id, limit=cursor.limit
+        connection,
+        caller.organization_id,
+        account_id=account_id,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.token_id)])
     return AdminServiceAccountTokensListResponse(

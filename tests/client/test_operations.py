@@ -596,6 +596,7 @@ LISTS: list[Case] = [
     ),
     ("admin/users/list", lambda c: c.admin.users.list(query="ad"), {"query": "ad"}, {"users": [USER_ROW]}),
     ("admin/groups/list", lambda c: c.admin.groups.list(), {}, {"groups": [GROUP_ROW]}),
+    ("admin/groups/list", lambda c: c.admin.groups.list(ids=[OTHER_ID]), {"ids": [OTHER_ID]}, {"groups": [GROUP_ROW]}),
     (
         "admin/groups/listMembers",
         lambda c: c.admin.groups.list_members(OTHER_ID),
@@ -604,32 +605,32 @@ LISTS: list[Case] = [
     ),
     (
         "admin/serviceAccounts/list",
-        lambda c: c.admin.service_accounts.list(query="load"),
-        {"query": "load"},
+        lambda c: c.admin.service_accounts.list(query="load", ids=[OTHER_ID]),
+        {"query": "load", "ids": [OTHER_ID]},
         {"serviceAccounts": [SERVICE_ACCOUNT_ROW]},
     ),
     (
         "admin/serviceAccountTokens/list",
-        lambda c: c.admin.service_account_tokens.list(OTHER_ID),
-        {"serviceAccountId": OTHER_ID},
+        lambda c: c.admin.service_account_tokens.list(OTHER_ID, ids=[OTHER_ID]),
+        {"serviceAccountId": OTHER_ID, "ids": [OTHER_ID]},
         {"tokens": [TOKEN_ROW]},
     ),
     (
         "admin/oauthClients/list",
-        lambda c: c.admin.oauth_clients.list(status="pending"),
-        {"status": "pending"},
+        lambda c: c.admin.oauth_clients.list(status="pending", ids=[OTHER_ID]),
+        {"status": "pending", "ids": [OTHER_ID]},
         {"oauthClients": [OAUTH_CLIENT_ROW]},
     ),
     (
         "admin/agents/list",
-        lambda c: c.admin.agents.list(query="desk"),
-        {"query": "desk"},
+        lambda c: c.admin.agents.list(query="desk", ids=[OTHER_ID]),
+        {"query": "desk", "ids": [OTHER_ID]},
         {"agents": [AGENT_ROW], "models": ["carrel-extractive"]},
     ),
     (
         "admin/searchLog/query",
-        lambda c: c.admin.search_log.query(to=AT, without_results=True, feedback="THUMBS_DOWN"),
-        {"to": AT, "withoutResults": True, "feedback": "THUMBS_DOWN"},
+        lambda c: c.admin.search_log.query(to=AT, without_results=True, feedback="THUMBS_DOWN", ids=[OTHER_ID]),
+        {"to": AT, "withoutResults": True, "feedback": "THUMBS_DOWN", "ids": [OTHER_ID]},
         {
             "searches": [
                 {
@@ -654,10 +655,17 @@ LISTS: list[Case] = [
     (
         "admin/access/listResources",
         lambda c: c.admin.access.list_resources(
-            query="trains", resource_types=["BOX_FILE"], readable_by=ADA, not_readable_by=TEAM
+            query="trains",
+            resource_ids=["7"],
+            resource_types=["BOX_FILE"],
+            readable_by=ADA,
+            not_readable_by=TEAM,
+            order="NAME",
         ),
         {
+            "order": "NAME",
             "query": "trains",
+            "resourceIds": ["7"],
             "resourceTypes": ["BOX_FILE"],
             "readableBy": ADA,
             "action": "READ",
@@ -684,9 +692,15 @@ LISTS: list[Case] = [
     ),
     ("admin/apiKeys/list", lambda c: c.admin.api_keys.list(), {}, {"apiKeys": [API_KEY_ROW]}),
     (
+        "admin/apiKeys/list",
+        lambda c: c.admin.api_keys.list(ids=[OTHER_ID]),
+        {"ids": [OTHER_ID]},
+        {"apiKeys": [API_KEY_ROW]},
+    ),
+    (
         "admin/auditLog/query",
-        lambda c: c.admin.audit_log.query(from_="2026-01-01T02:00:00+02:00"),
-        {"from": "2026-01-01T00:00:00Z"},
+        lambda c: c.admin.audit_log.query(from_="2026-01-01T02:00:00+02:00", ids=[OTHER_ID]),
+        {"from": "2026-01-01T00:00:00Z", "ids": [OTHER_ID]},
         {"entries": [{"auditLogId": OTHER_ID, "at": AT, "actor": USER, "action": "catalog.upload", "details": {}}]},
     ),
 ]

@@ -161,6 +161,45 @@ def test_everything_has_its_name_and_is_found_by_it(service: RunningService) -> 
     assert walk(service, LIST, {"query": "geprüft"}, page_size=10) == []
 
 
+def test_the_order_of_names_is_that_of_people(service: RunningService) -> None:
+    """Whatever the case, what has no name by its resourceId, on pages of any size, and narrowed as the other order."""
+    for name in ("beta", "Alpha", "Gamma", "alpha"):
+        files = {"file": ("log.txt", b"Calm at sea.")}
+        data = {"documentExternalId": name, "documentName": name}
+        done(service.http.post("/api/v0/catalog/uploadFile", data=data, files=files))
+    a_resource(service, "BETA-1", resource_type=BOX)
+    done(service.call("admin/agents/create", {"name": "Aft", "collectionIds": []}))
+    for size in (1, 2, 3, 1000):
+        rows = walk(service, LIST, {"order": "NAME"}, page_size=size)
+        assert [(row.get("name") or row["resourceId"]).lower() for row in rows] == [
+            "aft",
+            "alpha",
+            "alpha",
+            "beta",
+            "beta-1",
+            "gamma",
+        ]
+        assert len({row["objectId"] for row in rows}) == 6
+    admin = user(service.admin_email)
+    filters = {"order": "NAME", "readableBy": admin, "resourceTypes": [UPLOAD], "query": "A"}
+    assert [row["name"].lower() for row in walk(service, LIST, filters, page_size=2)] == [
+        "alpha",
+        "alpha",
+        "beta",
+        "gamma",
+    ]
+    token = done(service.call(LIST, {"order": "NAME", "pageSize": 1}))["nextPageToken"]
+    assert code(service.call(LIST, {"pageSize": 1, "pageToken": token})) == (400, "invalid_page_token")
+
+
+def test_whole_ids_of_the_source_find_no_others(world: World) -> None:
+    """Unlike a part of one; beside a type they name at most one resource."""
+    assert world.found(query="to") == world.found()
+    assert world.found(resourceIds=["to ben", "to", "nothing"]) == ["to ben"]
+    assert world.found(resourceIds=["to ben"], resourceTypes=["SLACK_CHANNEL"]) == []
+    assert world.found(resourceIds=["to ben", "to eve"], readableBy=user(BEN)) == ["to ben"]
+
+
 def test_it_is_for_admins_and_of_one_organization(world: World) -> None:
     """Others are refused; another organization finds nothing here, and knows nobody here."""
     service = world.service
@@ -190,6 +229,8 @@ def test_it_is_for_admins_and_of_one_organization(world: World) -> None:
         {"query": ""},
         {"query": "a\0b"},
         {"query": "a" * 1025},
+        {"resourceIds": []},
+        {"resourceIds": ["a\0b"]},
     ],
 )
 def test_filters_that_mean_nothing_are_refused(service: RunningService, body: dict[str, Any]) -> None:

@@ -81,6 +81,23 @@ def test_every_shortest_chain_to_every_grant_is_shown(service: RunningService) -
     assert [step["type"] for step in answer["paths"][2]] == ["user", "organization", "grant", "resource"]
 
 
+def test_what_it_leads_to_is_named(service: RunningService) -> None:
+    """A document, a collection and an agent by their names, beside the ids that requests name them by."""
+    files, data = {"file": ("log.txt", b"Calm at sea.")}, {"documentExternalId": "log", "documentName": "Log of May"}
+    uploaded = done(service.http.post("/api/v0/catalog/uploadFile", data=data, files=files))
+    collection = done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Logs"}))
+    agent = done(service.call("admin/agents/create", {"name": "Mate", "collectionIds": []}))
+    done(service.call("admin/agents/deploy", {"agentId": agent["agentId"], "principals": [user(service.admin_email)]}))
+    for kind, resource_id, name in (
+        ("UPLOADED_DOCUMENT", uploaded["documentId"], "Log of May"),
+        ("DOCUMENT_COLLECTION", collection["documentCollectionId"], "Logs"),
+        ("AGENT", agent["agentId"], "Mate"),
+    ):
+        resource = {"resourceId": resource_id, "resourceType": kind}
+        answer = explained(service, resource, user(service.admin_email))
+        assert {"type": "resource", "id": resource_id, "name": name} in answer["paths"][0]
+
+
 def test_groups_and_service_accounts_are_explained_too(service: RunningService) -> None:
     """A group by the groups around it; an account by its id or its address; neither by what everyone may read."""
     enable_service_accounts(service)

@@ -47,12 +47,14 @@ class ResourceFilters(RequestModel):
     """What resources are narrowed to; filters narrow together, and without any there are all of the organization.
 
     `object_ids` are the own ids of documents, collections and agents; those of nothing are passed over. `query` is part
-    of a name or a resourceId, whatever its case. `readable_by`: what this principal may effectively
-    act on (READ unless another `action` is named); `not_readable_by` leaves out of that what this one may act on, too.
+    of a name or a resourceId, whatever its case; `resource_ids` are whole ones. `readable_by`: what this principal may
+    effectively act on (READ unless another `action` is named); `not_readable_by` leaves out of that what this one may
+    act on, too.
     """
 
     object_ids: Annotated[list[UUID] | None, Field(min_length=1, max_length=1000)] = None
     query: Identifier | None = None
+    resource_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=1000)] = None
     resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
     readable_by: PrincipalReference | None = None
     action: Action | None = None
@@ -66,8 +68,20 @@ class ResourceFilters(RequestModel):
         return self
 
 
+class ResourceOrder(StrEnum):
+    """How resources are listed: by their objects' ids, which is cheap however many there are, or by name."""
+
+    ID = "ID"
+    NAME = "NAME"
+
+
 class AdminAccessListResourcesRequest(ResourceFilters, PagedRequest):
-    """List resources of the organization."""
+    """List resources of the organization, in the order of ids unless another is asked for.
+
+    By NAME, whatever its case; what has none goes by its resourceId.
+    """
+
+    order: ResourceOrder | None = None
 
 
 class ClassedResource(ResourceIdentifier):
@@ -82,7 +96,7 @@ class ClassedResource(ResourceIdentifier):
 
 
 class AdminAccessListResourcesResponse(PagedResponse):
-    """One page of resources, in the order of their objects' ids."""
+    """One page of resources."""
 
     rows_in: ClassVar[str] = "resources"
     resources: list[ClassedResource]

@@ -12,6 +12,7 @@ from carrel.wire.common import (
     Identifier,
     Instant,
     Label,
+    NarrowedRequest,
     PagedRequest,
     PagedResponse,
     Password,
@@ -139,7 +140,7 @@ class AdminGroupsUpsertResponse(Tabular):
     groups: list[Group]
 
 
-class AdminGroupsListRequest(PagedRequest):
+class AdminGroupsListRequest(NarrowedRequest):
     """List groups; `query` is part of a name."""
 
     query: Label | None = None
@@ -316,7 +317,7 @@ class AdminApiKeysCreateResponse(ApiKey):
     api_key: str = Field(repr=False)
 
 
-class AdminApiKeysListRequest(PagedRequest):
+class AdminApiKeysListRequest(NarrowedRequest):
     """List API keys."""
 
 
@@ -337,7 +338,7 @@ class AdminApiKeysRevokeResponse(ApiKey):
     """The key as it is now."""
 
 
-class AdminAuditLogQueryRequest(PagedRequest):
+class AdminAuditLogQueryRequest(NarrowedRequest):
     """Read the audit log, newest first; `from_` is included, `to` is not; `actor` is an email address."""
 
     actor: EmailAddress | None = None
@@ -379,7 +380,7 @@ class AdminAuditLogQueryResponse(PagedResponse):
     entries: list[AuditEntry]
 
 
-class AdminSearchLogQueryRequest(PagedRequest):
+class AdminSearchLogQueryRequest(NarrowedRequest):
     """Read the search log, newest first; `from_` is included, `to` is not.
 
     `without_results`: only searches that found nothing; `feedback`: only those that were given it.

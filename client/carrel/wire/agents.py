@@ -11,8 +11,8 @@ from carrel.wire.common import (
     Description,
     Instant,
     Label,
+    NarrowedRequest,
     PagedParameters,
-    PagedRequest,
     PagedResponse,
     PrincipalReference,
     RequestModel,
@@ -78,7 +78,7 @@ class AdminAgentsUpdateResponse(AgentDefinition):
     """The agent as it is now."""
 
 
-class AdminAgentsListRequest(PagedRequest):
+class AdminAgentsListRequest(NarrowedRequest):
     """List agents; `query` is part of a name."""
 
     query: Annotated[str, Field(max_length=200), NO_NUL] | None = None

@@ -208,6 +208,12 @@ class PagedRequest(RequestModel):
     page_token: PageToken | None = None
 
 
+class NarrowedRequest(PagedRequest):
+    """A list that can be narrowed to what has these ids, at most 1000; those of nothing are passed over."""
+
+    ids: Annotated[list[UUID] | None, Field(min_length=1, max_length=1000)] = None
+
+
 class PagedParameters(PagedRequest):
     """The same in the query of an address, where a number comes as text."""
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field
 
-from carrel.wire.common import Instant, Label, PagedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.common import Instant, Label, NarrowedRequest, PagedResponse, RequestModel, ResponseModel
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # What an answer adds to a redirect URI, once each (RFC 6749, section 3.1; RFC 9207).
@@ -121,7 +121,7 @@ class AdminOAuthClientsRequestResponse(OAuthClientWithSecret):
     """The client as it waits for an admin; `client_secret` is shown this once."""
 
 
-class AdminOAuthClientsListRequest(PagedRequest):
+class AdminOAuthClientsListRequest(NarrowedRequest):
     """List clients, those of one status if it is named."""
 
     status: OAuthClientStatus | None = None

@@ -70,7 +70,10 @@ class StepType(StrEnum):
 
 
 class AuthorizationStep(ResponseModel):
-    """A step from a principal to a resource. A grant has a role and no id; a resource's id is its resourceId."""
+    """A step from a principal to a resource. A grant has a role and no id; a resource's id is its resourceId.
+
+    The name of a resource is that of the document, collection or agent.
+    """
 
     type: StepType
     id: str | None = None

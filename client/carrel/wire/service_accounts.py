@@ -10,7 +10,7 @@ from carrel.wire.common import (
     Description,
     Instant,
     Label,
-    PagedRequest,
+    NarrowedRequest,
     PagedResponse,
     RequestInstant,
     RequestModel,
@@ -41,7 +41,7 @@ class AdminServiceAccountsCreateResponse(ServiceAccount):
     """The new service account."""
 
 
-class AdminServiceAccountsListRequest(PagedRequest):
+class AdminServiceAccountsListRequest(NarrowedRequest):
     """List service accounts; `query` is part of a name or an address."""
 
     query: Label | None = None
@@ -98,7 +98,7 @@ class AdminServiceAccountTokensMintResponse(ServiceAccountToken):
     token: str = Field(repr=False)
 
 
-class AdminServiceAccountTokensListRequest(PagedRequest):
+class AdminServiceAccountTokensListRequest(NarrowedRequest):
     """List tokens, of every account unless one is named; those that stopped too."""
 
     service_account_id: UUID | None = None

@@ -21,6 +21,7 @@ from service.callers import Caller
 from service.permissions.access import RANKED
 from service.permissions.explanations import queries
 from service.permissions.explanations.paths import chains_to, levels_above
+from service.permissions.finding.queries import find_name
 from service.permissions.queries import find_resource
 from service.permissions.readers import find_named
 from service.permissions.service import unknown_resource
@@ -103,7 +104,8 @@ async def _written(
     ids = {each for path in paths for each in path.chain}
     rows = await queries.list_shown(connection, organization_id, principal_ids=ids)
     steps = {row.principal_id: _step(row) for row in rows}
-    end = AuthorizationStep(type=StepType.RESOURCE, id=resource.resource_id)
+    name = await find_name(connection, organization_id, object_id=resource.object_id) if paths else None
+    end = AuthorizationStep(type=StepType.RESOURCE, id=resource.resource_id, name=name)
     return [_steps(path, steps=steps, end=end) for path in paths]
 
 

@@ -23,6 +23,7 @@ from sqlalchemy import (
     or_,
     select,
     true,
+    tuple_,
     union_all,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -42,23 +43,30 @@ _NAMED = {documents.c.document_id: documents, collections.c.collection_id: colle
 class ResourceFilter:
     """What resources are narrowed to; None narrows nothing.
 
-    `text` is part of a name or a resourceId. Of what `readable_by` may read, `not_readable_by` takes away what it may
-    read, too.
+    `text` is part of a name or a resourceId, `resource_ids` are whole ones. Of what `readable_by` may read,
+    `not_readable_by` takes away what it may read, too.
     """
 
     object_ids: Sequence[UUID] | None = None
     text: str | None = None
+    resource_ids: Sequence[str] | None = None
     resource_types: Sequence[str] | None = None
     readable_by: Reader | None = None
     not_readable_by: Reader | None = None
+
+    @property
+    def only_reader(self) -> Reader | None:
+        """Who may read it, where that and types are all it is narrowed to."""
+        others = (self.object_ids, self.text, self.resource_ids)
+        return self.readable_by if all(one is None for one in others) else None
 
 
 async def list_resources(
     connection: AsyncConnection, organization_id: UUID, *, wanted: ResourceFilter, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
     """The resources that fit, each with its class's digest and its name, in the order of their objects' ids."""
-    if wanted.text is None and wanted.object_ids is None and wanted.readable_by is not None:
-        classes = _classes(wanted.readable_by, but=wanted.not_readable_by)
+    if (reader := wanted.only_reader) is not None:
+        classes = _classes(reader, but=wanted.not_readable_by)
         page = resources_in(literal(organization_id), classes, resource_type=_type(wanted))
     else:
         page = _walked(organization_id, wanted, after=after, limit=limit)
@@ -72,6 +80,42 @@ async def list_resources(
     )
     parameters = page_parameters(organization_id, after=after, limit=limit)
     return (await connection.execute(statement, parameters)).all()
+
+
+async def list_resources_by_name(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    wanted: ResourceFilter,
+    after: tuple[str, UUID] | None,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """The same in the order of their names; all that fit are sorted for each page.
+
+    `sort_key`, beside the object's id, is the position of a row.
+    """
+    key = func.lower(func.coalesce(_name(), resources.c.resource_id))
+    statement = (
+        select(resources, access_classes.c.digest, _name().label("name"), key.label("sort_key"))
+        .select_from(_with_names(organization_id, resources))
+        .join(access_classes, access_classes.c.access_class == resources.c.access_class)
+        .where(*_conditions(organization_id, wanted), access_classes.c.organization_id == organization_id)
+        .order_by(key, resources.c.object_id)
+        .limit(limit)
+    )
+    if after is not None:
+        statement = statement.where(tuple_(key, resources.c.object_id) > after)
+    return (await connection.execute(statement)).all()
+
+
+async def find_name(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> str | None:
+    """What a document, collection or agent is called."""
+    statement = (
+        select(_name())
+        .select_from(_with_names(organization_id, resources))
+        .where(resources.c.organization_id == organization_id, resources.c.object_id == object_id)
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
 
 
 async def count_resources(
@@ -100,6 +144,8 @@ def _conditions(organization_id: UUID, wanted: ResourceFilter) -> Iterator[Colum
     yield resources.c.organization_id == organization_id
     if wanted.object_ids is not None:
         yield among(resources.c.object_id, wanted.object_ids)
+    if wanted.resource_ids is not None:
+        yield among(resources.c.resource_id, wanted.resource_ids)
     of_type = _type(wanted)
     if of_type is not None:
         yield resources.c.resource_type == of_type

@@ -3,6 +3,8 @@
 An admin sees the names of everything. Who may read what is as the checks and look-ups say.
 """
 
+from uuid import UUID
+
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.access import (
@@ -13,14 +15,16 @@ from carrel.wire.access import (
     ClassedResource,
     ResourceCount,
     ResourceFilters,
+    ResourceOrder,
 )
 from carrel.wire.common import PrincipalReference
 from service import base64url
 from service.callers import Caller
-from service.pagination import Cursor
+from service.pagination import Cursor, Page
 from service.permissions.finding import queries
 from service.permissions.finding.queries import ResourceFilter
 from service.permissions.readers import Holder, holder_named
+from service.sql import AnyRow
 
 
 async def list_resources(
@@ -32,10 +36,13 @@ async def list_resources(
     """
     cursor = Cursor.read(caller, operation="admin/access/listResources", request=request)
     wanted = await _wanted(connection, caller, request)
-    rows = await queries.list_resources(
-        connection, caller.organization_id, wanted=wanted, after=cursor.after_id, limit=cursor.limit
-    )
-    page = cursor.page(rows, position=lambda row: [str(row.object_id)])
+    if request.order is ResourceOrder.NAME:
+        page = await _by_name(connection, caller, wanted=wanted, cursor=cursor)
+    else:
+        rows = await queries.list_resources(
+            connection, caller.organization_id, wanted=wanted, after=cursor.after_id, limit=cursor.limit
+        )
+        page = cursor.page(rows, position=lambda row: [str(row.object_id)])
     return AdminAccessListResourcesResponse(
         resources=[
             ClassedResource(
@@ -63,6 +70,16 @@ async def count_resources(
     )
 
 
+async def _by_name(
+    connection: AsyncConnection, caller: Caller, *, wanted: ResourceFilter, cursor: Cursor
+) -> Page[AnyRow]:
+    after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else None
+    rows = await queries.list_resources_by_name(
+        connection, caller.organization_id, wanted=wanted, after=after, limit=cursor.limit
+    )
+    return cursor.page(rows, position=lambda row: [row.sort_key, str(row.object_id)])
+
+
 async def _wanted(connection: AsyncConnection, caller: Caller, filters: ResourceFilters) -> ResourceFilter:
     async def holder(reference: PrincipalReference | None, field: str) -> Holder | None:
         if reference is None:
@@ -72,6 +89,7 @@ async def _wanted(connection: AsyncConnection, caller: Caller, filters: Resource
     return ResourceFilter(
         object_ids=filters.object_ids,
         text=filters.query,
+        resource_ids=filters.resource_ids,
         resource_types=filters.resource_types,
         readable_by=await holder(filters.readable_by, "readableBy"),
         not_readable_by=await holder(filters.not_readable_by, "notReadableBy"),

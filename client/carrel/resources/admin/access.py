@@ -91,10 +91,15 @@ class Groups(Resource[M]):
 
     @ListOperation
     def list(
-        self, *, query: str | None = None, page_size: int = 100, page_token: str | None = None
+        self,
+        *,
+        query: str | None = None,
+        ids: Sequence[Id] | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
     ) -> Listing[Group, AdminGroupsListResponse]:
-        """Walk the groups; `query` is part of a name."""
-        request = AdminGroupsListRequest(query=query, page_size=page_size, page_token=page_token)
+        """Walk the groups, those of `ids` (at most 1000) if they are given; `query` is part of a name."""
+        request = AdminGroupsListRequest(query=query, ids=listed(UUID, ids), page_size=page_size, page_token=page_token)
         return Listing("admin/groups/list", request, AdminGroupsListResponse, lambda page: page.groups)
 
     @ListOperation

@@ -1,13 +1,12 @@
 """admin/access: the access of a whole organization, in lists that nothing is multiplied in."""
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
-from uuid import UUID
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.resources._arguments import Id, Members, unchecked
 from carrel.wire.access import (
     AccessHolder,
     AdminAccessCountResourcesRequest,
@@ -22,10 +21,29 @@ from carrel.wire.access import (
     AdminAccessListResourcesResponse,
     ClassedResource,
     GroupPerson,
+    ResourceOrder,
 )
 from carrel.wire.common import Action, PrincipalReference, ResourceType
 
 M = TypeVar("M")
+
+
+class ResourceFilters(TypedDict, total=False):
+    """What resources are narrowed to; filters narrow together, and one that is None narrows nothing.
+
+    `object_ids` are own ids of documents, collections and agents, at most 1000; those of nothing are passed over.
+    `query` is part of a name or a resourceId, whatever its case; `resource_ids` are whole ones, at most 1000.
+    `readable_by` leaves what this user, group or service account may effectively act on (READ, unless another `action`
+    is named); `not_readable_by`, beside it, takes away what that one may act on, too.
+    """
+
+    object_ids: Sequence[Id] | None
+    query: str | None
+    resource_ids: Sequence[str] | None
+    resource_types: Sequence[ResourceType | str] | None
+    readable_by: PrincipalReference | Members | None
+    action: Action | str
+    not_readable_by: PrincipalReference | Members | None
 
 
 class AccessLists(Resource[M]):
@@ -50,58 +68,25 @@ class AccessLists(Resource[M]):
     def list_resources(
         self,
         *,
-        object_ids: Sequence[Id] | None = None,
-        query: str | None = None,
-        resource_types: Sequence[ResourceType | str] | None = None,
-        readable_by: PrincipalReference | Members | None = None,
-        action: Action | str = Action.READ,
-        not_readable_by: PrincipalReference | Members | None = None,
+        order: ResourceOrder | str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
+        **filters: Unpack[ResourceFilters],
     ) -> Listing[ClassedResource, AdminAccessListResourcesResponse]:
-        """Walk resources with their names and access classes, in the order of their objects' ids: all, unless narrowed.
+        """Walk resources with their names and access classes: all, unless `ResourceFilters` narrow them.
 
-        `object_ids` are own ids of documents, collections and agents, at most 1000; those of nothing are passed over.
-        `query` is part of a name or a resourceId, whatever its case. `readable_by` leaves what this user, group or
-        service account may effectively act on; `not_readable_by`, beside it, takes away what that one may act on, too.
+        In the order of their objects' ids, or, where these aren't too many to sort for each page, by NAME.
         """
         request = AdminAccessListResourcesRequest(
-            **_filters(
-                object_ids=object_ids,
-                query=query,
-                resource_types=resource_types,
-                readable_by=readable_by,
-                action=action,
-                not_readable_by=not_readable_by,
-            ),
-            page_size=page_size,
-            page_token=page_token,
+            **_members(filters), order=unchecked(ResourceOrder, order), page_size=page_size, page_token=page_token
         )
         path = "admin/access/listResources"
         return Listing(path, request, AdminAccessListResourcesResponse, lambda page: page.resources)
 
     @Operation
-    def count_resources(
-        self,
-        *,
-        object_ids: Sequence[Id] | None = None,
-        query: str | None = None,
-        resource_types: Sequence[ResourceType | str] | None = None,
-        readable_by: PrincipalReference | Members | None = None,
-        action: Action | str = Action.READ,
-        not_readable_by: PrincipalReference | Members | None = None,
-    ) -> Call[AdminAccessCountResourcesResponse]:
+    def count_resources(self, **filters: Unpack[ResourceFilters]) -> Call[AdminAccessCountResourcesResponse]:
         """Count by type what `list_resources` walks with the same filters; `total` is of all types."""
-        request = AdminAccessCountResourcesRequest(
-            **_filters(
-                object_ids=object_ids,
-                query=query,
-                resource_types=resource_types,
-                readable_by=readable_by,
-                action=action,
-                not_readable_by=not_readable_by,
-            )
-        )
+        request = AdminAccessCountResourcesRequest(**_members(filters))
         return Call("admin/access/countResources", request, AdminAccessCountResourcesResponse)
 
     @ListOperation
@@ -123,20 +108,6 @@ class AccessLists(Resource[M]):
         return Listing(path, request, AdminAccessListGroupPeopleResponse, lambda page: page.people)
 
 
-def _filters(
-    *,
-    object_ids: Sequence[Id] | None,
-    query: str | None,
-    resource_types: Sequence[ResourceType | str] | None,
-    readable_by: PrincipalReference | Members | None,
-    action: Action | str,
-    not_readable_by: PrincipalReference | Members | None,
-) -> dict[str, Any]:
-    return {
-        "object_ids": listed(UUID, object_ids),
-        "query": query,
-        "resource_types": listed(ResourceType, resource_types),
-        "readable_by": readable_by,
-        "action": None if readable_by is None else unchecked(Action, action),
-        "not_readable_by": not_readable_by,
-    }
+def _members(filters: ResourceFilters) -> dict[str, Any]:
+    given: dict[str, Any] = {"action": Action.READ, **filters}
+    return given if given.get("readable_by") is not None else {**given, "action": None}

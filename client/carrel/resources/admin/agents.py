@@ -90,10 +90,18 @@ class AgentDefinitions(Resource[M]):
 
     @ListOperation
     def list(
-        self, *, query: str | None = None, page_size: int = 100, page_token: str | None = None
+        self,
+        *,
+        query: str | None = None,
+        ids: Iterable[Id] | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
     ) -> Listing[AgentDefinition, AdminAgentsListResponse]:
-        """Walk the agents, those with `query` in their name if it is given; `pages()` also have the models."""
-        request = AdminAgentsListRequest(query=query, page_size=page_size, page_token=page_token)
+        """Walk the agents, those of `ids` (at most 1000) or with `query` in their name if these are given.
+
+        `pages()` also have the models.
+        """
+        request = AdminAgentsListRequest(query=query, ids=listed(UUID, ids), page_size=page_size, page_token=page_token)
         return Listing("admin/agents/list", request, AdminAgentsListResponse, lambda page: page.agents)
 
     @Operation

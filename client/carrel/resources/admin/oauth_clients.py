@@ -66,12 +66,16 @@ class OAuthClients(Resource[M]):
         self,
         *,
         status: OAuthClientStatus | str | None = None,
+        ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
     ) -> Listing[OAuthClient, AdminOAuthClientsListResponse]:
-        """Walk the clients, without their secrets; those of one status if it is named."""
+        """Walk the clients, without their secrets; those of one status, and of `ids` (at most 1000), if given."""
         request = AdminOAuthClientsListRequest(
-            status=unchecked(OAuthClientStatus, status), page_size=page_size, page_token=page_token
+            status=unchecked(OAuthClientStatus, status),
+            ids=listed(UUID, ids),
+            page_size=page_size,
+            page_token=page_token,
         )
         return Listing(
             "admin/oauthClients/list", request, AdminOAuthClientsListResponse, lambda page: page.oauth_clients

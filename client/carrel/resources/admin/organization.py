@@ -1,5 +1,6 @@
 """admin/organization, admin/apiKeys, admin/auditLog, admin/searchLog: settings, keys, and what was done with them."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
@@ -7,7 +8,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, unchecked
+from carrel.resources._arguments import Id, listed, unchecked
 from carrel.wire.admin import (
     AdminApiKeysCreateRequest,
     AdminApiKeysCreateResponse,
@@ -88,9 +89,11 @@ class ApiKeys(Resource[M]):
         return Call("admin/apiKeys/create", request, AdminApiKeysCreateResponse, keyed=True)
 
     @ListOperation
-    def list(self, *, page_size: int = 100, page_token: str | None = None) -> Listing[ApiKey, AdminApiKeysListResponse]:
-        """Walk the API keys, without their values."""
-        request = AdminApiKeysListRequest(page_size=page_size, page_token=page_token)
+    def list(
+        self, *, ids: Iterable[Id] | None = None, page_size: int = 100, page_token: str | None = None
+    ) -> Listing[ApiKey, AdminApiKeysListResponse]:
+        """Walk the API keys without their values, those of `ids` (at most 1000) if they are given."""
+        request = AdminApiKeysListRequest(ids=listed(UUID, ids), page_size=page_size, page_token=page_token)
         return Listing("admin/apiKeys/list", request, AdminApiKeysListResponse, lambda page: page.api_keys)
 
     @Operation
@@ -117,16 +120,21 @@ class AuditLog(Resource[M]):
         target_id: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
+        ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
     ) -> Listing[AuditEntry, AdminAuditLogQueryResponse]:
-        """Walk the entries, newest first; `actor` is an email address, `from_` is included, `to` is not."""
+        """Walk the entries, newest first; `actor` is an email address, `from_` is included, `to` is not.
+
+        `ids` leaves the entries of these ids, at most 1000.
+        """
         request = AdminAuditLogQueryRequest(
             actor=actor,
             action=action,
             target_id=target_id,
             from_=unchecked(datetime, from_),
             to=unchecked(datetime, to),
+            ids=listed(UUID, ids),
             page_size=page_size,
             page_token=page_token,
         )
@@ -149,19 +157,21 @@ class SearchLog(Resource[M]):
         to: datetime | str | None = None,
         without_results: bool = False,
         feedback: SearchFeedback | str | None = None,
+        ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
     ) -> Listing[LoggedSearch, AdminSearchLogQueryResponse]:
         """Walk the searches, newest first; `from_` is included, `to` is not.
 
         `without_results` leaves only those that found nothing, `feedback` (THUMBS_UP or THUMBS_DOWN) only those that
-        were given it.
+        were given it, `ids` those of these ids, at most 1000.
         """
         request = AdminSearchLogQueryRequest(
             from_=unchecked(datetime, from_),
             to=unchecked(datetime, to),
             without_results=without_results,
             feedback=unchecked(SearchFeedback, feedback),
+            ids=listed(UUID, ids),
             page_size=page_size,
             page_token=page_token,
         )

@@ -55,10 +55,17 @@ class ServiceAccounts(Resource[M]):
 
     @ListOperation
     def list(
-        self, *, query: str | None = None, page_size: int = 100, page_token: str | None = None
+        self,
+        *,
+        query: str | None = None,
+        ids: Iterable[Id] | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
     ) -> Listing[ServiceAccount, AdminServiceAccountsListResponse]:
-        """Walk the service accounts; `query` is part of a name or an address."""
-        request = AdminServiceAccountsListRequest(query=query, page_size=page_size, page_token=page_token)
+        """Walk the service accounts, those of `ids` (at most 1000) if given; `query` is part of a name or address."""
+        request = AdminServiceAccountsListRequest(
+            query=query, ids=listed(UUID, ids), page_size=page_size, page_token=page_token
+        )
         path = "admin/serviceAccounts/list"
         return Listing(path, request, AdminServiceAccountsListResponse, lambda page: page.service_accounts)
 
@@ -103,11 +110,22 @@ class ServiceAccountTokens(Resource[M]):
 
     @ListOperation
     def list(
-        self, service_account_id: Id | None = None, *, page_size: int = 100, page_token: str | None = None
+        self,
+        service_account_id: Id | None = None,
+        *,
+        ids: Iterable[Id] | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
     ) -> Listing[ServiceAccountToken, AdminServiceAccountTokensListResponse]:
-        """Walk the tokens without their values, of every account unless one is named; those that stopped too."""
+        """Walk the tokens without their values, of every account unless one is named; those that stopped too.
+
+        `ids` leaves those of these ids, at most 1000.
+        """
         request = AdminServiceAccountTokensListRequest(
-            service_account_id=unchecked(UUID, service_account_id), page_size=page_size, page_token=page_token
+            service_account_id=unchecked(UUID, service_account_id),
+            ids=listed(UUID, ids),
+            page_size=page_size,
+            page_token=page_token,
         )
         path = "admin/serviceAccountTokens/list"
         return Listing(path, request, AdminServiceAccountTokensListResponse, lambda page: page.tokens)
