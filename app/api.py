@@ -25,7 +25,7 @@ def client() -> Carrel:
     """Return the service for everything but Chat: as the person, or for an admin with the workbench's key."""
     require_session()  # the key doesn't end with it
     shared = key_client()
-    return shared if shared is not None and me().is_admin else person_client()
+    return shared if shared is not None and _is_admin_still() else person_client()
 
 
 def client_for_later() -> Callable[[], Carrel]:
@@ -51,6 +51,18 @@ def me() -> Me:
     return Me(found.email, found.name, is_admin)
 
 
+def me_now() -> Me:
+    """Return who looks, asked at this moment: for what is done where nobody but the workbench asks who does it."""
+    me.clear()
+    return me()
+
+
+@st.cache_data(ttl=5, show_spinner=False, scope="session")
+def _is_admin_still() -> bool:
+    """Tell whether they are an admin; what is done with the workbench's key, the service doesn't refuse them."""
+    return me_now().is_admin
+
+
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def collections() -> list[DocumentCollection]:
     """Return the collections that the person may search, by name."""
@@ -59,6 +71,11 @@ def collections() -> list[DocumentCollection]:
     )
 
 
+def may_edit(collection: DocumentCollection) -> bool:
+    """Tell whether the person may change what is in a collection."""
+    return collection.role in {Role.OWNER, Role.EDITOR}
+
+
 def edits_collections() -> bool:
     """Tell whether there is a collection that the person may change."""
-    return any(found.role in {Role.OWNER, Role.EDITOR} for found in collections())
+    return any(may_edit(found) for found in collections())

@@ -4,16 +4,18 @@ import logging
 import re
 import secrets
 from base64 import b64encode
-from collections.abc import MutableMapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.auth.gate import DOWNLOADS, Application, Gate, Receive, Scope, Send
+from app.auth.gate import DOWNLOADS, Gate
+from app.auth.pages import notice
 from app.auth.parts import registration, sessions, sign_in
+from app.navigation import addresses
 from app.settings import settings
 from app.ui.notices import show_problem
 
@@ -36,6 +38,8 @@ def policy(page: str) -> str:
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _PAGE = Path(st.__file__).with_name("static") / "index.html"
+BESIDE_PAGES = frozenset({"", "oauth", "media", "component", "_stcore", *(one.name for one in _PAGE.parent.iterdir())})
+"""What an address begins with that is of no page: the first page's own, routes, and Streamlit's files."""
 HEADERS = {
     b"content-security-policy": policy(_PAGE.read_text()).encode(),
     # A window that others opened isn't theirs to send messages to: Streamlit listens for some.
@@ -54,7 +58,7 @@ HEADERS_OF_FILES = HEADERS | {
 class SecurityHeaders:
     """Puts the headers on every answer."""
 
-    def __init__(self, app: Application) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,13 +69,35 @@ class SecurityHeaders:
 
         headers = HEADERS_OF_FILES if scope["path"].startswith(DOWNLOADS) else HEADERS
 
-        async def sent(message: MutableMapping[str, Any]) -> None:
+        async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 kept = [(name, value) for name, value in message["headers"] if name.lower() not in headers]
                 message = {**message, "headers": [*kept, *headers.items()]}
             await send(message)
 
         await self._app(scope, receive, sent)
+
+
+class KnownPages:
+    """Says where there is no page; Streamlit would show its first one there, under a word about its own files."""
+
+    def __init__(self, app: ASGIApp, *, pages: frozenset[str]) -> None:
+        self._app = app
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer as the application does, unless somebody goes to where nothing is."""
+        if scope["type"] == "http" and self._leads_nowhere(HTTPConnection(scope)):
+            said = "Its address may be mistyped, or is of another version of Carrel."
+            answer = notice("There is no such page", said, again="/", status=404, doing="Go to the first page")
+            await answer(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _leads_nowhere(self, asked: HTTPConnection) -> bool:
+        path = asked.scope["path"].strip("/")
+        is_looked_at = "text/html" in asked.headers.get("accept", "")
+        return is_looked_at and path not in self._pages and path.partition("/")[0] not in BESIDE_PAGES
 
 
 def tell_of_failure(error: Exception) -> bool:
@@ -93,6 +119,6 @@ def create_app() -> st.App:
     return st.App(
         Path(__file__).with_name("main.py"),
         routes=sign_in().routes(),
-        middleware=[Middleware(SecurityHeaders), gate],
+        middleware=[Middleware(SecurityHeaders), Middleware(KnownPages, pages=addresses()), gate],
         on_script_error=tell_of_failure,
     )

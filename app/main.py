@@ -5,7 +5,7 @@ import html
 import streamlit as st
 
 from app import api
-from app.auth.current import current_session, key_client, require_person
+from app.auth.current import current_session, key_client, require_person, watch_session
 from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
 from app.navigation import pages
@@ -32,6 +32,7 @@ def main() -> None:
         # Otherwise the pages of whoever was here before stay in the menu, and a page's address counts as unknown.
         st.navigation(pages(is_admin=False), position="hidden")
     person = require_person()
+    watch_session()
     show_person(person)
     with explained():
         me = api.me()

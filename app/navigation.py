@@ -44,6 +44,12 @@ def pages(*, is_admin: bool, is_editor: bool = False) -> dict[str, list[Streamli
     return found
 
 
+def addresses() -> frozenset[str]:
+    """Return where there are pages, for anybody; the first one is at / as well."""
+    sections = (*FOR_ALL.values(), *FOR_EDITORS.values(), *FOR_ADMINS.values())
+    return frozenset(name for entries in sections for name, _title, _icon in entries)
+
+
 def _page(entry: Entry) -> StreamlitPage:
     name, title, icon = entry
     is_first = name == "search"

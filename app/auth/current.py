@@ -7,13 +7,15 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
 
-from app.auth.parts import connections, oauth, sessions, sign_in
+from app.auth.parts import application, connections, sessions, sign_in
 from app.auth.routes import SIGN_IN
 from app.auth.sessions import Person, Session
 from app.settings import settings
 from carrel import Carrel, SignInRequiredError
+from carrel.oauth import OAuthClient
 
 _OWNER, _CLIENT = "signed_in.owner", "signed_in.client"
+LOOKED_AT_EVERY = 5.0  # seconds
 
 
 def require_person() -> Person:
@@ -45,6 +47,13 @@ def require_session() -> None:
     _require(cast("str | None", st.session_state.get(_OWNER)))
 
 
+@st.fragment(run_every=LOOKED_AT_EVERY)
+def watch_session() -> None:
+    """Turn the page to the way in by itself, soon after its session has ended: in another tab, or by its age."""
+    if not sessions().lasts(st.session_state[_OWNER]):
+        st.rerun()
+
+
 def held_session() -> Callable[[], None]:
     """Return `require_session` for what runs later, outside of any page, where nobody's session is known."""
     return partial(_require, cast("str | None", st.session_state.get(_OWNER)))
@@ -59,14 +68,14 @@ def _require(owner: str | None) -> None:
 def person_client() -> Carrel:
     """Return the service as the signed-in person, after `require_person`; the one of their session."""
     require_session()  # the client keeps an access token, which may work for a while yet
-    made = cast("Carrel | None", st.session_state.get(_CLIENT))
-    if made is None:
-        source = oauth().token_source(sessions(), st.session_state[_OWNER])
-        made = Carrel(
-            tokens=source, v1_base_url=settings().v1_base_url or settings().base_url, http_client=connections()
-        )
+    oauth = application().client()
+    made = cast("tuple[OAuthClient, Carrel] | None", st.session_state.get(_CLIENT))
+    if made is None or made[0] is not oauth:  # with another one the tokens can't be refreshed
+        source = oauth.token_source(sessions(), st.session_state[_OWNER])
+        v1_base_url = settings().v1_base_url or settings().base_url
+        made = oauth, Carrel(tokens=source, v1_base_url=v1_base_url, http_client=connections())
         st.session_state[_CLIENT] = made
-    return made
+    return made[1]
 
 
 def key_client() -> Carrel | None:

@@ -1,32 +1,28 @@
 """What is asked past the pages: files on their way up and down, and connections; it is for people of the workbench.
 
 Streamlit knows no sessions of people. It takes files from whoever opened a page, signed in or not, gives them to
-whoever has their address, and lets pages of any other port of this machine connect.
+whoever has their address, tells anybody its figures, and lets pages of any other port of this machine connect.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from app.auth.sessions import Sessions
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-DOWNLOADS, UPLOADS = "/media/", "/_stcore/upload_file/"
+DOWNLOADS, STREAMLIT = "/media/", "/_stcore/"
+OPEN = frozenset({f"{STREAMLIT}health", f"{STREAMLIT}host-config"})
+"""Of what Streamlit has beside pages, what it asks for before anybody is signed in."""
 
 
 class Gate:
-    """Lets files pass for who is signed in, and connections of the workbench's own pages, whose origin this is."""
+    """Lets files and figures pass for who is signed in, and connections of pages of its own origin."""
 
-    def __init__(self, app: Application, *, sessions: Sessions, cookie: str, origin: str) -> None:
+    def __init__(self, app: ASGIApp, *, sessions: Sessions, cookie: str, origin: str) -> None:
         self._app = app
         self._sessions = sessions
         self._cookie = cookie
@@ -42,7 +38,8 @@ class Gate:
             await self._app(scope, receive, send)
 
     async def _may_pass(self, asked: HTTPConnection) -> bool:
-        if not asked.scope["path"].startswith((DOWNLOADS, UPLOADS)):
+        path = asked.scope["path"]
+        if path in OPEN or not path.startswith((DOWNLOADS, STREAMLIT)):
             return True
         return await run_in_threadpool(self._sessions.find, asked.cookies.get(self._cookie)) is not None
 

@@ -4,12 +4,12 @@ from functools import cache
 
 import httpx
 
+from app.auth.application import Application
 from app.auth.registration import Registration
 from app.auth.routes import CALLBACK, SignIn
 from app.auth.sealing import Sealer, key_of
 from app.auth.sessions import Sessions
 from app.settings import settings
-from carrel.oauth import OAuthClient
 
 
 @cache
@@ -33,17 +33,10 @@ def registration() -> Registration:
 
 
 @cache
-def oauth() -> OAuthClient:
-    """Return the workbench as an application of the service; asked when somebody first signs in, which may wait."""
+def application() -> Application:
+    """Return the workbench as an application of the service."""
     chosen = settings()
-    registered = registration().get()
-    return OAuthClient(
-        registered.client_id,
-        registered.client_secret,
-        redirect_uri=registered.redirect_uri,
-        auth_url=chosen.auth_url or chosen.base_url,
-        http_client=connections(),
-    )
+    return Application(registration(), auth_url=chosen.auth_url or chosen.base_url, connections=connections())
 
 
 @cache
@@ -52,7 +45,7 @@ def sign_in() -> SignIn:
     chosen = settings()
     return SignIn(
         sessions(),
-        oauth,
+        application(),
         v1_base_url=chosen.v1_base_url or chosen.base_url,
         origin=chosen.origin,
     )
@@ -70,5 +63,5 @@ def connections() -> httpx.Client:
 def forget() -> None:
     """Make all of it anew when it is next asked for: the settings have changed."""
     connections().close()
-    for part in (sealer, sessions, registration, connections, oauth, sign_in):
+    for part in (sealer, sessions, registration, connections, application, sign_in):
         part.cache_clear()

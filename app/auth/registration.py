@@ -44,20 +44,48 @@ class Registration:
             raise ConfigurationError(msg)
 
     def get(self) -> Registered:
-        """Return the registration, made now when there is none (any more); raises what the service's refusal is."""
-        chosen = self.settings
-        if chosen.client_id:
-            return self._of(chosen.client_id, chosen.client_secret.get_secret_value())
-        with FileLock(self._path.with_suffix(".lock"), mode=0o600), self._admin() as admin:
+        """Return the registration, made now when there is none; raises what the service's refusal is."""
+        if self.settings.client_id:
+            return self._of_settings()
+        with self._held():
+            return self._kept() or self._registered()
+
+    def renew(self, refused: Registered) -> Registered:
+        """Return another one than the service refuses: a new secret of the same application, or else a new one.
+
+        Raises ConfigurationError for one of the settings, which say what an admin has to do; what the service's
+        refusal is.
+        """
+        if self.settings.client_id:
+            msg = (
+                "The service doesn't take CARREL_CLIENT_ID and CARREL_CLIENT_SECRET (any more). Whoever runs Carrel: "
+                "look on its page OAuth clients for the application with the redirect address "
+                f"{self.redirect_uri}. Approve it, give it a new secret, or create it anew; then set both, and start "
+                "the workbench again."
+            )
+            raise ConfigurationError(msg)
+        with self._held():
             kept = self._kept()
-            if kept is not None and any(
-                str(known.client_id) == kept.client_id for known in admin.admin.oauth_clients.list()
-            ):
-                return kept
-            made = admin.admin.oauth_clients.create(NAME, redirect_uris=[self.redirect_uri], scopes=list(ApiScope))
-            registered = self._of(str(made.client_id), made.client_secret)
-            self._keep(registered)
-            return registered
+            # Another process of the workbench may have been refused before.
+            return kept if kept is not None and kept != refused else self._registered(refused.client_id)
+
+    def _held(self) -> FileLock:
+        return FileLock(self._path.with_suffix(".lock"), mode=0o600)
+
+    def _registered(self, former: str | None = None) -> Registered:
+        """Register the workbench; the `former` application gets a new secret, if it is there still."""
+        with self._admin() as admin:
+            clients = admin.admin.oauth_clients
+            if former is not None and any(str(known.client_id) == former for known in clients.list()):
+                made = clients.rotate_secret(former)
+            else:
+                made = clients.create(NAME, redirect_uris=[self.redirect_uri], scopes=list(ApiScope))
+        registered = self._of(str(made.client_id), made.client_secret)
+        self._keep(registered)
+        return registered
+
+    def _of_settings(self) -> Registered:
+        return self._of(self.settings.client_id, self.settings.client_secret.get_secret_value())
 
     @property
     def _path(self) -> Path:

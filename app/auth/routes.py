@@ -7,7 +7,6 @@ where a person wants to go is a path of the workbench; and a callback always beg
 import logging
 import re
 import secrets
-from collections.abc import Callable
 from posixpath import normpath
 from typing import Final
 from urllib.parse import quote, unquote
@@ -16,12 +15,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from app.auth.application import Application
 from app.auth.gate import is_own
 from app.auth.pages import notice
-from app.auth.sessions import LONGEST, Person, Session, Sessions
+from app.auth.sessions import LONGEST, Person, Sessions
 from carrel import Carrel, CarrelError
 from carrel.errors import AccessDeniedError, AuthorizationError, CallbackError, InvalidGrantError
-from carrel.oauth import OAuthClient
+from carrel.oauth import Tokens
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +36,9 @@ NOT_KEPT = "Your browser didn't keep the cookie of this sign-in, or it was begun
 class SignIn:
     """The routes of one workbench; where its public address (`origin`) is https, its cookies need that."""
 
-    def __init__(
-        self, sessions: Sessions, oauth: Callable[[], OAuthClient], *, v1_base_url: str | None, origin: str
-    ) -> None:
+    def __init__(self, sessions: Sessions, application: Application, *, v1_base_url: str | None, origin: str) -> None:
         self._sessions = sessions
-        self._oauth = oauth
+        self._application = application
         self._v1_base_url = v1_base_url
         self._origin = origin
         self._secure = origin.startswith("https:")
@@ -61,14 +59,15 @@ class SignIn:
     def begin(self, request: Request) -> Response:
         """Send a person to the service (RFC 6749, section 4.1.1)."""
         browser = request.cookies.get(self._browser_cookie) or secrets.token_urlsafe(32)
+        back = path_of(request.query_params.get("next"))
         try:
             # Who signed out asks for nobody to be let in by what the service still remembers of them.
             prompt = "login" if self._left_cookie in request.cookies else None
-            asked = self._oauth().authorization_request(prompt=prompt)
+            asked = self._application.checked().authorization_request(prompt=prompt)
         except CarrelError as error:
             _log.warning("Nobody can sign in: %s", error)
-            return notice("Nobody can sign in just now", str(error), again=str(request.url.path), status=502)
-        self._sessions.begin(asked, browser=browser, back=path_of(request.query_params.get("next")))
+            return notice("Nobody can sign in just now", str(error), again=_way_in(back), status=502)
+        self._sessions.begin(asked, browser=browser, back=back)
         response = _not_kept(RedirectResponse(asked.url, 303))
         self._set(response, self._browser_cookie, browser, seconds=_TEN_MINUTES)
         return response
@@ -79,11 +78,10 @@ class SignIn:
         pending = self._sessions.take(request.query_params.get("state", ""), browser=browser)
         if pending is None:
             return notice("This sign-in can't be finished", NOT_KEPT, again="/", status=400)
-        again = f"{SIGN_IN}?next={quote(pending.back)}"
+        again = _way_in(pending.back)
         try:
-            tokens = self._oauth().exchange(str(request.url.query), pending.request)
-            with Carrel(access_token=tokens.access_token, v1_base_url=self._v1_base_url) as client:
-                person = Person.of(client.me())
+            tokens = self._application.client().exchange(str(request.url.query), pending.request)
+            cookie = self._begin_session(tokens)
         except AccessDeniedError:
             return notice("You weren't signed in", "You said no, and nothing was done.", again=again, status=403)
         except (CallbackError, AuthorizationError, InvalidGrantError) as error:
@@ -93,7 +91,7 @@ class SignIn:
             return notice("Signing in failed", str(error), again=again, status=502)
         self._drop(request)
         response = _not_kept(RedirectResponse(pending.back, 303))
-        self._set(response, self.cookie, self._sessions.create(tokens, person), seconds=_LONGEST)
+        self._set(response, self.cookie, cookie, seconds=_LONGEST)
         self._unset(response, self._browser_cookie)
         self._unset(response, self._left_cookie)
         return response
@@ -122,6 +120,16 @@ class SignIn:
             return request.method != "HEAD" and site in {"same-origin", "none"}
         return request.method == "POST" and is_own(request, origin=self._origin)
 
+    def _begin_session(self, tokens: Tokens) -> str:
+        """Begin the session of whoever these tokens act for; when that fails, nobody is left with the tokens."""
+        try:
+            with Carrel(access_token=tokens.access_token, v1_base_url=self._v1_base_url) as client:
+                person = Person.of(client.me())
+            return self._sessions.create(tokens, person)
+        except BaseException:
+            self._revoke(tokens, whose="a sign-in that failed")
+            raise
+
     def _drop(self, request: Request) -> None:
         session = self._sessions.find(request.cookies.get(self.cookie))
         if session is None:
@@ -131,13 +139,13 @@ class SignIn:
             tokens = self._sessions.get(session.key)
             self._sessions.delete(session.key)
         if tokens is not None:
-            self._revoke(session, tokens.refresh_token or tokens.access_token)
+            self._revoke(tokens, whose=str(session.person.id))
 
-    def _revoke(self, session: Session, token: str) -> None:
+    def _revoke(self, tokens: Tokens, *, whose: str) -> None:
         try:
-            self._oauth().revoke(token)
+            self._application.client().revoke(tokens)
         except CarrelError as error:  # signed out here all the same; there it ends by itself
-            _log.warning("The tokens of %s could not be revoked: %s", session.person.id, error)
+            _log.warning("The tokens of %s could not be revoked: %s", whose, error)
 
     def _set(self, response: Response, name: str, value: str, *, seconds: int) -> None:
         response.set_cookie(name, value, max_age=seconds, path="/", httponly=True, samesite="lax", secure=self._secure)
@@ -153,6 +161,10 @@ def path_of(wanted: str | None) -> str:
     path = unquote(re.split("[?#]", wanted, maxsplit=1)[0])
     leads_away = "//" in path or "\\" in wanted + path or f"{normpath(path)}/".startswith("/oauth/")
     return "/" if leads_away else wanted
+
+
+def _way_in(back: str) -> str:
+    return f"{SIGN_IN}?next={quote(back, safe='')}"
 
 
 def _not_kept(response: Response) -> Response:

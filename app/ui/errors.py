@@ -11,12 +11,16 @@ import carrel
 from app.auth.current import offer_sign_in
 from app.settings import settings
 from app.ui.notices import show_problem
+from carrel.errors import InvalidClientError, SignInRequiredError
 from flows.prefect_api import NotServedError, PrefectAwayError, RunsError, UnknownError
 
 T = TypeVar("T")
 
 FAILURES = (carrel.CarrelError, RunsError)
 """What pages put into words: errors of the service, and of Prefect, which has the runs."""
+
+ENDED = (SignInRequiredError, InvalidClientError)
+"""What ends a sign-in: its tokens, or the workbench itself, are not taken any more; signing in anew mends both."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ def explained() -> Generator[None]:
     """Show an error of the service, or of the way to it, in place of what failed, and end the page's run there."""
     try:
         yield
-    except carrel.SignInRequiredError:
+    except ENDED:
         offer_sign_in("Your sign-in has ended.")
     except FAILURES as error:
         problem_of(error).show()
@@ -56,7 +60,7 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
     match error:
         case RunsError():
             return _problem_of_runs(error)
-        case carrel.SignInRequiredError():
+        case SignInRequiredError() | InvalidClientError():
             return Problem("Your sign-in has ended.", ("Reload this page to sign in again.",))
         case carrel.APITimeoutError():
             return Problem("The service takes too long to answer.", ("Try again in a moment.",))
@@ -69,6 +73,17 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
             return Problem(error.message, (*wrong, *request))
         case _:
             return Problem(str(error))
+
+
+def line_of(error: carrel.CarrelError) -> str:
+    """Put an error into a line, for a table that says what came of each of many things."""
+    match error:
+        case carrel.APIConnectionError():
+            return "The service doesn't answer. Try again in a moment."
+        case carrel.APIError():
+            return " ".join((error.message, *(f"{detail.field}: {detail.message}" for detail in error.details)))
+        case _:
+            return str(error)
 
 
 def _problem_of_runs(error: RunsError) -> Problem:

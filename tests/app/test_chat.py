@@ -269,7 +269,7 @@ def test_who_is_signed_out_in_the_middle_is_told(visit: Visit, script: Script) -
     until(page, lambda shown: "So far" in shown)
     tokens = parts.sessions().get(page.session_state["signed_in.owner"])
     assert tokens is not None
-    parts.oauth().revoke(tokens)
+    parts.application().client().revoke(tokens)
     until(page, lambda shown: "/oauth/login?next=" in shown)
 
 

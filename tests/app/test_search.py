@@ -323,7 +323,7 @@ def test_an_ended_sign_in_offers_the_next(open_page: Open) -> None:
     page = open_page("search", q="sheep")
     tokens = parts.sessions().get(page.session_state["signed_in.owner"])
     assert tokens is not None
-    parts.oauth().revoke(tokens)
+    parts.application().client().revoke(tokens)
     ask(page, "goats")
     assert not page.exception
     assert "/oauth/login?next=" in html_of(page)

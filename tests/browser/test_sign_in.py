@@ -59,15 +59,13 @@ def test_a_person_signs_in_and_out(page: Page, workbench: Workbench) -> None:
 
 
 def test_signing_out_in_one_tab_is_known_in_the_other(page: Page, workbench: Workbench) -> None:
-    """The other one offers signing in when it is next used, and shows nothing more."""
+    """The other one offers signing in by itself, without being touched, and shows nothing more."""
     sign_in(page, workbench)
     other = page.context.new_page()
     other.goto(workbench.url)
     expect(other.get_by_text(EMAIL)).to_be_visible()
     page.get_by_role("link", name="Sign out").click()
     expect(page.get_by_role("link", name="Sign in")).to_be_visible()
-    other.get_by_placeholder("What are you looking for?").fill("ferries")
-    other.get_by_placeholder("What are you looking for?").press("Enter")
     expect(other.get_by_role("link", name="Sign in")).to_be_visible()
     assert other.get_by_text(EMAIL).count() == 0
 
@@ -222,6 +220,28 @@ def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench,
     assert answer.text == note.read_text()
     assert answer.headers["cache-control"] == "private, no-store"
     assert answer.headers["content-security-policy"].endswith("sandbox")
+
+
+@pytest.mark.parametrize(
+    "path", ["metrics", "script-health-check", "agent/openapi.json", "agent/interact", "agent/mcp"]
+)
+def test_what_streamlit_has_beside_pages_is_for_who_is_signed_in(workbench: Workbench, path: str) -> None:
+    """Its figures and its ways to drive the pages without a browser answer nobody else; that it is alive it says."""
+    for method in ("GET", "POST"):
+        answer = httpx.request(method, f"{workbench.url}/_stcore/{path}")
+        assert (answer.status_code, answer.text) == (403, "Sign in to the workbench first.")
+    assert httpx.get(f"{workbench.url}/_stcore/health").text == "ok"
+
+
+def test_an_address_of_no_page_is_said(page: Page, workbench: Workbench) -> None:
+    """Calmly, with the way to the first page, which offers signing in; what pages are made of is there."""
+    page.goto(f"{workbench.url}/no_such_page?q=x")
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    page.get_by_role("link", name="Go to the first page").click()
+    expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+    html = {"Accept": "text/html"}
+    for path, status in {"/search": 200, "/health/": 301, "/first": 404, "/search/x": 404, "/favicon.png": 200}.items():
+        assert httpx.get(f"{workbench.url}{path}", headers=html).status_code == status
 
 
 def is_of_a_file(request: Request) -> bool:
