@@ -11,6 +11,7 @@ from app.auth.sessions import Person
 from app.navigation import pages
 from app.ui.dialogs import leave_others
 from app.ui.errors import explained
+from app.ui.mark import MARK
 from app.ui.notices import show_warning
 from app.ui.style import STYLE
 
@@ -28,6 +29,7 @@ def main() -> None:
     """Draw the page that the address names, for the person who looks at it."""
     st.set_page_config(page_title="Carrel", page_icon="📚", layout="wide")
     st.html(STYLE)
+    st.logo(MARK, size="large")
     if current_session() is None:
         # Otherwise the pages of whoever was here before stay in the menu, and a page's address counts as unknown.
         st.navigation(pages(is_admin=False), position="hidden")

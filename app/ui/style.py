@@ -4,12 +4,14 @@ STYLE = """<style>
 [data-testid="stHtml"] a:not(.carrel-action) { color: inherit; text-underline-offset: .2em;
   text-decoration-color: color-mix(in srgb, currentColor 45%, transparent); }
 [data-testid="stHtml"] a:not(.carrel-action):hover { text-decoration-color: currentColor; }
-[data-testid="stMainBlockContainer"] { max-width: 68rem; padding-top: 4.5rem; }
+[data-testid="stMainBlockContainer"] { max-width: 72rem; padding-top: 3.25rem; }
+@media (min-width: 60rem) { [data-testid="stMainBlockContainer"] { padding-inline: 3rem; } }
 /* It would have the rows that are shown and no others, and cells that spreadsheets compute; pages export themselves. */
 [data-testid="stElementToolbar"] [aria-label="Download as CSV"] { display: none; }
 .carrel-result header { display: flex; gap: 1rem; align-items: center; justify-content: space-between; }
 .carrel-result h3 { font-size: 1.05rem; font-weight: 600; padding: 0; margin: 0; overflow-wrap: anywhere; }
-.carrel-score { flex: none; width: 6rem; height: .4rem; border-radius: .2rem; overflow: hidden;
+.carrel-fit { flex: none; width: 6rem; font-size: .8rem; font-variant-numeric: tabular-nums; }
+.carrel-score { height: .4rem; border-radius: .2rem; overflow: hidden;
   background: color-mix(in srgb, currentColor 14%, transparent); }
 .carrel-score span { display: block; height: 100%; background: #2f8594; }
 .carrel-passage { line-height: 1.5; margin: .5rem 0; overflow-wrap: anywhere; }
