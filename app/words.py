@@ -20,6 +20,11 @@ def one_line(text: str) -> str:
     return " ".join("".join(kept).split())
 
 
+def shortened(text: str, most: int) -> str:
+    """Return text of at most so many characters, and a sign where it is cut."""
+    return text if len(text) <= most else f"{text[:most].rstrip()} …"
+
+
 def moment(at: datetime | None) -> str:
     """Return a time to the minute, in UTC; nothing for none."""
     return "" if at is None else f"{at.astimezone(UTC):%d %b %Y, %H:%M} UTC"

@@ -9,6 +9,16 @@ from app.search.conditions import Condition, from_address
 from carrel.wire.search import SearchDocumentCatalogResponse, SearchDocumentCollectionResponse, SearchMode
 
 CATALOG = "catalog"
+LONGEST = 1000
+"""Characters of a question that pages ask: fewer than the service takes, since its address has all of them."""
+
+MODES: Mapping[SearchMode, str] = {
+    SearchMode.HYBRID: "Words and meaning",
+    SearchMode.LEXICAL: "Words",
+    SearchMode.SEMANTIC: "Meaning",
+}
+"""What people call the ways to search."""
+
 SIZES = (10, 30, 100)
 """How many results are shown at first, and each time more are asked for; the last is the most the service gives."""
 
@@ -39,7 +49,7 @@ class Question:
         except ValueError:
             mode = SearchMode.HYBRID
         only = from_address(parameters.get("only", ()))
-        return cls(last.get("q", ""), last.get("in") or CATALOG, mode, only)
+        return cls(last.get("q", "").replace("\0", " "), last.get("in") or CATALOG, mode, only)
 
     def address(self) -> dict[str, list[str]]:
         """Return the parameters of the address that asks this again; what is as usual is left out."""

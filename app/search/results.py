@@ -1,31 +1,40 @@
 """Results as HTML: the name, how well it fits, the passages, and where it is from."""
 
 import html
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 import streamlit as st
 
-from app.search.questions import Answer
+from app.search.questions import Answer, Question
 from app.ui.links import address
-from app.ui.passages import linked, marked, marked_terms
-from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchDocumentCollectionResponse
+from app.ui.passages import linked, marked, words_like
+from app.words import shortened
+from carrel.wire.search import (
+    CatalogSearchResult,
+    CollectionSearchResult,
+    SearchDocumentCollectionResponse,
+    SearchMode,
+    TextSpan,
+)
+
+_LONGEST_PASSAGE, _LONGEST_FACT = 2000, 200
+_FIT = "How near its meaning is to that of the question"
 
 
 def show_result(found: Answer, result: CatalogSearchResult | CollectionSearchResult) -> None:
     """Show a document with the passages that answer best."""
     if isinstance(result, CatalogSearchResult):
-        passages = [marked(result.snippet.text, result.snippet.matches)]
         heading = _heading(result.document_name, result.document_external_url, result.score)
         changed = f"changed {result.updated_at:%d %B %Y}"
         facts = _facts(result.document_external_id, result.custom_metadata, changed)
     else:
-        terms = found.search_terms_used if isinstance(found, SearchDocumentCollectionResponse) else []
-        passages = [marked_terms(chunk.text, terms) for chunk in result.chunks]
         score = max((chunk.score for chunk in result.chunks), default=0.0)
         heading = _heading(result.document_name, result.document_url, score)
         facts = _facts(result.document_external_id, result.document_metadata)
-    st.html(f'<article class="carrel-result">{heading}{"".join(passages)}{facts}</article>')
+    passages = "".join(marked(text, spans) for text, spans in _passages(found, result))
+    st.html(f'<article class="carrel-result">{heading}{passages}{facts}</article>')
 
 
 def offer_document(document_id: UUID) -> None:
@@ -34,12 +43,44 @@ def offer_document(document_id: UUID) -> None:
     st.html(f'<a class="carrel-text" href="{where}" target="_self">Open document</a>', width="content")
 
 
+def by_meaning_alone(found: Answer, question: Question) -> bool:
+    """Tell whether a search by words and meaning found none of the words, nor one that begins alike.
+
+    It always finds what is nearest in meaning, however far that is.
+    """
+    if question.mode is not SearchMode.HYBRID or not found.results:
+        return False
+    passages = [passage for result in found.results for passage in _passages(found, result)]
+    if any(spans for _, spans in passages):
+        return False
+    # The service compares stems, and counts a document's name to its text; what it compared isn't all in its answer.
+    names = [result.document_name for result in found.results]
+    inside = isinstance(found, SearchDocumentCollectionResponse)
+    words = found.search_terms_used if inside else [word for word in re.findall(r"\w+", question.text) if len(word) > 3]
+    stems = [word[: max(4, len(word) - 3)] for word in words]
+    return not any(words_like(text, stems) for text in (*names, *((text for text, _ in passages) if inside else ())))
+
+
+def _passages(
+    found: Answer, result: CatalogSearchResult | CollectionSearchResult
+) -> list[tuple[str, Sequence[TextSpan]]]:
+    """Return a document's passages, each with what in it matched."""
+    if isinstance(result, CatalogSearchResult):
+        return [(result.snippet.text, result.snippet.matches)]
+    terms = found.search_terms_used if isinstance(found, SearchDocumentCollectionResponse) else []
+    texts = [shortened(chunk.text, _LONGEST_PASSAGE) for chunk in result.chunks]
+    return [(text, words_like(text, terms)) for text in texts]
+
+
 def _heading(name: str, url: str | None, score: float) -> str:
     percent = f"{min(max(score, 0.0), 1.0):.0%}"
-    meter = f'<div class="carrel-score" role="img" aria-label="Fits {percent}" title="Fits {percent}">'
-    return f'<header><h3>{linked(name, url)}</h3>{meter}<span style="width: {percent}"></span></div></header>'
+    bar = f'<div class="carrel-score" aria-hidden="true"><span style="width: {percent}"></span></div>'
+    return (
+        f'<header><h3>{linked(name, url)}</h3><div class="carrel-fit" title="{_FIT}">Fits {percent}{bar}</div></header>'
+    )
 
 
 def _facts(external_id: str, metadata: Mapping[str, str], *more: str) -> str:
-    facts: Iterable[str] = (external_id, *(f"{key}: {value}" for key, value in metadata.items()), *more)
+    named = (f"{key}: {shortened(value, _LONGEST_FACT)}" for key, value in metadata.items())
+    facts: Iterable[str] = (external_id, *named, *more)
     return f'<p class="carrel-facts">{html.escape(" · ".join(facts))}</p>'

@@ -22,13 +22,13 @@ def marked(text: str, spans: Iterable[TextSpan]) -> str:
     return paragraph("".join(parts))
 
 
-def marked_terms(text: str, terms: Iterable[str]) -> str:
-    """Return `text` as HTML with every word that begins like one of the search's terms inside `<mark>`."""
-    stems = "|".join(re.escape(term) for term in terms if term.strip())
-    if not stems:
-        return marked(text, ())
-    found = re.finditer(rf"\b(?:{stems})\w*", text, re.IGNORECASE)
-    return marked(text, [TextSpan(start=match.start(), end=match.end()) for match in found])
+def words_like(text: str, beginnings: Iterable[str]) -> list[TextSpan]:
+    """Return where in `text` the words are that begin like one of these."""
+    wanted = "|".join(re.escape(one) for one in beginnings if one.strip())
+    if not wanted:
+        return []
+    found = re.finditer(rf"\b(?:{wanted})\w*", text, re.IGNORECASE)
+    return [TextSpan(start=match.start(), end=match.end()) for match in found]
 
 
 def linked(text: str, url: str | None) -> str:

@@ -8,6 +8,9 @@ STYLE = """<style>
 @media (min-width: 60rem) { [data-testid="stMainBlockContainer"] { padding-inline: 3rem; } }
 /* It would have the rows that are shown and no others, and cells that spreadsheets compute; pages export themselves. */
 [data-testid="stElementToolbar"] [aria-label="Download as CSV"] { display: none; }
+/* "Press Enter to …" would lie over what is typed: over the end of a line, and over the last line of an area. */
+[data-testid="stTextInput"] [data-testid="InputInstructions"] { display: none; }
+[data-testid="stTextArea"] [data-testid="InputInstructions"] > :first-child:not(:last-child) { display: none; }
 .carrel-result header { display: flex; gap: 1rem; align-items: center; justify-content: space-between; }
 .carrel-result h3 { font-size: 1.05rem; font-weight: 600; padding: 0; margin: 0; overflow-wrap: anywhere; }
 .carrel-fit { flex: none; width: 6rem; font-size: .8rem; font-variant-numeric: tabular-nums; }
@@ -58,7 +61,7 @@ STYLE = """<style>
 .carrel-table th { font-weight: 600; opacity: .75; white-space: nowrap; }
 [data-testid="stColumn"]:has(.st-key-chat-side) { position: sticky; top: 4rem; align-self: flex-start; }
 .st-key-chat-side { max-height: calc(100vh - 11rem); overflow-y: auto; }
-.st-key-chat-side button { justify-content: flex-start; text-align: left; }
+.st-key-chat-side [data-testid="stBaseButton-tertiary"] :is(div, span) { justify-content: flex-start; }
 .st-key-chat-side button code { font: inherit; color: inherit; background: none; padding: 0; white-space: normal;
   display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; overflow: hidden; }
 .st-key-chat-side [class*="-current"] { border-left: .2rem solid #2f8594; padding-left: .5rem; }

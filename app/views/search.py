@@ -7,19 +7,13 @@ import streamlit as st
 from app import api
 from app.documents.details import show_details
 from app.search.condition_fields import kinds_of, offer_conditions, show_applied
-from app.search.questions import CATALOG, SIZES, Answer, Question, search
-from app.search.results import offer_document, show_result
+from app.search.questions import CATALOG, LONGEST, MODES, SIZES, Answer, Question, search
+from app.search.results import by_meaning_alone, offer_document, show_result
 from app.ui.errors import explain
 from app.ui.feedback import about_search, offer_feedback, show_failure
-from app.ui.notices import show_warning
+from app.ui.notices import show_problem, show_title, show_warning
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchMode
-
-MODES = {
-    SearchMode.HYBRID: "Words and meaning",
-    SearchMode.LEXICAL: "Words",
-    SearchMode.SEMANTIC: "Meaning",
-}
 
 
 def ask() -> Question | None:
@@ -29,6 +23,9 @@ def ask() -> Question | None:
     follow_address(places)
     with st.form("question", border=False):
         show_fields(places, collections)
+    if (length := len(words_now())) > LONGEST:
+        show_problem(f"This question is too long: {length:,} characters.", f"Ask in {LONGEST:,} at most.")
+        return None
     question = Question.from_address(address_now())
     if question.where not in places:
         show_warning("The address names a collection that isn't there.", "Choose where to search, and search again.")
@@ -71,14 +68,21 @@ def follow_address(places: Mapping[str, str]) -> None:
         state["place"] = CATALOG
 
 
+def words_now() -> str:
+    """Return what is in the form."""
+    return str(st.session_state["words"] or "").strip()
+
+
 def submit(collections: Mapping[str, DocumentCollection]) -> None:
-    """Ask what is in the form, with the conditions that make sense there."""
+    """Ask what is in the form, with the conditions that make sense there; what is too long stays in the form alone."""
+    if len(words_now()) > LONGEST:
+        return
     state = st.session_state
     only = Question.from_address(address_now()).only
     if (collection := collections.get(state["place"])) is not None:
         kinds = kinds_of(collection)
         only = tuple(condition for condition in only if condition.field in kinds)
-    go(Question(state["words"].strip(), state["place"], state["mode"], only))
+    go(Question(words_now(), state["place"], state["mode"], only))
 
 
 def go(question: Question) -> None:
@@ -150,7 +154,7 @@ def offer_more(found: Answer, size: int) -> None:
 
 def page() -> None:
     """Draw the page."""
-    st.title("Search")
+    show_title("Search", "Find documents that you may read: by their words, and by what they mean.")
     question = ask()
     if question is None:
         st.caption("Ask in your own words, or name a thing: *how high may the waves be*, *refund*, *D-2219*.")
@@ -159,6 +163,11 @@ def page() -> None:
     show_applied(found, kinds_of(collections_by_id().get(question.where)))
     if not found.results:
         nothing_found(found, question)
+    elif by_meaning_alone(found, question):
+        show_warning(
+            "None of the words that matter is in what was found.",
+            "These are the nearest in meaning, and may be about something else.",
+        )
     for result in found.results:
         show(found, result)
     offer_more(found, size)

@@ -1,8 +1,10 @@
 """The search page in all its states, on the real service."""
 
 import html
+import re
 from datetime import date
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -82,6 +84,7 @@ def test_results_are_marked_and_the_address_tells_the_question(open_page: Open, 
     page.get_by_key("mode").set_value(SearchMode.LEXICAL)
     ask(page, "sheep")
     assert "<mark>Sheep</mark>" in html_of(page)
+    assert re.search(r">Fits \d+%<", html_of(page))
     address = {name: str(value) for name, value in page.query_params.items()}
     assert address == {"q": "sheep", "by": "lexical"}
     again = open_page("search", **address)
@@ -176,12 +179,25 @@ def test_an_address_that_names_what_is_not_there_is_not_searched(
     assert searches(service) == 1
 
 
-@pytest.mark.parametrize("words", ["x" * 9000, "a\0b"])
-def test_a_question_the_service_refuses_is_explained(open_page: Open, words: str) -> None:
-    """A question too long, or with a NUL, ends in a sentence and not in a traceback."""
-    page = open_page("search", q=words, by="nonsense")
+def test_a_question_that_is_too_long_is_said_before_anybody_is_asked(open_page: Open, service: RunningService) -> None:
+    """In words; what was written stays in the form, and the address stays as short as it was."""
+    page = ask(open_page("search"), "x" * 1001)
+    assert "This question is too long: 1,001 characters." in html_of(page)
+    assert "Ask in 1,000 at most." in html_of(page)
+    assert page.text_input(key="words").value == "x" * 1001
+    assert "q" not in page.query_params
+    assert "too long: 9,000 characters." in html_of(open_page("search", q="x" * 9000))
+    assert searches(service) == 0
+    assert "too long" not in html_of(ask(page, "x" * 1000))
+    assert searches(service) == 1
+
+
+def test_an_address_with_what_no_question_holds_is_asked_without(open_page: Open, service: RunningService) -> None:
+    """A NUL, which the service refuses, and a way to search that there is none of, are no traceback and no error."""
+    page = open_page("search", q="a\0b", by="nonsense")
     assert not page.exception
-    assert "carrel-problem" in html_of(page)
+    assert "carrel-problem" not in html_of(page)
+    assert searches(service) == 1
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -287,7 +303,7 @@ def test_details_tell_the_readers_and_give_the_file(open_page: Open, client: Car
     details(page).click().run()
     assert not page.exception
     assert "Deck &lt;b&gt;crew&lt;/b&gt; (group)" in html_of(page)
-    assert "note.txt (1 KiB)" in html_of(page)
+    assert "note.txt (21 bytes)" in html_of(page)
     assert page.download_button[0].label == "Download"
 
 
@@ -433,6 +449,42 @@ def test_a_search_that_found_nothing_takes_feedback(house: House, pen: str) -> N
     page.feedback[0].set_value(0).run()
     [entry] = [one for one in feedbacks(house.client) if "documentId" not in one.details]
     assert entry.details["feedback"] == "THUMBS_DOWN"
+
+
+ALONE = "None of the words that matter is in what was found."
+
+
+@pytest.mark.parametrize("where", ["catalog", "pen"])
+def test_what_is_near_in_meaning_alone_is_said(house: House, pen: str, where: str) -> None:
+    """A search by words and meaning always finds something; that none of the words is in it is said, and only then."""
+
+    def shown(words: str, **more: str) -> str:
+        page = house.open("search", q=words, **{"in": pen if where == "pen" else where}, **more)
+        assert "<article" in html_of(page)
+        return html_of(page)
+
+    assert ALONE in shown("zxqv flurbish")
+    assert ALONE not in shown("zxqv flurbish", by="semantic")
+    assert ALONE not in shown("lambing")  # another form of a word that is there
+    assert ALONE not in shown("zxqv sheep")
+
+
+def test_a_word_in_a_name_is_in_what_was_found(house: House, pen: str) -> None:
+    """A document is found by its name, too, which no passage of it need have."""
+    load(house.client, "Zwieback", "What is baked twice keeps on long crossings.")
+    assert ALONE not in html_of(house.open("search", q="zwieback"))
+    del pen
+
+
+def test_what_others_wrote_without_end_is_cut(house: House) -> None:
+    """Passages that somebody brought themselves and long metadata leave room for the other results."""
+    collection = new_collection(house.client, f"Long {uuid4()}")
+    document = load(house.client, "Logbook", "Fog.", custom_metadata={"note": "x" * 5000})
+    house.client.document_collections.add_document_chunks_to_collection(
+        document_id=document, document_collection_id=collection, chunks=["fog " * 5000], custom_metadata={}
+    )
+    assert "x" * 200 + " …" in html_of(house.open("search", q="logbook fog"))
+    assert html_of(house.open("search", q="fog", **{"in": collection})).count("<mark>") == 500
 
 
 def test_a_result_leads_to_its_document(house: House, pen: str) -> None:
