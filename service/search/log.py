@@ -24,6 +24,7 @@ async def query_log(
         until=request.to,
         without_results=request.without_results,
         feedback=None if request.feedback is None else str(request.feedback),
+        ids=request.ids,
     )
     before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_searches(

@@ -22,7 +22,7 @@ from service.search.fusion import Scores
 from service.search.question import WHOLE, Question, Scope, Unit
 from service.search.sql import AnySelect, Shape
 from service.search.tables import searches
-from service.sql import AnyRow
+from service.sql import AnyRow, narrowed
 
 # Pages, then documents, whose chunks the first pass by meaning hands on to the exact scores. More pages than documents,
 # so that one long document on the very subject leaves room for others.
@@ -168,6 +168,7 @@ class SearchFilter:
     until: datetime | None = None
     without_results: bool = False
     feedback: str | None = None
+    ids: Collection[UUID] | None = None
 
 
 async def list_searches(
@@ -220,7 +221,7 @@ async def count_searches(
 
 
 def _logged(wanted: SearchFilter) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
+    conditions = [narrowed(searches.c.search_id, wanted.ids)]
     if wanted.since is not None:
         conditions.append(searches.c.at >= wanted.since)
     if wanted.until is not None:

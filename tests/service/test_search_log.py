@@ -86,6 +86,7 @@ def test_the_log_is_narrowed(searched: RunningService) -> None:
     assert logged(searched, **{"from": middle}) == whole[:2]
     assert words(logged(searched, withoutResults=True, **{"from": middle})) == ["zeppelin"]
     assert logged(searched, withoutResults=True, to=middle) == []
+    assert logged(searched, ids=[whole[2]["searchId"], str(uuid7())]) == [whole[2]]
 
 
 def test_the_newest_feedback_counts(searched: RunningService) -> None:
@@ -129,6 +130,8 @@ def test_another_organizations_searches_are_its_own(searched: RunningService) ->
     """Its admin sees none of them; nobody but an admin sees any."""
     other = another_organization(searched)
     assert done(searched.call("admin/searchLog/query", api_key=other))["searches"] == []
+    ids = {"ids": [logged(searched)[0]["searchId"]]}
+    assert done(searched.call("admin/searchLog/query", ids, api_key=other))["searches"] == []
     member = searched.new_user("member@example.test")
     assert code(searched.call("admin/searchLog/query", api_key=member)) == (403, "admin_only")
 
