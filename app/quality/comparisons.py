@@ -7,8 +7,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.quality.judging import CUTOFF, MOST_QUERIES, Comparison, JudgementsError, Scores, Setting, read
-from app.quality.log import MODES
-from app.search.questions import CATALOG
+from app.search.questions import CATALOG, MODES
 from app.spreadsheets import in_batches
 from app.ui.errors import Problem, explain, problem_of
 from app.ui.notices import show_table, show_text, show_warning
@@ -24,7 +23,8 @@ def show_comparison() -> None:
     """Let judged queries be given and configurations chosen; show the comparison that was begun."""
     show_text(
         f"Give queries with the documents that answer them, {MOST_QUERIES} queries at most, and compare how well "
-        f"searches rank them among their first {CUTOFF} results. They search as you, and stand in the log as yours."
+        f"searches rank them among their first {CUTOFF} results. They search as you: what you may not read counts as "
+        "not found. They stand in the log as yours, and count under Over time."
     )
     _offer()
     problem: Problem | None = st.session_state.pop(_PROBLEM, None)
@@ -50,16 +50,19 @@ def _offer() -> None:
             "By", list(MODES), list(MODES), key="compare.modes", format_func=lambda mode: MODES[mode]
         )
         if st.form_submit_button("Compare", type="primary"):
-            _begin(file.getvalue() if file is not None else pasted, where, modes)
+            _begin([one for one in (file and file.getvalue(), pasted.strip()) if one], where, modes)
 
 
-def _begin(given: bytes | str, where: str, modes: Sequence[SearchMode]) -> None:
+def _begin(given: Sequence[bytes | str], where: str, modes: Sequence[SearchMode]) -> None:
     st.session_state.pop(_RUN, None)
+    if len(given) > 1:
+        st.session_state[_PROBLEM] = Problem("There is a file, and pasted text too.", ("Take one of them out.",))
+        return
     if not modes:
         st.session_state[_PROBLEM] = Problem("There is nothing to compare.", ("Choose at least one way to search.",))
         return
     try:
-        judgements = read(given)
+        judgements = read(given[0] if given else "")
     except JudgementsError as error:
         st.session_state[_PROBLEM] = Problem(str(error), error.problems)
         return

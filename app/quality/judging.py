@@ -21,6 +21,8 @@ MOST_QUERIES = 500
 MOST_BYTES = 5_000_000
 _MOST_CHUNKS = 100
 _MOST_PROBLEMS = 10
+_MOST_GRADE = 1000
+_LONGEST_QUERY = 8192
 _HEADS = {
     "query": frozenset({"query", "question", "q"}),
     "document": frozenset({"externalid", "documentexternalid", "document", "documentid", "doc", "id"}),
@@ -107,7 +109,8 @@ def read(data: bytes | str) -> Judgements:
     if len(data) > MOST_BYTES:
         msg = f"This is larger than {MOST_BYTES // 1_000_000} MB. Leave queries out."
         raise JudgementsError(msg)
-    lines = csv.reader(io.StringIO(_text(data), newline=""), delimiter=_delimiter(_text(data)))
+    text = _text(data)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
     try:
         rows = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
     except csv.Error as exc:
@@ -144,7 +147,9 @@ def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Judgements:
         except ValueError as error:
             problems.append(f"Line {line}: {error}")
             continue
-        found.setdefault(query, {})[document] = grade
+        grades = found.setdefault(query, {})
+        if grades.setdefault(document, grade) != grade:
+            problems.append(f"Line {line}: this document has another grade for the same query above")
     if problems:
         more = len(problems) - _MOST_PROBLEMS
         shown = [*problems[:_MOST_PROBLEMS], *([f"… and {more:,} more"] if more > 0 else [])]
@@ -171,16 +176,21 @@ def _judgement(row: Sequence[str], columns: Mapping[str, int]) -> tuple[str, str
     if not cells["query"] or not cells["document"]:
         msg = "it needs a query and an external id"
         raise ValueError(msg)
-    if len(cells["query"]) > 8192 or "\0" in cells["query"]:
+    if len(cells["query"]) > _LONGEST_QUERY or "\0" in cells["query"]:
         msg = "the query is longer than can be searched for, or has characters that can't be"
         raise ValueError(msg)
-    written = cells.get("grade", "")
+    return cells["query"], cells["document"], _grade(cells.get("grade", ""))
+
+
+def _grade(written: str) -> int:
+    msg = f"the grade must be a whole number, at most {_MOST_GRADE}, and is {written[:40]!r}"
     try:
         grade = int(written or 1)
     except ValueError:
-        msg = f"the grade must be a whole number, and is {written[:40]!r}"
         raise ValueError(msg) from None
-    return cells["query"], cells["document"], grade
+    if abs(grade) > _MOST_GRADE:
+        raise ValueError(msg)
+    return grade
 
 
 def _bounded(found: Mapping[str, Mapping[str, int]]) -> Judgements:

@@ -1,21 +1,18 @@
 """What people thought of searches: counts over time, comments, and a search done again in every mode."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import streamlit as st
+
 from app import api
 from app.search.questions import CATALOG
-from carrel.wire.admin import AuditEntry
+from carrel.wire.admin import AdminAuditLogQueryResponse, LoggedSearch
 from carrel.wire.oversight import Bucket, SearchesInBucket
 from carrel.wire.search import SearchMode
 
-MODES: Mapping[SearchMode, str] = {
-    SearchMode.HYBRID: "Words and meaning",
-    SearchMode.LEXICAL: "Words",
-    SearchMode.SEMANTIC: "Meaning",
-}
 SHOWN = 5
 """How many results a search that is done again shows in each mode."""
 
@@ -68,14 +65,29 @@ def counts(span: Span, *, now: datetime | None = None) -> list[SearchesInBucket]
 
 
 def share(part: int, whole: int) -> str:
-    """Return a part in percent; a dash where there is nothing to be a part of."""
-    return f"{part / whole:.0%}" if whole else "–"  # noqa: RUF001 - the dash is meant
+    """Return a part with how many in a hundred it is; a dash where there is nothing to be a part of."""
+    if not whole:
+        return "–"  # noqa: RUF001 - the dash is meant
+    percent = f"{part / whole:.0%}"
+    if 0 < part < whole:
+        # What is rounded never says that there are none, or nothing else.
+        percent = {"0%": "under 1%", "100%": "over 99%"}.get(percent, percent)
+    return f"{part:,} ({percent})"
 
 
-def comments_on(search_id: str) -> list[AuditEntry]:
-    """Return what was said about a search, newest first; without words, it is a thumb alone."""
-    page = next(api.client().admin.audit_log.query(action="search.feedback", target_id=search_id, page_size=50).pages())
-    return page.entries
+def logged_search(address: str) -> LoggedSearch | None:
+    """Return the search of this id, as the log has it."""
+    try:
+        listed = api.client().admin.search_log.query(ids=[UUID(address)], page_size=1)
+    except ValueError:
+        return None
+    return next(iter(listed), None)
+
+
+def comments_on(search_id: UUID) -> AdminAuditLogQueryResponse:
+    """Return the newest of what was said about a search; without words, it is a thumb alone."""
+    listed = api.client().admin.audit_log.query(action="search.feedback", target_id=str(search_id), page_size=50)
+    return next(listed.pages())
 
 
 @dataclass(frozen=True)
@@ -88,8 +100,21 @@ class Hit:
     text: str
 
 
+def names_of(documents: Iterable[str]) -> dict[str, str]:
+    """Return the names of documents by id; none for those that are gone."""
+    asked = sorted({one for one in documents if one})
+    if not asked:
+        return {}
+    listed = api.client().admin.access.list_resources(object_ids=asked, page_size=len(asked))
+    return {str(one.object_id): one.name for one in listed if one.name}
+
+
+@st.cache_data(ttl=300, show_spinner=False, scope="session")
 def search_again(query: str, *, where: str, mode: SearchMode) -> list[Hit]:
-    """Search now, as the person who looks; return the first few documents, best first."""
+    """Search now, as the person who looks; return the first few documents, best first.
+
+    It stands in the log as every search: kept a while, so that looking on at the page adds no more to it.
+    """
     search = api.client().search
     if where == CATALOG:
         found = search.search_document_catalog(query, max_results=SHOWN, mode=mode).results

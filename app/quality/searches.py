@@ -2,22 +2,24 @@
 
 import html
 from functools import partial
+from uuid import UUID
 
 import streamlit as st
 
 import carrel
 from app import api
-from app.quality.log import MODES, Hit, comments_on, search_again
-from app.search.questions import CATALOG
+from app.quality.log import Hit, comments_on, logged_search, names_of, search_again
+from app.search.questions import CATALOG, LONGEST, MODES
 from app.ui.errors import explain, problem_of
-from app.ui.links import offer_way_back, show_link
+from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text
 from app.ui.tables import PAGE_ROWS, Source, show_pages
-from app.words import ago, moment
+from app.words import ago, counted, moment, shortened
 from carrel.wire.admin import AdminSearchLogQueryResponse, LoggedSearch
 from carrel.wire.search import SearchFeedback, SearchMode
 
 _THUMBS = {SearchFeedback.THUMBS_UP: "Thumbs up", SearchFeedback.THUMBS_DOWN: "Thumbs down"}
+_ERASED, _UNSEEN = "(erased)", "A collection that you may not search"
 _EXCERPT = 320
 
 
@@ -63,13 +65,8 @@ def _show_list(key: str, fetch: "partial[AdminSearchLogQueryResponse]", *, empty
             unsaid: None,
         },
     )
-    if chosen is not None and chosen.query is not None:
-        st.query_params["search"] = str(chosen.search_id)
-        st.query_params["q"] = chosen.query
-        st.query_params["in"] = str(chosen.document_collection_id or CATALOG)
-        st.rerun()
     if chosen is not None:
-        show_text("The words of this search have been erased, so it can't be done again.")
+        look_at("search", chosen.search_id)
     st.caption("Choose a row to see what was said, and to search again in every mode.")
 
 
@@ -81,8 +78,8 @@ def _places() -> dict[str, str]:
 def _row(search: LoggedSearch, places: dict[str, str]) -> dict[str, object]:
     where = str(search.document_collection_id or CATALOG)
     return {
-        "Searched for": search.query if search.query is not None else "(erased)",
-        "In": places.get(where, "A collection that you may not search"),
+        "Searched for": search.query if search.query is not None else _ERASED,
+        "In": places.get(where, _UNSEEN),
         "By": MODES[search.mode],
         "Results": search.result_count,
         "Thumbs": _THUMBS[search.feedback] if search.feedback is not None else "",
@@ -92,43 +89,66 @@ def _row(search: LoggedSearch, places: dict[str, str]) -> dict[str, object]:
     }
 
 
-def show_replay() -> None:
-    """Show the search that the address names: what was said about it, and what it finds now in every mode."""
-    address = st.query_params
-    search_id, query, where = address.get("search", ""), address.get("q", ""), address.get("in", CATALOG)
-    offer_way_back("All of these searches", "search", "q", "in")
-    places = _places()
-    show_heading(query, places.get(where, "A collection that you may not search"))
-    _show_comments(search_id)
-    st.subheader("What it finds now", anchor=False)
-    show_text("As you: what you may read is found, which may be more or less than the person may read who searched.")
-    if where not in places:
-        show_empty("This collection isn't here.", "It was deleted, or you may not search it.")
+def show_replay(address: str) -> None:
+    """Show the search of this id: what was said about it, and what it finds now in every mode."""
+    offer_way_back("All of these searches", "search")
+    search = explain(lambda: logged_search(address))
+    if search is None:
+        show_empty("This search isn't in the log.", "Its address is wrong.")
         return
+    places = _places()
+    where = str(search.document_collection_id or CATALOG)
+    show_heading(
+        _ERASED if search.query is None else search.query,
+        places.get(where, _UNSEEN),
+        f"by {MODES[search.mode].lower()}",
+        counted(search.result_count, "result"),
+        search.actor.name,
+        f"{ago(search.at)} ({moment(search.at)})",
+    )
+    _show_comments(search.search_id)
+    st.subheader("What it finds now", anchor=False)
+    if search.query is None:
+        show_text("The words of this search have been erased, so it can't be done again.")
+    elif where not in places:
+        show_empty("This collection isn't here.", "It was deleted, or you may not search it.")
+    else:
+        _search_again(search.query, where)
+
+
+def _search_again(query: str, where: str) -> None:
+    show_text(
+        "As you: what you may read is found, which may be more or less than the person may read who searched. These "
+        "searches stand in the log as yours, and count under Over time."
+    )
     for column, mode in zip(st.columns(len(MODES)), MODES, strict=True):
         with column:
             st.html(f'<p class="carrel-text"><strong>{html.escape(MODES[mode])}</strong></p>')
             _show_found(query, where, mode)
-    show_link("Open it in Search", "search", q=query, **({} if where == CATALOG else {"in": where}))
+    if len(query) <= LONGEST:
+        show_link("Open it in Search", "search", q=query, **({} if where == CATALOG else {"in": where}))
 
 
-def _show_comments(search_id: str) -> None:
-    if not search_id:
+def _show_comments(search_id: UUID) -> None:
+    page = explain(lambda: comments_on(search_id))
+    if not page.entries:
+        show_text("Nobody has said anything about it.")
         return
-    entries = explain(lambda: comments_on(search_id))
+    about = [entry.details.get("documentId", "") for entry in page.entries]
+    names = explain(lambda: names_of(about)) | {"": "All of it"}
     rows = [
         (
             entry.actor.name if entry.actor is not None else "",
-            _THUMBS.get(SearchFeedback(entry.details["feedback"]), "") if entry.details.get("feedback") else "",
+            _THUMBS[SearchFeedback(entry.details["feedback"])],
+            names.get(document, "A document that is gone"),
             entry.text or "No words.",
             f"{ago(entry.at)} ({moment(entry.at)})",
         )
-        for entry in entries
+        for entry, document in zip(page.entries, about, strict=True)
     ]
-    if rows:
-        show_table(rows, heads=("Who", "Thumbs", "What they said", "When"))
-    else:
-        show_text("Nobody has said anything about it.")
+    show_table(rows, heads=("Who", "Thumbs", "About", "What they said", "When"))
+    if page.next_page_token is not None:
+        show_text("These are the newest; the audit log has all.")
 
 
 def _show_found(query: str, where: str, mode: SearchMode) -> None:
@@ -144,9 +164,8 @@ def _show_found(query: str, where: str, mode: SearchMode) -> None:
 
 
 def _show_hit(number: int, hit: Hit) -> None:
-    text = hit.text if len(hit.text) <= _EXCERPT else f"{hit.text[:_EXCERPT].rstrip()} …"
     st.html(
         f'<article class="carrel-result"><h3>{number}. {html.escape(hit.name)}</h3>'
-        f'<p class="carrel-passage">{html.escape(text)}</p>'
+        f'<p class="carrel-passage">{html.escape(shortened(hit.text, _EXCERPT))}</p>'
         f'<p class="carrel-facts">{html.escape(hit.external_id)}</p></article>'
     )

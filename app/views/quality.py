@@ -8,7 +8,7 @@ from app.quality.searches import list_thumbs_down, list_without_results, show_re
 from app.ui.access import require_admin
 from app.ui.errors import explain
 from app.ui.filters import choice_filter, part_of
-from app.ui.notices import show_empty, show_text, show_title
+from app.ui.notices import show_empty, show_note, show_text, show_title
 from app.words import moment
 from carrel.wire.oversight import SearchesInBucket
 
@@ -38,6 +38,11 @@ def show_overview() -> None:
     if not totals.searches:
         show_empty("Nobody has searched in this time.", "Look at a longer time, or come back when people have.")
         return
+    show_note(
+        "Without results are searches that found nothing: by words that are nowhere, under filters that nothing fits, "
+        "or by people who may read nothing there. By meaning there is always something nearest, however far: thumbs "
+        "down tell of that. A search counts with the newest thumb that it, or one of its results, was given."
+    )
     show_charts(buckets)
 
 
@@ -76,8 +81,8 @@ def page() -> None:
     """Draw the page."""
     require_admin()
     show_title("Quality", "How well searches serve people, and where they don't.")
-    if "search" in st.query_params:
-        show_replay()
+    if (search := st.query_params.get("search")) is not None:
+        show_replay(search)
         return
     part = part_of("part", PARTS, default="overview")
     if part == "overview":

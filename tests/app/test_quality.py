@@ -8,11 +8,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.quality.judging import MOST_QUERIES, Comparison, JudgementsError, Scores, Setting, read
+from app.quality.log import share
 from app.search.questions import CATALOG
 from carrel import Carrel
 from carrel.wire.search import SearchMode
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.pressing import press
+from tests.app.test_chat import address
 from tests.oauth.flow import a_person
 
 HOSTILE = "<img src=x onerror=alert(1)> **b** https://evil.example :material/home:"
@@ -58,9 +60,19 @@ def test_searches_are_counted_and_drawn(house: House) -> None:
     house.client.search.search_document_catalog("zeppelin", mode="LEXICAL")
     house.client.search.submit_search_feedback(search_id=found.search_id, feedback="THUMBS_UP")
     page = draw(house)
-    assert figures(page) == {"Searches": "2", "Without results": "50%", "Thumbs up": "1", "Thumbs down": "0"}
+    assert figures(page) == {"Searches": "2", "Without results": "1 (50%)", "Thumbs up": "1", "Thumbs down": "0"}
     assert len(page.get("arrow_vega_lite_chart") or page.get("vega_lite_chart")) == 2
+    assert "By meaning there is always something nearest, however far" in html_of(page)
     assert figures(draw(house, over="quarter")) == figures(page)
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "said"),
+    [(0, 0, "–"), (0, 7, "0 (0%)"), (7, 7, "7 (100%)"), (3, 1000, "3 (under 1%)"), (2999, 3000, "2,999 (over 99%)")],  # noqa: RUF001
+)
+def test_a_share_is_never_rounded_to_none_or_all(part: int, whole: int, said: str) -> None:
+    """A few of many are some, and stand there with their number."""
+    assert share(part, whole) == said
 
 
 def test_a_search_without_results_is_done_again_in_every_mode(house: House) -> None:
@@ -71,28 +83,47 @@ def test_a_search_without_results_is_done_again_in_every_mode(house: House) -> N
     row = page.dataframe[0].value.iloc[0]
     assert (row["Searched for"], row["By"], row["In"], row["Results"]) == (words, "Words", "The whole catalog", 0)
     page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
+    load(house.client, "Rotors", f"The {words} lands on the pier.")
     page.run()
     assert not page.exception
-    assert page.query_params["q"] in (words, [words])
-    load(house.client, "Rotors", f"The {words} lands on the pier.")
-    page = house.open("quality", search=str(uuid4()), q=words)
-    assert html_of(page).count(". Rotors</h3>") == 3
-    assert "Nobody has said anything about it." in html_of(page)
+    assert words not in str(dict(page.query_params))
+    for shown in (page, house.open("quality", search=str(address(page)["search"]))):
+        assert html_of(shown).count(". Rotors</h3>") == 3
+        assert f"{words}</h2>" in html_of(shown)
+        assert "The whole catalog · by words · 0 results · admin" in html_of(shown)
+        assert "Nobody has said anything about it." in html_of(shown)
     page = press(page, "All of these searches")
     assert "search" not in page.query_params
 
 
+def test_looking_on_at_a_search_that_is_done_again_searches_no_more(house: House) -> None:
+    """Each way once, as the page says: what is drawn again adds nothing to the figures that it is about."""
+    found = house.client.search.search_document_catalog(f"once {uuid4().hex[:6]}", mode="LEXICAL")
+    page = house.open("quality", search=str(found.search_id))
+    assert "stand in the log as yours" in html_of(page)
+    before = len(list(house.client.admin.search_log.query()))
+    page.run()
+    assert len(list(house.client.admin.search_log.query())) == before
+
+
 def test_what_was_said_of_a_search_stands_beside_what_it_finds_now(house: House) -> None:
     """Thumbs down come with their comments, as text, whoever wrote them."""
+    load(house.client, HOSTILE, "Cats stay ashore.")
     found = house.client.search.search_document_catalog(f"{HOSTILE} dogs")
     house.client.search.submit_search_feedback(
         search_id=found.search_id, feedback="THUMBS_DOWN", comments=f"Not about dogs. {HOSTILE}"
     )
+    for document in (found.results[0].document_id, uuid4()):
+        house.client.search.submit_search_feedback(
+            search_id=found.search_id, feedback="THUMBS_DOWN", document_id=document
+        )
     page = draw(house, "down")
     assert page.dataframe[0].value["Searched for"].tolist() == [f"{HOSTILE} dogs"]
-    page = house.open("quality", search=str(found.search_id), q=f"{HOSTILE} dogs")
+    page = house.open("quality", search=str(found.search_id))
     assert html.escape(f"Not about dogs. {HOSTILE}") in html_of(page)
-    assert "Thumbs down" in html_of(page)
+    assert f"<td>Thumbs down</td><td>All of it</td><td>Not about dogs. {html.escape(HOSTILE)}</td>" in html_of(page)
+    assert f"<td>{html.escape(found.results[0].document_name)}</td><td>No words.</td>" in html_of(page)
+    assert "<td>A document that is gone</td><td>No words.</td>" in html_of(page)
     assert "<img" not in html_of(page)
     assert "evil" not in markdown_of(page)
 
@@ -107,14 +138,27 @@ def test_a_search_whose_words_were_erased_is_not_done_again(house: House) -> Non
     page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
     page.run()
     assert "have been erased" in html_of(page)
-    assert "q" not in page.query_params
+    assert "carrel-result" not in html_of(page)
 
 
 def test_a_search_of_a_collection_that_is_gone_is_not_widened(house: House) -> None:
     """What was searched for in a collection is never searched for in the catalog instead."""
-    page = house.open("quality", search=str(uuid4()), q="sheep", **{"in": str(uuid4())})
+    collection = house.client.document_collections.create_document_collection(f"Gone {uuid4()}")
+    where = collection.document_collection_id
+    found = house.client.search.search_document_collection("sheep", document_collection_id=where)
+    house.client.document_collections.delete_document_collection(where)
+    page = house.open("quality", search=str(found.search_id))
     assert "This collection isn&#x27;t here." in html_of(page)
     assert "carrel-result" not in html_of(page)
+
+
+@pytest.mark.parametrize("search", ["nothing", "0198c5b0-0000-7000-8000-000000000000", "a\0b"])
+def test_an_address_of_no_search_is_said_calmly(house: House, search: str) -> None:
+    """Nothing is searched for then, whatever else an address says."""
+    page = house.open("quality", search=search, q="sheep")
+    assert not page.exception
+    assert "This search isn&#x27;t in the log." in html_of(page)
+    assert "sheep" not in html_of(page)
 
 
 def compare(house: House, text: str, *, where: str = CATALOG, modes: Any = None) -> AppTest:
@@ -164,6 +208,8 @@ def test_a_collection_is_compared_by_its_documents(house: House) -> None:
         ("", "There is nothing in it."),
         ("a,b\n1,2\n", "The first line must name the columns"),
         ("query,external id,grade\nx,y,high\n", "the grade must be a whole number"),
+        (f"query,external id,grade\nx,y,{'9' * 400}\n", "the grade must be a whole number, at most 1000"),
+        ("query,external id,grade\nx,y,1\nx,y,2\n", "Line 3: this document has another grade for the same query"),
         ("query,external id,grade\nx,y,0\n", "No query has a document that answers it"),
         (f"query,external id\nx,{HOSTILE}\n,y\n", "it needs a query and an external id"),
     ],
@@ -172,6 +218,16 @@ def test_judgements_that_are_none_are_said(house: House, text: str, said: str) -
     """What is wrong stands on the page, and nothing is searched for."""
     page = compare(house, text)
     assert said in html_of(page)
+    assert not page.dataframe
+
+
+def test_a_file_and_pasted_text_are_not_guessed_between(house: House) -> None:
+    """Which of them is meant is for the person to say."""
+    page = draw(house, "compare")
+    page.file_uploader(key="compare.file").set_value(("judged.csv", b"query,id\nx,y\n", "text/csv"))
+    page.text_area(key="compare.text").set_value("query,id\na,b\n")
+    page = press(page, "Compare")
+    assert "There is a file, and pasted text too." in html_of(page)
     assert not page.dataframe
 
 
@@ -198,7 +254,7 @@ def test_a_stopped_comparison_keeps_what_it_has_and_goes_on(house: House) -> Non
 def test_a_member_is_refused(house: House) -> None:
     """Also at the address of a search."""
     a_person(house.service, "jonas@example.test")
-    page = house.open("quality", signed_in_as="jonas@example.test", search=str(uuid4()), q="sheep")
+    page = house.open("quality", signed_in_as="jonas@example.test", search=str(uuid4()))
     assert "This page is for admins." in html_of(page)
     assert "carrel-name" not in html_of(page)
     assert not page.button
