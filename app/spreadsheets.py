@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 # In their wide form, too, which spreadsheets of some languages read as the others.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -21,9 +22,7 @@ def in_batches(
     writer.writerow(heads)
     done = 0
     for page in pages:
-        for row in page:
-            if done == most:
-                break
+        for row in islice(page, most - done):
             writer.writerow([as_text(cell) for cell in row])
             done += 1
         count(done)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.spreadsheets import as_text
+from app.spreadsheets import as_text, in_batches
 
 
 @pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"])  # noqa: RUF001
@@ -14,3 +14,21 @@ def test_what_begins_like_a_formula_stays_text(first: str) -> None:
 def test_other_text_stays_as_it_is() -> None:
     """Also what has such a character further on."""
     assert as_text("a=1") == "a=1"
+
+
+@pytest.mark.parametrize(
+    ("most", "rows", "told"), [(1, "a", [1]), (2, "ab", [2]), (3, "abc", [2, 3]), (9, "abcd", [2, 4])]
+)
+def test_a_file_ends_where_it_is_told_to(most: int, rows: str, told: list[int]) -> None:
+    """In a page or between two: no further page is asked for, and how many there are is told after each."""
+    asked: list[str] = []
+
+    def page(name: str) -> list[list[str]]:
+        asked.append(name)
+        return [[letter] for letter in name]
+
+    counts: list[int] = []
+    written = in_batches(["x"], (page(name) for name in ("ab", "cd")), count=counts.append, most=most)
+    assert written.decode("utf-8-sig").split() == ["x", *rows]
+    assert counts == told
+    assert len(asked) == len(told)
