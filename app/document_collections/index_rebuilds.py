@@ -8,7 +8,7 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.document_collections.contents import embedding_models, goes_on, rebuild_in_words, rebuild_of
+from app.document_collections.contents import embedding_models
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, problem_of
 from app.ui.links import show_link
@@ -25,14 +25,14 @@ def show_index(collection: DocumentCollection) -> None:
     """Show what a collection is indexed with, and the rebuild that goes on, or how the last one ended."""
     where = collection.document_collection_id
     show_text(f"It is indexed with {collection.embeddings_model}.")
-    rebuild = explain(lambda: rebuild_of(where))
-    if rebuild is not None and goes_on(rebuild):
+    rebuild = explain(lambda: _rebuild_of(where))
+    if rebuild is not None and _goes_on(rebuild):
         _watch(where)
         _offer_an_end(where, rebuild)
         return
     if rebuild is not None:
         ended = rebuild.finished_at or rebuild.started_at
-        show_text(f"{rebuild_in_words(rebuild)} {ago(ended).capitalize()} ({moment(ended)}).")
+        show_text(f"{_rebuild_in_words(rebuild)} {ago(ended).capitalize()} ({moment(ended)}).")
         if rebuild.left_count:
             show_warning(f"{counted(rebuild.left_count, 'document')} could not be taken along. They are tried further.")
     if api.me().is_admin:
@@ -43,20 +43,48 @@ def show_index(collection: DocumentCollection) -> None:
     _offer_rebuild(collection)
 
 
+def _rebuild_of(collection_id: UUID) -> IndexRebuild | None:
+    try:
+        return api.client().document_collections.index_rebuilds.get_index_rebuild(collection_id)
+    except carrel.ConflictError as error:
+        if error.code == "no_rebuild":
+            return None
+        raise
+
+
+def _goes_on(rebuild: IndexRebuild | None) -> bool:
+    return rebuild is not None and rebuild.status in {IndexRebuildStatus.RUNNING, IndexRebuildStatus.HELD}
+
+
+def _rebuild_in_words(rebuild: IndexRebuild) -> str:
+    change = f"from {rebuild.previous_embeddings_model} to {rebuild.embeddings_model}"
+    done, all_of_them = rebuild.indexed_count or 0, rebuild.document_count or 0
+    match rebuild.status:
+        case IndexRebuildStatus.RUNNING:
+            return f"Being made anew, {change}: {done:,} of {all_of_them:,} documents. Searches use the old one."
+        case IndexRebuildStatus.HELD:
+            left = f"{all_of_them - done:,} of {all_of_them:,}"
+            return f"Held back, {change}: {left} documents fail again and again. Searches use the old one."
+        case IndexRebuildStatus.COMPLETED:
+            return f"Made anew, {change}."
+        case IndexRebuildStatus.CANCELLED:
+            return f"Given up, {change}: the index stayed as it was."
+
+
 @st.fragment(run_every=REFRESH_SECONDS)
 def _watch(where: UUID) -> None:
     try:
-        rebuild = rebuild_of(where)
+        rebuild = _rebuild_of(where)
         failures = _failures(where) if rebuild is not None and rebuild.failed_count else ()
     except carrel.CarrelError as error:
         show_warning("How far it is can't be told now. This goes on asking.", problem_of(error).message)
         return
-    if rebuild is None or not goes_on(rebuild):
+    if rebuild is None or not _goes_on(rebuild):
         api.collections.clear()
         st.rerun()
     done, whole = rebuild.indexed_count or 0, rebuild.document_count or 0
     st.progress(min(done / whole, 1.0) if whole else 0.0, text=f"{done:,} of {counted(whole, 'document')}")
-    show_text(rebuild_in_words(rebuild))
+    show_text(_rebuild_in_words(rebuild))
     if failures:
         _show_failures(rebuild, failures)
 
@@ -73,6 +101,8 @@ def _show_failures(rebuild: IndexRebuild, failures: Sequence[IndexRebuildFailure
     )
     rows = [(one.document_name, one.error, f"{one.attempts:,}") for one in failures]
     show_table(rows, heads=("Document", "Why", "Tries in a row"))
+    if (more := (rebuild.failed_count or 0) - len(rows)) > 0:
+        show_text(f"… and {counted(more, 'document')} more.")
 
 
 def _offer_an_end(where: UUID, rebuild: IndexRebuild) -> None:

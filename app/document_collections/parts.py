@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import streamlit as st
@@ -16,18 +16,19 @@ from app.document_collections.contents import (
     add,
     find_stale,
     index_again,
-    type_in_words,
 )
+from app.document_collections.fields import type_in_words
 from app.ui.dialogs import confirm
 from app.ui.errors import explain
 from app.ui.links import show_link
-from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text
+from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text, show_warning
+from app.ui.progress import counted_off
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from app.words import ago, counted, moment, one_line
 from carrel.wire.collections import DocumentCollection, DocumentInCollection, ListDocumentsInCollectionResponse
 
 INSIDE = "inside"
-_OUTCOMES, _STALE = "collection.outcomes", "collection.stale"
+_OUTCOMES, _STALE, _LEFT = "collection.outcomes", "collection.stale", "add.left"
 _FOUND = 50
 
 
@@ -86,7 +87,7 @@ def _show_chosen(where: UUID, document: DocumentInCollection, *, edits: bool) ->
             return
         one = (document.document_id, document.document_name)
         with st.container(horizontal=True):
-            st.button("Index again", key="inside.again", on_click=_index_again, args=(where, [one]))
+            again = st.button("Index again", key="inside.again")
             if st.button("Take out …", key="inside.remove"):
                 confirm(
                     "Take this document out of the collection?",
@@ -94,6 +95,8 @@ def _show_chosen(where: UUID, document: DocumentInCollection, *, edits: bool) ->
                     doing="Take out",
                     action=partial(_take_out, where, document.document_id),
                 )
+        if again:
+            _index_again(where, [one])
 
 
 def _take_out(where: UUID, document_id: UUID) -> None:
@@ -104,9 +107,9 @@ def _take_out(where: UUID, document_id: UUID) -> None:
 
 
 def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:
-    _keep(index_again(where, documents))
-    forget(INSIDE)
+    explain(lambda: _work_through(index_again(where, documents), of=len(documents), doing="Indexing"))
     st.session_state.pop(_STALE, None)
+    st.rerun()
 
 
 def _show_stale(collection: DocumentCollection) -> None:
@@ -126,10 +129,13 @@ def _show_stale(collection: DocumentCollection) -> None:
         return
     show_text(f"{counted(len(found.documents), 'document')} of those that you may read{beyond}.")
     show_table([(one.document_name, one.error or "") for one in found.documents[:MOST_AT_ONCE]])
-    if len(found.documents) <= MOST_AT_ONCE:
-        ids = [(one.document_id, one.document_name) for one in found.documents]
-        st.button("Index them again", key="stale.go", type="primary", on_click=_index_again, args=(where, ids))
-    elif api.me().is_admin:
+    more = len(found.documents) - MOST_AT_ONCE
+    if more <= 0:
+        if st.button("Index them again", key="stale.go", type="primary"):
+            _index_again(where, [(one.document_id, one.document_name) for one in found.documents])
+        return
+    show_text(f"… and {counted(more, 'document')} more.")
+    if api.me().is_admin:
         show_link("These are many: index them again in a run, under Ingestion", "ingestion")
     else:
         show_text("These are many: have an admin index them again in a run.")
@@ -142,6 +148,8 @@ def offer_adding(collection: DocumentCollection) -> None:
     named: dict[str, str] = st.session_state.setdefault("add.names", {})
     found = _find(query.strip()) if query.strip() else {}
     named.update(found)
+    if _LEFT in st.session_state:
+        st.session_state["add.chosen"] = st.session_state.pop(_LEFT)
     chosen: list[str] = st.session_state.get("add.chosen", [])
     options = list(dict.fromkeys([*(one for one in chosen if one in named), *found]))
     picked = st.multiselect(
@@ -152,10 +160,10 @@ def offer_adding(collection: DocumentCollection) -> None:
     metadata = _ask_for_metadata(collection)
     if st.button("Add", type="primary", key="add.go", disabled=not picked):
         documents = [(UUID(one), named[one]) for one in picked]
-        with st.spinner(f"Adding {counted(len(documents), 'document')} …"):
-            _keep(add(where, documents, metadata))
-        forget(INSIDE)
+        failed = explain(lambda: _work_through(add(where, documents, metadata), of=len(documents), doing="Adding"))
+        st.session_state[_LEFT] = [str(one.document_id) for one in failed]
         api.collections.clear()
+        st.rerun()
     show_outcomes()
 
 
@@ -183,19 +191,28 @@ def _ask_for_metadata(collection: DocumentCollection) -> dict[str, str]:
     return {str(row["Field"]): text for row in written if (text := str(row["Value"] or "").strip())}
 
 
-def _keep(outcomes: Iterable[Done]) -> None:
-    """Keep each outcome as soon as it is known: who leaves the page half-way still learns what was done."""
+def _work_through(outcomes: Iterable[Done], *, of: int, doing: str) -> list[Done]:
+    """Keep each outcome as soon as it is known: who leaves the page half-way still learns what was done.
+
+    Return those that failed.
+    """
     kept: list[Done] = []
-    st.session_state[_OUTCOMES] = kept
-    kept.extend(outcomes)
+    st.session_state[_OUTCOMES] = (kept, of)
+    forget(INSIDE)
+    kept.extend(counted_off(outcomes, of=of, doing=doing))
+    return [one for one in kept if one.problem]
 
 
 def show_outcomes() -> None:
     """Show what came of the last change, this once."""
-    outcomes: list[Done] = st.session_state.pop(_OUTCOMES, [])
+    outcomes, of = cast("tuple[list[Done], int]", st.session_state.pop(_OUTCOMES, ([], 0)))
     failed = [one for one in outcomes if one.problem]
+    if len(outcomes) < of:
+        show_warning(
+            f"Interrupted: {of - len(outcomes):,} of {counted(of, 'document')} were not begun. Try them again."
+        )
     if failed:
-        show_problem(f"{len(failed)} of {counted(len(outcomes), 'document')} failed. The others are done.")
+        show_problem(f"{len(failed)} of {counted(len(outcomes), 'document')} failed.", "The others are done.")
         show_table([(one.name, one.problem) for one in failed], heads=("Document", "Why"))
     elif outcomes:
         show_text(f"Done: {counted(len(outcomes), 'document')}.")

@@ -5,11 +5,11 @@ from uuid import UUID
 
 import streamlit as st
 
-import carrel
 from app import api
 from app.loading.staging import plain_name
 from app.ui.errors import explained
 from app.ui.notices import show_table
+from app.words import moment, size
 from carrel.wire.admin import GrantInfo
 from carrel.wire.catalog import GetDocumentResponse
 
@@ -44,10 +44,9 @@ def reader_of(document_id: UUID, version: int) -> Callable[[], bytes]:
 
 def readers_of(document: GetDocumentResponse) -> str:
     """Name who holds a grant on a document, in a line; members of groups are not spelled out."""
-    try:
-        page = next(api.client().admin.grants.list(document.resource).pages())
-    except carrel.PermissionDeniedError:
+    if not api.me().is_admin:
         return "Only an admin sees this."
+    page = next(api.client().admin.grants.list(document.resource).pages())
     names = ["Everybody in the organization"] if page.organization_wide else []
     names += [_name(grant) for grant in page.grants]
     more = ", and more" if page.next_page_token else ""
@@ -60,13 +59,10 @@ def _name(grant: GrantInfo) -> str:
 
 
 def _facts(document: GetDocumentResponse) -> list[tuple[str, str]]:
-    kilobytes = max(1, round(document.file_size / 1024))
-    size = f"{kilobytes} KiB" if kilobytes < 1024 else f"{kilobytes / 1024:.1f} MiB"
-    version = f"{document.document_version}, of {document.updated_at:%d %B %Y, %H:%M} UTC"
     return [
         ("Name", document.document_name),
-        ("File", f"{document.file_name} ({size})"),
-        ("Version", version),
+        ("File", f"{document.file_name} ({size(document.file_size)})"),
+        ("Version", f"{document.document_version:,}, of {moment(document.updated_at)}"),
         ("Identifier", document.document_external_id),
         *document.custom_metadata.items(),
     ]

@@ -1,18 +1,10 @@
-"""Documents as people think of them: their kinds, how far they are indexed, and loading a few of one's own."""
+"""Documents as people think of them: their kinds, whose they are, and how far they are indexed."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from io import BytesIO
-from pathlib import PurePosixPath
-from typing import Protocol
-from uuid import UUID
+from collections.abc import Mapping
 
-import carrel
-from app import api
 from app.words import counted
-from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus, UploadFileResponse
-from carrel.wire.collections import DocumentCollection
-from carrel.wire.common import Role, UserPrincipal
+from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
+from carrel.wire.common import UserPrincipal
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -34,8 +26,6 @@ STATES = {
     IndexingStatus.RUNNING: "Being indexed",
     IndexingStatus.FAILED: "Not searchable",
 }
-MOST_FILES = 20
-"""How many files a person loads at once by hand; more are a run's."""
 
 
 def kind_of(media_type: str) -> str:
@@ -71,81 +61,3 @@ def is_stale(place: DocumentIndexing, document: GetDocumentResponse) -> bool:
         and place.status is not IndexingStatus.RUNNING
         and place.indexed_version != document.document_version
     )
-
-
-def may_edit(collection: DocumentCollection) -> bool:
-    """Tell whether the person may change what is in a collection."""
-    return collection.role in {Role.OWNER, Role.EDITOR}
-
-
-class ChosenFile(Protocol):
-    """A file that somebody dropped on a page."""
-
-    @property
-    def name(self) -> str:
-        """The name the browser gave."""
-        ...
-
-    @property
-    def file_id(self) -> str:
-        """What tells it from every other file, the same one dropped again too."""
-        ...
-
-    def getvalue(self) -> bytes:
-        """Return the contents."""
-        ...
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of loading a file: the document, or why there is none."""
-
-    name: str
-    document_id: UUID | None = None
-    problem: str = ""
-    waits: bool = False
-
-    @property
-    def said(self) -> str:
-        """The outcome in words."""
-        if self.document_id is None:
-            return f"Not loaded. {self.problem}"
-        return "Loaded. It can be found in a moment." if self.waits else "Loaded, and can be found."
-
-
-def identifier_of(name: str) -> str:
-    """Return the identifier that a person's own file has: sent again under the same name it is the next version."""
-    return f"{api.me().email}/{PurePosixPath(name.replace(chr(92), '/')).name}"[:1024]
-
-
-def load(files: Iterable[ChosenFile], *, everybody: bool) -> Iterator[tuple[str, Outcome]]:
-    """Load files one after the other as the person; yield what came of each, by the file's id.
-
-    One that fails stops no other, but for a sign-in that has ended: that fails all that are left.
-    """
-    for file in files:
-        yield file.file_id, _load(file, everybody=everybody)
-
-
-def _load(file: ChosenFile, *, everybody: bool) -> Outcome:
-    name = file.name[:1000]
-    try:
-        loaded: UploadFileResponse = api.client().catalog.upload_file(
-            BytesIO(file.getvalue()),
-            document_external_id=identifier_of(name),
-            document_name=name,
-            file_name=name,
-            internal_public=everybody,
-        )
-    except carrel.APIConnectionError:
-        return Outcome(name, problem="The service doesn't answer. Load it again in a moment.")
-    except carrel.APIError as error:
-        return Outcome(name, problem=error.message)
-    except (carrel.CarrelError, ValueError) as error:
-        return Outcome(name, problem=str(error))
-    return Outcome(name, loaded.document_id, waits=loaded.indexing is not IndexingStatus.DONE)
-
-
-def left_of(files: Sequence[ChosenFile], outcomes: Mapping[str, Outcome]) -> list[ChosenFile]:
-    """Return the files that are not loaded yet."""
-    return [file for file in files if (done := outcomes.get(file.file_id)) is None or done.document_id is None]

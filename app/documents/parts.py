@@ -8,13 +8,14 @@ import streamlit as st
 import carrel
 from app import api
 from app.documents.details import reader_of
-from app.documents.facts import is_stale, kind_of, may_edit, name_of_place, owner_of, state_in
+from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, state_in
 from app.loading.staging import plain_name
 from app.ui.errors import Problem, explain, problem_of
 from app.ui.filters import choice_filter
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_problem, show_table, show_text, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages
+from app.vocabulary import GRANTED, PRINCIPALS
 from app.words import ago, counted, moment, size
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
@@ -23,7 +24,6 @@ from carrel.wire.collections import DocumentChunk, GetDocumentChunksResponse
 CHUNKS = 20
 REFRESH_SECONDS = 2.0
 MOST_VERSIONS, MOST_PLACES = 50, 20
-_ROLES = {"EDITOR": "May change it", "VIEWER": "May read it"}
 _PROBLEM = "document.problem"
 
 
@@ -73,7 +73,7 @@ def _running(document: GetDocumentResponse) -> bool:
 def _draw_places(document: GetDocumentResponse) -> None:
     if not document.indexed_in:
         show_text("It is in no index that you may see.")
-    editable = {one.document_collection_id for one in explain(api.collections) if may_edit(one)}
+    editable = {one.document_collection_id for one in explain(api.collections) if api.may_edit(one)}
     for number, place in enumerate(document.indexed_in[:MOST_PLACES]):
         with st.container(border=True):
             _draw_place(place)
@@ -128,6 +128,8 @@ def show_versions(document: GetDocumentResponse) -> None:
         for version in document.versions[:MOST_VERSIONS]
     ]
     show_table(rows, heads=("Version", "File", "Size", "Loaded", "By"))
+    if (more := len(document.versions) - len(rows)) > 0:
+        show_text(f"… and {counted(more, 'older version')}, which can be downloaded, too.")
     files = {version.document_version: version for version in document.versions}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox("Version to download", list(files), key="version", width=220)
@@ -198,5 +200,8 @@ def show_readers(document: GetDocumentResponse) -> None:
 
 
 def _grant(grant: GrantInfo) -> dict[str, str]:
-    kinds = {"user": "Person", "group": "Group", "serviceAccount": "Service account"}
-    return {"Who": grant.principal.name, "Kind": kinds[grant.principal.type], "": _ROLES[grant.role]}
+    return {
+        "Who": grant.principal.name,
+        "Kind": PRINCIPALS[grant.principal.type].capitalize(),
+        "Role": GRANTED[grant.role],
+    }

@@ -4,9 +4,10 @@ from typing import cast
 
 import streamlit as st
 
-from app.documents.facts import MOST_FILES, ChosenFile, Outcome, left_of, load
+from app.documents.own_files import MOST_FILES, ChosenFile, Outcome, left_of, load
 from app.loading import staging
 from app.ui.notices import show_problem, show_table, show_text
+from app.ui.progress import counted_off
 from app.ui.tables import forget
 
 ONLY_ME, EVERYBODY = "Only me", "Everybody in the organization"
@@ -56,10 +57,8 @@ def _choose() -> list[ChosenFile]:
 
 def _load(files: list[ChosenFile], *, everybody: bool) -> None:
     """Load what is left, each outcome kept as soon as it is known: who leaves the page half-way loses no word of it."""
-    bar = st.progress(0.0, text=f"Loading 1 of {len(files)}")
-    for number, (file_id, outcome) in enumerate(load(files, everybody=everybody), 1):
+    for file_id, outcome in counted_off(load(files, everybody=everybody), of=len(files), doing="Loading"):
         _outcomes()[file_id] = outcome
-        bar.progress(number / len(files), text=f"Loading {min(number + 1, len(files))} of {len(files)}")
 
 
 def _show_outcomes() -> None:

@@ -18,13 +18,24 @@ def show_link(text: str, page: str, **parameters: str) -> None:
     st.html(f'<p class="carrel-text"><a href="{where}" target="_self">{html.escape(text)}</a></p>')
 
 
+def look_at(parameter: str, one: object) -> None:
+    """Look at a row of a list; what narrows the list stays in the address, for the way back."""
+    st.query_params[parameter] = str(one)
+    st.rerun()
+
+
+def leave(*parameters: str) -> None:
+    """Go back to a list from one of its rows, whose address has these parameters more."""
+    for name in parameters:
+        st.query_params.pop(name, None)
+
+
 def offer_way_back(text: str, *parameters: str, also: Callable[[], object] | None = None) -> None:
     """Offer the way to a list from one of its rows, whose address has these parameters more."""
 
-    def leave() -> None:
-        for name in parameters:
-            st.query_params.pop(name, None)
+    def go() -> None:
+        leave(*parameters)
         if also is not None:
             also()
 
-    st.button(text, key=f"back.{parameters[0]}", icon=":material/arrow_back:", type="tertiary", on_click=leave)
+    st.button(text, key=f"back.{parameters[0]}", icon=":material/arrow_back:", type="tertiary", on_click=go)

@@ -5,20 +5,22 @@ from uuid import UUID
 
 import streamlit as st
 
-import carrel
 from app import api
 from app.agents.definitions import find_agent
 from app.agents.parts import show_definition, show_deployment, show_trial
 from app.ui.access import require_admin
-from app.ui.dialogs import confirm
-from app.ui.errors import explain, problem_of
+from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
+from app.ui.errors import explain
 from app.ui.filters import part_of, text_filter
-from app.ui.links import offer_way_back
-from app.ui.notices import show_empty, show_heading, show_problem, show_title
+from app.ui.links import leave, look_at, offer_way_back
+from app.ui.notices import show_empty, show_heading, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from app.words import ago, counted, moment
 from carrel.wire.agents import AdminAgentsListResponse, AgentDefinition
 
+NEW = "new_agent"
+ONE = ("agent", "part")
+"""What the address of one agent has more than that of the list."""
 PARTS = {"define": "What it is", "deploy": "Who may use it", "try": "Try it"}
 
 
@@ -54,7 +56,8 @@ def nothing_there(name: str) -> None:
 
 def show_list() -> None:
     """Show the list, and go to the agent that is chosen in it."""
-    if st.button("New agent", icon=":material/add:", key="new"):
+    st.button("New agent", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
+    if is_open(NEW):
         ask_for_agent()
     name = text_filter("Name", "name", placeholder="Part of a name")
     chosen = show_pages(
@@ -68,34 +71,28 @@ def show_list() -> None:
         },
     )
     if chosen is not None:
-        go_to(chosen.agent_id)
+        look_at("agent", chosen.agent_id)
     st.caption("Choose a row to change an agent, say who may use it, or try it.")
 
 
-def go_to(agent_id: UUID) -> None:
-    """Look at an agent."""
-    st.query_params.clear()
-    st.query_params["agent"] = str(agent_id)
-    st.rerun()
-
-
-@st.dialog("New agent")
+@st.dialog("New agent", on_dismiss=close_dialog)
 def ask_for_agent() -> None:
     """Ask what a new agent is called; the rest is said on its page, and nobody may use it before that."""
-    name = st.text_input("Name", key="new.name", max_chars=200)
-    description = st.text_input("What it is for", key="new.description", max_chars=500)
-    if not st.button("Make it", type="primary", key="new.go"):
-        return
-    if not (name or "").strip():
-        show_problem("An agent needs a name.")
-        return
-    try:
-        made = api.client().admin.agents.create(name.strip(), description=(description or "").strip())
-    except carrel.CarrelError as error:
-        problem_of(error).show()
-    else:
-        forget("agents")
-        go_to(made.agent_id)
+    if not is_open(NEW):
+        st.rerun()
+    st.text_input("Name", key="new.name", max_chars=200)
+    st.text_input("What it is for", key="new.description", max_chars=500)
+    offer_submit(NEW, "Make it", action=make)
+
+
+def make() -> None:
+    """Make the agent that the dialog's fields tell of, and look at it."""
+    name, description = (str(st.session_state[f"new.{part}"] or "").strip() for part in ("name", "description"))
+    if not name:
+        raise NotYetError("An agent needs a name.")
+    made = api.client().admin.agents.create(name, description=description)
+    forget("agents")
+    st.query_params["agent"] = str(made.agent_id)
 
 
 def show_agent(agent: AgentDefinition) -> None:
@@ -122,7 +119,7 @@ def delete(agent_id: UUID) -> None:
     """Delete an agent, and go back to the list."""
     api.client().admin.agents.delete(agent_id)
     forget("agents")
-    st.query_params.clear()
+    leave(*ONE)
 
 
 def page() -> None:
@@ -133,7 +130,7 @@ def page() -> None:
     if address is None:
         show_list()
         return
-    offer_way_back("All agents", "agent", "part")
+    offer_way_back("All agents", *ONE)
     agent = explain(lambda: find_agent(address))
     if agent is None:
         show_empty("This agent isn't here.", "It was deleted, or its address is wrong.")

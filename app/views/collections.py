@@ -1,28 +1,30 @@
 """The collections that a person may search; those who look after one say what is in it and how it is indexed."""
 
 from functools import partial
-from uuid import UUID
 
 import streamlit as st
 
-import carrel
 from app import api
-from app.document_collections.contents import TYPES, embedding_models, find_collection, schema_of, type_in_words
+from app.document_collections.contents import embedding_models, find_collection
+from app.document_collections.fields import TYPES, edited, schema_of, type_in_words
 from app.document_collections.index_rebuilds import show_index
 from app.document_collections.parts import offer_adding, show_documents
-from app.documents.facts import may_edit
 from app.ui.access import require_editor
-from app.ui.dialogs import confirm
-from app.ui.errors import explain, problem_of
+from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
+from app.ui.errors import explain
 from app.ui.filters import part_of, text_filter
-from app.ui.links import offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text, show_title
+from app.ui.links import leave, look_at, offer_way_back, show_link
+from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from app.vocabulary import ROLES
 from app.words import ago, counted, moment
 from carrel.wire.collections import DocumentCollection, ListDocumentCollectionsResponse
 from carrel.wire.common import Role
 
+NEW = "new_collection"
+NO_FIELD = {"Field": "", "Type": "Text"}
+ONE = ("collection", "part")
+"""What the address of one collection has more than that of the list."""
 PARTS = {"documents": "Documents", "add": "Add documents", "index": "Index", "about": "About"}
 READERS_PARTS = {"documents": "Documents", "about": "About"}
 
@@ -61,7 +63,8 @@ def nothing_there(name: str) -> None:
 
 def show_list() -> None:
     """Show the list, and go to the collection that is chosen in it."""
-    if st.button("New collection", icon=":material/add:", key="new"):
+    st.button("New collection", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
+    if is_open(NEW):
         ask_for_collection()
     name = text_filter("Name", "name", placeholder="Part of a name")
     chosen = show_pages(
@@ -72,55 +75,51 @@ def show_list() -> None:
         columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
     )
     if chosen is not None:
-        go_to(chosen.document_collection_id)
+        look_at("collection", chosen.document_collection_id)
     st.caption("Choose a row to see what is in a collection.")
 
 
-def go_to(collection_id: UUID) -> None:
-    """Look at a collection."""
-    st.query_params.clear()
-    st.query_params["collection"] = str(collection_id)
-    st.rerun()
-
-
-@st.dialog("New collection", width="medium")
+@st.dialog("New collection", width="medium", on_dismiss=close_dialog)
 def ask_for_collection() -> None:
     """Ask what a new collection is called, which fields it has, and what it is indexed with."""
-    name = st.text_input("Name", key="new.name", max_chars=200)
+    if not is_open(NEW):
+        st.rerun()
+    st.text_input("Name", key="new.name", max_chars=200)
     show_text("Fields that its documents may have; searches can be narrowed by them. They can't be changed later.")
-    rows = st.data_editor(
-        [{"Field": "", "Type": "Text"}],
+    st.data_editor(
+        [NO_FIELD],
         key="new.fields",
         num_rows="dynamic",
         hide_index=True,
         column_config={"Type": st.column_config.SelectboxColumn(options=list(TYPES), default="Text", required=True)},
     )
-    models = explain(embedding_models)
-    model = st.selectbox(
+    st.selectbox(
         "Embedding model",
-        models,
+        explain(embedding_models),
         key="new.model",
         index=None,
         accept_new_options=True,
         placeholder="The service's default; choose another, or write its name",
     )
-    if not st.button("Make it", type="primary", key="new.go"):
-        return
-    if not (name or "").strip():
-        show_problem("A collection needs a name.")
-        return
+    offer_submit(NEW, "Make it", action=make)
+
+
+def make() -> None:
+    """Make the collection that the dialog's fields tell of, and look at it."""
+    state = st.session_state
+    name = str(state["new.name"] or "").strip()
+    if not name:
+        raise NotYetError("A collection needs a name.")
     try:
-        made = api.client().document_collections.create_document_collection(
-            name.strip(), embeddings_model=model, custom_metadata_schema={"fields": schema_of(rows)}
-        )
-    except carrel.CarrelError as error:
-        problem_of(error).show()
+        fields = schema_of(edited([NO_FIELD], state["new.fields"]))
     except ValueError as error:
-        show_problem(str(error))
-    else:
-        api.collections.clear()
-        forget("collections")
-        go_to(made.document_collection_id)
+        raise NotYetError(str(error)) from error
+    made = api.client().document_collections.create_document_collection(
+        name, embeddings_model=state["new.model"], custom_metadata_schema={"fields": fields}
+    )
+    api.collections.clear()
+    forget("collections")
+    st.query_params["collection"] = str(made.document_collection_id)
 
 
 def show_about(collection: DocumentCollection) -> None:
@@ -159,12 +158,12 @@ def delete(collection: DocumentCollection) -> None:
     api.client().document_collections.delete_document_collection(collection.document_collection_id)
     api.collections.clear()
     forget("collections")
-    st.query_params.clear()
+    leave(*ONE)
 
 
 def show_collection(collection: DocumentCollection) -> None:
     """Show one collection."""
-    edits = may_edit(collection)
+    edits = api.may_edit(collection)
     count = f"{counted(collection.document_count, 'document')} that you may read"
     show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
     part = part_of("part", PARTS if edits or api.me().is_admin else READERS_PARTS, default="documents")
@@ -186,7 +185,7 @@ def page() -> None:
     if address is None:
         show_list()
         return
-    offer_way_back("All collections", "collection", "part")
+    offer_way_back("All collections", *ONE)
     collection = explain(lambda: find_collection(address))
     if collection is None:
         show_empty("This collection isn't here.", "It was deleted, or you may not search it, or its address is wrong.")

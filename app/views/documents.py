@@ -14,7 +14,7 @@ from app.documents.small_upload import offer_upload
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, explained
 from app.ui.filters import choice_filter, part_of, text_filter
-from app.ui.links import offer_way_back
+from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from app.words import ago, counted, moment
@@ -22,6 +22,8 @@ from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus, L
 from carrel.wire.common import UserPrincipal
 
 MINE, ALL = "mine", "all"
+ONE = ("document", "part", "place")
+"""What the address of one document has more than that of the list."""
 PARTS = {"about": "About", "versions": "Versions", "text": "Text as indexed", "readers": "Who may read it"}
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
 
@@ -78,9 +80,10 @@ def row(document: Document) -> dict[str, object]:
 
 def nothing_there(wanted: Wanted) -> None:
     """Say what the list would hold."""
-    if wanted.name or wanted.kind or wanted.state:
+    mine = wanted.owner == api.me().email
+    if wanted.name or wanted.kind or wanted.state or (wanted.owner and not mine):
         show_empty("No document is like that.", "Take something out of the fields above, or look at whose it may be.")
-    elif wanted.owner == api.me().email:
+    elif mine:
         show_empty("You have no documents yet.", "Add some above, or look at all that you may read.")
     else:
         show_empty("There are no documents here.", "Add some above. Those that you may read appear here.")
@@ -102,8 +105,7 @@ def show_list() -> None:
         columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
     )
     if chosen is not None:
-        st.query_params["document"] = str(chosen.document_id)
-        st.rerun()
+        look_at("document", chosen.document_id)
     st.caption("Choose a row to see more of a document.")
 
 
@@ -155,13 +157,7 @@ def delete(document_id: UUID) -> None:
     """Delete a document, and go back to the list."""
     api.client().catalog.delete_document(document_id)
     forget("documents")
-    leave()
-
-
-def leave() -> None:
-    """Take what was looked at out of the address."""
-    for name in ("document", "part", "place"):
-        st.query_params.pop(name, None)
+    leave(*ONE)
 
 
 def page() -> None:
@@ -171,7 +167,7 @@ def page() -> None:
     if address is None:
         show_list()
         return
-    offer_way_back("All documents", "document", "part", "place")
+    offer_way_back("All documents", *ONE)
     document = find(address)
     if document is not None:
         show_document(document)

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import navigation
 from app.auth import current
+from app.document_collections.contents import Done
 from carrel import Carrel
 from service.rebuilds.running import rebuild_all
 from tests.app.conftest import VIEWS, House, html_of, markdown_of, sign_in
@@ -76,16 +77,15 @@ def test_a_collection_is_made_with_its_fields(house: House) -> None:
     """Rows with a name become fields of their type; two of one name are refused in words."""
     name = f"Handbook {uuid4()}"
     page = press(house.open("collections"), "New collection")
-    assert "A collection needs a name." in html_of(answer(page, "New collection", "Make it"))
+    assert "A collection needs a name." in html_of(press(page, "Make it"))
     rows = {0: {"Field": "team", "Type": "Text"}}
     more = [{"Field": "pages", "Type": "Whole number"}, {"Field": " ", "Type": "Text"}]
     page.text_input(key="new.name").set_value(name)
     page.session_state["new.fields"] = {"edited_rows": rows, "added_rows": [*more, rows[0]], "deleted_rows": []}
-    page = answer(page, "New collection", "Make it")
+    page = press(page, "Make it")
     assert "Two fields have the same name: team." in html_of(page)
-    page.text_input(key="new.name").set_value(name)
     page.session_state["new.fields"] = {"edited_rows": rows, "added_rows": more, "deleted_rows": []}
-    page = answer(page, "New collection", "Make it")
+    page = press(page, "Make it")
     (made,) = house.client.document_collections.list_document_collections(collection_name=name)
     assert [(field.name, field.type) for field in made.custom_metadata_schema.fields] == [
         ("team", "STRING"),
@@ -110,12 +110,22 @@ def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -
     house.client.catalog.delete_document(gone)
     page = press(page, "Add")
     assert "1 of 3 documents failed." in html_of(page)
+    assert page.multiselect(key="add.chosen").value == [gone]
     assert inside(house.client, collection) == {f"{tag} one": 1, f"{tag} two": 1}
     listed = house.client.document_collections.list_documents_in_collection(collection)
     assert {tuple(one.custom_metadata.items()) for one in listed} == {(("pages", "12"),)}
     shown = open_collection(house, collection).dataframe[0].value
     assert sorted(shown["Name"]) == [f"{tag} one", f"{tag} two"]
     assert set(shown["State"]) == {"Searchable"}
+
+
+def test_what_was_not_begun_is_said(house: House) -> None:
+    """Who presses something else half-way learns how far it went."""
+    page = open_collection(house, a_collection(house.client))
+    page.session_state["collection.outcomes"] = ([Done(uuid4(), "Rules")], 3)
+    page.run()
+    assert "2 of 3 documents were not begun." in html_of(page)
+    assert "Done: 1 document." in html_of(page)
 
 
 def test_stale_documents_are_looked_for_and_indexed_again(house: House) -> None:

@@ -76,6 +76,7 @@ def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
     assert names(house.open("documents", name=tag, state="failed")) == []
     assert len(names(house.open("documents", name=tag, state="done"))) == 3
     assert "whole address" in html_of(house.open("documents", owner="jonas"))
+    assert "No document is like that." in html_of(house.open("documents", owner="nobody@example.test"))
 
 
 def test_many_documents_are_paged_by_the_service(house: House) -> None:
@@ -148,6 +149,17 @@ def _placements(connection: Any) -> str:
         "SELECT table_name FROM information_schema.columns WHERE column_name = 'indexed_version'"
     ).fetchone()
     return str(row[0])
+
+
+def test_what_a_list_of_versions_leaves_out_is_said(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And can be downloaded all the same."""
+    identifier = f"versions-{uuid4()}"
+    for text in ("One.", "Two.", "Three."):
+        document = load(house.client, "Fares", text, identifier=identifier)
+    monkeypatch.setattr("app.documents.parts.MOST_VERSIONS", 1)
+    page = open_document(house, document, "versions")
+    assert "… and 2 older versions" in html_of(page)
+    assert page.selectbox(key="version").options == ["3", "2", "1"]
 
 
 def test_every_version_can_be_had(house: House) -> None:

@@ -1,0 +1,87 @@
+"""A few files of a person's own, loaded one after the other: nothing here is drawn."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import PurePosixPath
+from typing import Protocol
+from uuid import UUID
+
+import carrel
+from app import api
+from app.ui.errors import line_of
+from carrel.wire.catalog import IndexingStatus
+
+MOST_FILES = 20
+"""How many files a person loads at once by hand; more are a run's."""
+
+
+class ChosenFile(Protocol):
+    """A file that somebody dropped on a page."""
+
+    @property
+    def name(self) -> str:
+        """The name the browser gave."""
+        ...
+
+    @property
+    def file_id(self) -> str:
+        """What tells it from every other file, the same one dropped again too."""
+        ...
+
+    def getvalue(self) -> bytes:
+        """Return the contents."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of loading a file: the document, or why there is none."""
+
+    name: str
+    document_id: UUID | None = None
+    problem: str = ""
+    waits: bool = False
+
+    @property
+    def said(self) -> str:
+        """The outcome in words."""
+        if self.document_id is None:
+            return f"Not loaded. {self.problem}"
+        return "Loaded. It can be found in a moment." if self.waits else "Loaded, and can be found."
+
+
+def identifier_of(name: str) -> str:
+    """Return the identifier that a person's own file has: sent again under the same name it is the next version."""
+    return f"{api.me().email}/{PurePosixPath(name.replace(chr(92), '/')).name}"[:1024]
+
+
+def load(files: Iterable[ChosenFile], *, everybody: bool) -> Iterator[tuple[str, Outcome]]:
+    """Load files one after the other as the person; yield what came of each, by the file's id.
+
+    One that fails stops no other, but for a sign-in that has ended: that fails all that are left.
+    """
+    for file in files:
+        yield file.file_id, _load(file, everybody=everybody)
+
+
+def _load(file: ChosenFile, *, everybody: bool) -> Outcome:
+    name = file.name[:1000]
+    try:
+        loaded = api.client().catalog.upload_file(
+            BytesIO(file.getvalue()),
+            document_external_id=identifier_of(name),
+            document_name=name,
+            file_name=name,
+            internal_public=everybody,
+        )
+    except carrel.CarrelError as error:
+        return Outcome(name, problem=line_of(error))
+    except ValueError as error:
+        return Outcome(name, problem=str(error))
+    return Outcome(name, loaded.document_id, waits=loaded.indexing is not IndexingStatus.DONE)
+
+
+def left_of(files: Sequence[ChosenFile], outcomes: Mapping[str, Outcome]) -> list[ChosenFile]:
+    """Return the files that are not loaded yet."""
+    return [file for file in files if (done := outcomes.get(file.file_id)) is None or done.document_id is None]

@@ -1,0 +1,20 @@
+"""How far work is that goes on one by one while the page waits."""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import streamlit as st
+
+T = TypeVar("T")
+
+
+def counted_off(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
+    """Pass on the outcome of each of so many, under a bar that says how far it is; `doing` is the page's own word.
+
+    Pressing anything meanwhile ends the page's run at the bar: after an outcome was passed on, never before.
+    """
+    bar = st.progress(0.0, text=f"{doing} 1 of {of:,}")
+    for number, outcome in enumerate(outcomes, 1):
+        yield outcome
+        bar.progress(number / of, text=f"{doing} {min(number + 1, of):,} of {of:,}")
+    bar.empty()
