@@ -1,4 +1,4 @@
-"""What the service's terms are called on pages: kinds of things, roles, scopes. Actions are in app.deeds."""
+"""What the service's terms are called on pages: kinds of things, roles, scopes. What is done is in app.audit.deeds."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

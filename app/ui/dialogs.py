@@ -7,6 +7,7 @@ import streamlit as st
 
 from app.ui.errors import FAILURES, Problem, problem_of
 from app.ui.notices import show_text, show_warning
+from app.words import one_line
 
 _DONE, _PROBLEM = "confirm.done", "confirm.problem"
 _OPEN, _SECRET, _PAGE = "dialog.open", "dialog.secret", "dialog.page"
@@ -26,7 +27,7 @@ def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], ob
             st.rerun()
         show_text(consequence)
         if name is not None:
-            show_text(f"To go on, type its name: {name}")
+            show_text(f"To go on, type its name: {one_line(name)}")
         typed = st.text_input("Name", key="confirm.name") if name is not None else None
         sure, never = st.columns(2)
         if never.button("Cancel", key="confirm.no", width="stretch"):
@@ -36,7 +37,7 @@ def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], ob
             key="confirm.yes",
             type="primary",
             width="stretch",
-            disabled=typed != name,
+            disabled=name is not None and one_line(typed or "") != one_line(name),
             on_click=_do,
             args=(action,),
         )

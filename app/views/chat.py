@@ -91,7 +91,8 @@ def show_unsent(place: Place) -> None:
     show_message(outgoing.text)
     problem.show()
     with st.container(horizontal=True):
-        st.button("Send again", key="chat.send-again", type="primary", on_click=post, args=(outgoing,))
+        if len(outgoing.text) <= LONGEST_MESSAGE:
+            st.button("Send again", key="chat.send-again", type="primary", on_click=post, args=(outgoing,))
         st.button("Discard", key="chat.discard", on_click=lambda: st.session_state.pop(UNSENT, None))
 
 

@@ -464,4 +464,6 @@ def test_what_is_too_long_is_said_and_stays(visit: Visit) -> None:
     assert not page.exception
     assert "This is too long: 20,001 characters." in html_of(page)
     assert "x" * 20_001 in html_of(page)
+    assert "Discard" in labels(page)
+    assert "Send again" not in labels(page)  # the service takes it no more than before
     assert visit.kept() == []
