@@ -1,5 +1,8 @@
 """How well searches serve people: over time, where they find nothing, what people complain of, and measured."""
 
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
 import streamlit as st
 
 from app.quality.comparisons import show_comparison
@@ -46,35 +49,30 @@ def show_overview() -> None:
     show_charts(buckets)
 
 
-def show_charts(buckets: list[SearchesInBucket]) -> None:
-    """Draw the counts; each chart's figures are also told to those who don't see it."""
-    at = [bucket.from_ for bucket in buckets]
-    st.subheader("Searches", anchor=False)
+def show_charts(buckets: Sequence[SearchesInBucket]) -> None:
+    """Draw the counts over time."""
+    without = [bucket.without_results for bucket in buckets]
     found = [bucket.searches - bucket.without_results for bucket in buckets]
+    ups, downs = [bucket.thumbs_up for bucket in buckets], [bucket.thumbs_down for bucket in buckets]
+    # Without its zone, in which a browser elsewhere would draw a day of UTC as the day before or after.
+    at = [bucket.from_.astimezone(UTC).replace(tzinfo=None) for bucket in buckets]
+    draw("Searches", at, {"With results": found, "Without results": without}, alt="Searches with and without results")
+    draw("What people thought", at, {"Thumbs up": ups, "Thumbs down": downs}, alt="Searches given thumbs up and down")
+    show_text(f"Each bar begins at midnight UTC; the first one on {moment(buckets[0].from_)}.")
+
+
+def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]], *, alt: str) -> None:
+    """Draw two counts of searches over each other; `alt` is told to those who don't see the chart."""
+    st.subheader(title, anchor=False)
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
-        {"From": at, "With results": found, "Without results": [bucket.without_results for bucket in buckets]},
+        {"From": at, **counted},
         x="From",
-        y=["With results", "Without results"],
+        y=list(counted),
         color=[BLUE, ORANGE],
         y_label="Searches",
         height=240,
-        alt="Searches with and without results over time.",
+        alt=f"{alt}, over time.",
     )
-    st.subheader("What people thought", anchor=False)
-    st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - likewise
-        {
-            "From": at,
-            "Thumbs up": [bucket.thumbs_up for bucket in buckets],
-            "Thumbs down": [bucket.thumbs_down for bucket in buckets],
-        },
-        x="From",
-        y=["Thumbs up", "Thumbs down"],
-        color=[BLUE, ORANGE],
-        y_label="Searches",
-        height=240,
-        alt="Searches that were given thumbs up and thumbs down over time.",
-    )
-    show_text(f"Each bar begins at midnight UTC; the first one on {moment(at[0])}.")
 
 
 def page() -> None:
