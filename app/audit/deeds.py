@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from app.vocabulary import AGENT, COLLECTION, DOCUMENT, ROLES, kind_of, scopes_named
+from app.vocabulary import AGENT, COLLECTION, DOCUMENT, ROLES, SERVICE_ACCOUNT, kind_of, scopes_named
 from app.words import counted, one_line
 from carrel.wire.admin import AuditEntry
 from carrel.wire.common import ResourceType, Role
@@ -15,6 +15,16 @@ Names: TypeAlias = Mapping[str, str]
 EVERYBODY = "everybody"
 """What an organization is called that holds a role."""
 
+HOLDER = "holder"
+"""What sentences name without saying whether it is a person, a group, a service account or everybody."""
+
+_NAMED_IN_DETAILS = {
+    "collectionId": COLLECTION,
+    "documentId": DOCUMENT,
+    "agentId": AGENT,
+    "serviceAccountId": SERVICE_ACCOUNT,
+    "ownerId": HOLDER,
+}
 _MOST_NAMED = 4
 
 
@@ -122,9 +132,12 @@ def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
     for entry in entries:
         if entry.target is not None:
             found.add((_kind(entry.target.type), entry.target.id))
-        for member, kind in (("collectionId", COLLECTION), ("documentId", DOCUMENT), ("agentId", AGENT)):
+        for member, kind in _NAMED_IN_DETAILS.items():
             if isinstance(value := entry.details.get(member), str):
                 found.add((kind, value))
+        for member in ("before", "after", "added", "removed"):
+            if isinstance(value := entry.details.get(member), dict | list):
+                found |= {(HOLDER, one) for one in cast("Iterable[str]", value)}
     return found
 
 

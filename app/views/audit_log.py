@@ -9,15 +9,16 @@ import streamlit as st
 
 from app import api
 from app.audit.deeds import actions, ids_in, sentence
-from app.audit.names import directory, documents, unnamed_documents
-from app.finding import Principal
+from app.audit.names import Names
+from app.finding import Principal, is_id
 from app.ui.access import require_admin
 from app.ui.errors import explain
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, text_filter
+from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
 from app.ui.pickers import pick_principal
-from app.ui.tables import Source, show_pages
+from app.ui.tables import PAGE_ROWS, Source, show_pages
 from app.vocabulary import PERSON, SERVICE_ACCOUNT
 from app.words import ago, moment
 from carrel.wire.admin import AdminAuditLogQueryResponse, AuditEntry
@@ -60,19 +61,14 @@ class Filters:
         ).pages()
 
 
-@st.cache_data(ttl=60, show_spinner=False, scope="session")
-def everybody_and_everything() -> dict[str, str]:
-    """Return the names that are asked for all at once."""
-    return directory(api.client())
+def names() -> Names:
+    """Return the names that this session knows."""
+    return cast("Names", st.session_state.setdefault("log.names", Names()))
 
 
 def names_for(entries: Sequence[AuditEntry]) -> dict[str, str]:
-    """Return what these entries name; documents are asked for once in a session."""
-    known = cast("dict[str, str]", st.session_state.setdefault("log.documents", {}))
-    missing = unnamed_documents(ids_in(entries), known)
-    if missing:
-        known |= explain(lambda: documents(api.client(), missing))
-    return explain(everybody_and_everything) | known
+    """Return what these entries name."""
+    return explain(lambda: names().of(api.client(), ids_in(entries)))
 
 
 def ask_filters() -> Filters:
@@ -114,26 +110,44 @@ def keep_day(name: str, key: str) -> None:
         st.query_params[name] = day.isoformat()
 
 
-def show_entries(filters: Filters) -> AuditEntry | None:
-    """List the entries; return the one chosen."""
-    names: dict[str, str] = {}
+def show_entries(filters: Filters) -> None:
+    """List the entries; choosing one looks at it."""
+    known: dict[str, str] = {}
 
     def entries_of(page: AdminAuditLogQueryResponse) -> Sequence[AuditEntry]:
-        names.update(names_for(page.entries))
+        known.update(names_for(page.entries))
         return page.entries
 
-    return show_pages(
+    chosen = show_pages(
         "log",
-        Source(lambda token: next(filters.pages(size=50, token=token)), entries_of, about=filters.about),
+        Source(lambda token: next(filters.pages(size=PAGE_ROWS, token=token)), entries_of, about=filters.about),
         row=lambda entry: {
             "When": ago(entry.at),
             "At": moment(entry.at),
-            "What happened": sentence(entry, names),
+            "What happened": sentence(entry, known),
             "Comment": "yes" if entry.text else "",
         },
         empty=lambda: show_empty("Nothing like this was done.", "Take filters away, or choose other days."),
         columns={"What happened": st.column_config.TextColumn(width="large")},
     )
+    if chosen is not None:
+        look_at("entry", chosen.audit_log_id)
+
+
+@st.cache_data(ttl=60, show_spinner=False, scope="session")
+def entry_at(entry_id: str) -> AuditEntry | None:
+    """Return an entry by its id; None for none."""
+    return next(iter(api.client().admin.audit_log.query(ids=[entry_id])), None) if is_id(entry_id) else None
+
+
+def show_one(entry_id: str) -> None:
+    """Show an entry in place of the list."""
+    offer_way_back("All entries", "entry")
+    entry = explain(lambda: entry_at(entry_id))
+    if entry is None:
+        show_warning("There is no such entry.")
+    else:
+        show_entry(entry)
 
 
 def show_entry(entry: AuditEntry) -> None:
@@ -154,14 +168,13 @@ def show_entry(entry: AuditEntry) -> None:
     show_table([fact for fact in facts if fact[1]], named=True)
     if entry.details:
         st.code(json.dumps(entry.details, indent=2, ensure_ascii=False, sort_keys=True), language="json")
-    if target is not None and st.query_params.get("target") != target.id:
+    if target is not None:
         st.button("All that was done to this", key="log.same", on_click=narrow_to, args=(target.id,))
 
 
 def narrow_to(target: str) -> None:
     """Narrow the log to a thing."""
-    for name in ("who", "action", "from", "to"):
-        st.query_params.pop(name, None)
+    leave("entry", "who", "action", "from", "to")
     st.query_params["target"] = target
 
 
@@ -172,9 +185,9 @@ def address_of(principal: Any) -> str:
 
 def rows_of(filters: Filters) -> Iterator[Sequence[Sequence[str]]]:
     """Walk the entries for an export; documents have names there where this session knows them already."""
-    names = explain(everybody_and_everything) | cast("dict[str, str]", st.session_state.get("log.documents", {}))
+    known = explain(lambda: names().of_everybody(api.client()))
     for page in filters.pages(size=1000):
-        yield [exported(entry, names) for entry in page.entries]
+        yield [exported(entry, known) for entry in page.entries]
 
 
 def exported(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
@@ -198,13 +211,14 @@ def page() -> None:
     """Draw the page."""
     require_admin()
     show_title("Audit log", "Who did what, newest first. Nothing here can be changed or deleted.")
+    if "entry" in st.query_params:
+        show_one(str(st.query_params["entry"]))
+        return
     filters = ask_filters()
     if filters.since is not None and filters.until is not None and filters.since >= filters.until:
         show_warning("The first day is after the last: choose them the other way round.")
         return
-    chosen = show_entries(filters)
-    if chosen is not None:
-        show_entry(chosen)
+    show_entries(filters)
     offer_export(Export("audit-log.csv", HEADS, rows_of(filters), about=filters.about, most=MOST_EXPORTED))
 
 
