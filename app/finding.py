@@ -1,7 +1,8 @@
 """Finding people, groups, service accounts and resources by a part of their names: a handful, asked of the service."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from app.vocabulary import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT, kind_of, 
 from app.words import one_line
 from carrel import Carrel
 from carrel.wire.access import ClassedResource
-from carrel.wire.admin import NamedPrincipal
+from carrel.wire.admin import Group, NamedPrincipal
 from carrel.wire.common import (
     GroupReference,
     PrincipalReference,
@@ -18,6 +19,7 @@ from carrel.wire.common import (
     ServiceAccountReference,
     UserReference,
 )
+from carrel.wire.service_accounts import ServiceAccount
 
 MOST = 20
 """So many matches are shown: of more, people type more of the name."""
@@ -40,9 +42,14 @@ class Principal:
         return f"{self.kind}:{self.id}"
 
     @property
+    def facts(self) -> str:
+        """What tells them from others of the name: their address or size, and what they are."""
+        return one_line(" · ".join(part for part in (self.note, PRINCIPALS[self.kind]) if part))
+
+    @property
     def label(self) -> str:
         """Who it is, in a line."""
-        return one_line(" · ".join(part for part in (self.name, self.note, PRINCIPALS[self.kind]) if part))
+        return f"{one_line(self.name)} · {self.facts}"
 
     @property
     def reference(self) -> PrincipalReference:
@@ -79,9 +86,14 @@ class Resource:
         return kind_of(self.type)
 
     @property
+    def facts(self) -> str:
+        """What it is, beside its name."""
+        return self.kind
+
+    @property
     def label(self) -> str:
         """What it is, in a line."""
-        return one_line(f"{self.name} · {self.kind}")
+        return f"{one_line(self.name)} · {self.facts}"
 
     @property
     def reference(self) -> ResourceReference:
@@ -107,7 +119,7 @@ def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCI
     wanted, text = frozenset(kinds), _asked(query)
     if not text:
         return []
-    found = [one for kind, find in _FINDERS.items() if kind in wanted for one in find(client, text)]
+    found = [one for kind, find in _FINDERS.items() if kind in wanted for one in islice(find(client, text), MOST + 1)]
     beginning = text.lower()
     return sorted(found, key=lambda one: (not one.name.lower().startswith(beginning), one.name.lower()))[: MOST + 1]
 
@@ -124,18 +136,13 @@ def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[
 def principal_at(client: Carrel, key: str) -> Principal | None:
     """Return whom an address names by a key; None for nobody.
 
-    A service account is found by its address, too, as if it were a person's: lists of readers name it so. Groups are
-    asked for by name alone, so that one that only its id is known of is looked for among them all.
+    A service account is found by its address, too, as if it were a person's: lists of readers name it so.
     """
     kind, _, wanted = key.partition(":")
-    text = _asked(wanted)
-    if not text:
-        return None
     if kind == PERSON:
-        found = next((one for one in _people(client, text) if one.id == wanted), None)
-        return found or next((one for one in _accounts(client, text) if one.note == wanted), None)
-    everyone = {GROUP: _all_groups, SERVICE_ACCOUNT: _all_accounts}.get(kind)
-    return next((one for one in everyone(client) if one.id == wanted), None) if everyone else None
+        return _at_address(client, wanted)
+    named = _NAMED.get(kind)
+    return next(named(client, wanted), None) if named is not None and is_id(wanted) else None
 
 
 def resource_at(client: Carrel, key: str) -> Resource | None:
@@ -143,8 +150,17 @@ def resource_at(client: Carrel, key: str) -> Resource | None:
     name, _, wanted = key.partition(":")
     if name not in set(ResourceType) or not wanted or "\0" in wanted or len(wanted) > 1024:
         return None
-    listed = client.admin.access.list_resources(query=wanted, resource_types=[name], page_size=100)
-    return next((Resource.of(one) for one in listed if one.resource_id == wanted), None)
+    listed = client.admin.access.list_resources(resource_ids=[wanted], resource_types=[name], page_size=1)
+    return next((Resource.of(one) for one in listed), None)
+
+
+def is_id(text: str) -> bool:
+    """Tell whether an address can name something of the service's by this."""
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 def told_apart(found: Iterable[One]) -> dict[str, tuple[str, One]]:
@@ -161,35 +177,39 @@ def _asked(query: str) -> str:
     return query.replace("\0", "").strip()[:_LONGEST]
 
 
-def _people(client: Carrel, query: str) -> list[Principal]:
-    page = next(client.admin.users.list(query=query, page_size=MOST + 1).pages())
-    return [
-        Principal(PERSON, user.email, user.name, user.email if user.active else f"{user.email} · not active")
-        for user in page.users
-    ]
+def _at_address(client: Carrel, wanted: str) -> Principal | None:
+    """Look among all whose name or address contains this one: there may be many."""
+    text = _asked(wanted)
+    if not text:
+        return None
+    found = next((one for one in _people(client, text) if one.id == wanted), None)
+    return found or next((one for one in _accounts(client, text) if one.note == wanted), None)
 
 
-def _groups(client: Carrel, query: str) -> list[Principal]:
-    page = next(client.admin.groups.list(query=query, page_size=MOST + 1).pages())
-    return [Principal(GROUP, str(one.id), one.name, members_in_words(one.member_count)) for one in page.groups]
+def _people(client: Carrel, query: str) -> Iterator[Principal]:
+    for user in client.admin.users.list(query=query, page_size=MOST + 1):
+        note = user.email if user.active else f"{user.email} · not active"
+        yield Principal(PERSON, user.email, user.name, note)
 
 
-def _accounts(client: Carrel, query: str) -> list[Principal]:
-    page = next(client.admin.service_accounts.list(query=query, page_size=MOST + 1).pages())
-    return [
-        Principal(SERVICE_ACCOUNT, str(one.service_account_id), one.display_name, one.email)
-        for one in page.service_accounts
-    ]
+def _groups(client: Carrel, query: str) -> Iterator[Principal]:
+    return map(_group, client.admin.groups.list(query=query, page_size=MOST + 1))
 
 
-def _all_groups(client: Carrel) -> list[Principal]:
-    groups = client.admin.groups.list(page_size=1000)
-    return [Principal(GROUP, str(one.id), one.name, members_in_words(one.member_count)) for one in groups]
+def _accounts(client: Carrel, query: str) -> Iterator[Principal]:
+    return map(_account, client.admin.service_accounts.list(query=query, page_size=MOST + 1))
 
 
-def _all_accounts(client: Carrel) -> list[Principal]:
-    accounts = client.admin.service_accounts.list(page_size=1000)
-    return [Principal(SERVICE_ACCOUNT, str(one.service_account_id), one.display_name, one.email) for one in accounts]
+def _group(group: Group) -> Principal:
+    return Principal(GROUP, str(group.id), group.name, members_in_words(group.member_count))
+
+
+def _account(account: ServiceAccount) -> Principal:
+    return Principal(SERVICE_ACCOUNT, str(account.service_account_id), account.display_name, account.email)
 
 
 _FINDERS = {PERSON: _people, GROUP: _groups, SERVICE_ACCOUNT: _accounts}
+_NAMED: Mapping[str, Callable[[Carrel, str], Iterator[Principal]]] = {
+    GROUP: lambda client, wanted: map(_group, client.admin.groups.list(ids=[wanted])),
+    SERVICE_ACCOUNT: lambda client, wanted: map(_account, client.admin.service_accounts.list(ids=[wanted])),
+}

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import api
 from app.auth.current import person_client
-from app.finding import Principal, Resource
+from app.finding import Principal, Resource, is_id
 from app.permissions.grants import Grants, MeanwhileChangedError, grants_on
 from app.vocabulary import COLLECTION, types_of
 from app.words import one_line
@@ -34,8 +34,7 @@ class Writing:
 
 def find_agent(address: str) -> AgentDefinition | None:
     """Return the agent of this id, as it is now."""
-    listing = api.client().admin.agents.list(page_size=_MANY)
-    return next((one for one in listing if str(one.agent_id) == address), None)
+    return next(iter(api.client().admin.agents.list(ids=[address])), None) if is_id(address) else None
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")

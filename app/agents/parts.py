@@ -37,6 +37,7 @@ _MEANWHILE = Problem(
     "Somebody else has changed this agent since you opened it, and nothing was saved.",
     ("What you wrote is still here. Look at theirs in another window, then save again to replace it by yours.",),
 )
+_INSTRUCTING = "What the model is told before every conversation. A model may repeat it: write no secrets."
 _PATIENCE = 120.0
 
 
@@ -49,22 +50,11 @@ def show_definition(agent: AgentDefinition) -> None:
     seen: AgentDefinition = st.session_state.setdefault(_key(agent, "seen"), agent)
     with st.form(_key(agent, "form"), border=False):
         st.text_input("Name", agent.name, key=_key(agent, "name"), max_chars=200)
-        st.text_area(
-            "Description",
-            agent.description,
-            key=_key(agent, "description"),
-            max_chars=10_000,
-            height=90,
-            help="What people are told it is for.",
-        )
-        st.text_area(
-            "Instructions",
-            agent.instructions,
-            key=_key(agent, "instructions"),
-            max_chars=20_000,
-            height=160,
-            help="What the model is told before every conversation. A model may repeat it: write no secrets.",
-        )
+        for part, text, most, height, said in (
+            ("description", agent.description, 10_000, 90, "What people are told it is for."),
+            ("instructions", agent.instructions, 20_000, 160, _INSTRUCTING),
+        ):
+            st.text_area(part.capitalize(), text, key=_key(agent, part), max_chars=most, height=height, help=said)
         offered = explain(models)
         default = f"The service's default (now {offered[0]})" if offered else "The service's default"
         options = list(dict.fromkeys([DEFAULT_MODEL, *offered, *([agent.model] if agent.model else [])]))

@@ -1,14 +1,49 @@
-"""Applications that sign people in: what is wrong with a redirect address, in words, and which scopes there are."""
+"""Applications that sign people in: which there are, what their scopes mean, and what is wrong with an address."""
 
 from collections.abc import Sequence
 
+import streamlit as st
 from pydantic import TypeAdapter, ValidationError
 
+from app import api
+from app.finding import is_id
+from app.ui.tables import forget
 from app.vocabulary import APPLICATION_SCOPES, ONE_AGENT, Meaning, scope_named
-from carrel.wire.oauth_clients import ApiScope, RedirectUri
+from carrel.wire.oauth_clients import ApiScope, OAuthClient, OAuthClientStatus, RedirectUri
 
+CLIENTS = "clients"
+"""The table of applications."""
+
+MOST_AGENTS = 1000
 MOST_ADDRESSES = 20
 _ADDRESS: TypeAdapter[str] = TypeAdapter(RedirectUri)
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def agents() -> dict[str, str]:
+    """Return the names of agents by id, of at most `MOST_AGENTS`."""
+    page = next(api.client().admin.agents.list(page_size=MOST_AGENTS).pages())
+    return {str(agent.agent_id): agent.name for agent in page.agents}
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def waiting() -> int:
+    """Return how many applications wait for an admin, up to a thousand."""
+    page = next(api.client().admin.oauth_clients.list(status=OAuthClientStatus.PENDING, page_size=1000).pages())
+    return len(page.oauth_clients)
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def application(client_id: str) -> OAuthClient | None:
+    """Return an application by its id; None when there is none (any more)."""
+    return next(iter(api.client().admin.oauth_clients.list(ids=[client_id])), None) if is_id(client_id) else None
+
+
+def changed() -> None:
+    """Ask anew for what changes with an application."""
+    waiting.clear()
+    application.clear()
+    forget(CLIENTS)
 
 
 def addresses_in(text: str) -> list[str]:

@@ -10,6 +10,7 @@ import streamlit as st
 
 from app import api
 from app.credentials.expiry import EXPIRIES, NEVER, ON_DATE, WITHOUT_END, curl_line, expiry
+from app.credentials.scopes import ask_scopes, chosen_scopes
 from app.settings import settings
 from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_open, offer_submit
 from app.ui.errors import explain
@@ -28,13 +29,10 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     """Ask what the token is for, and show how far it would reach; `done` is called when there is a new one."""
     if not is_open(MINT):
         st.rerun()
-    show_text(f"A token with which a program acts as {account.display_name}.")
+    show_text(f"A token with which a program acts as {account.display_name} ({account.email}).")
     st.text_input("Name", key="mint.name", max_chars=200, placeholder="Where it is used: intranet, production")
-    for scope, meaning in TOKEN_SCOPES.items():
-        # Labels are these words alone: Streamlit reads them as Markdown.
-        st.checkbox(f"**{meaning.name}.** {meaning.lets} *{meaning.risk}*", key=_key(scope))
+    scopes = ask_scopes("mint", TOKEN_SCOPES)
     ask_expiry("mint")
-    scopes = chosen_scopes()
     if scopes:
         reach = explain(lambda: preview(account.service_account_id, tuple(scopes)))
         with st.container(border=True):
@@ -46,7 +44,7 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
 
 def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     """Mint a token as the dialog's fields say, and have its value shown; called once for two clicks."""
-    name, scopes = str(st.session_state["mint.name"] or "").strip(), chosen_scopes()
+    name, scopes = str(st.session_state["mint.name"] or "").strip(), chosen_scopes("mint", TOKEN_SCOPES)
     if not name:
         raise NotYetError("Give the token a name, by which it is known when it is to be replaced or revoked.")
     if not scopes:
@@ -93,11 +91,6 @@ def chosen_expiry(name: str) -> datetime | None:
     return expiry(str(st.session_state[f"{name}.expiry"]), day=day)
 
 
-def chosen_scopes() -> list[Scope]:
-    """Return what the dialog's fields let the token do."""
-    return [scope for scope in TOKEN_SCOPES if st.session_state.get(_key(scope))]
-
-
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def preview(account_id: UUID, scopes: tuple[Scope, ...]) -> AdminServiceAccountTokensPreviewReachResponse:
     """Ask how far a token of an account would reach."""
@@ -128,7 +121,3 @@ def _named(names: Sequence[str], count: int) -> str:
     shown = ", ".join(names[:_MOST_NAMED])
     more = count - min(len(names), _MOST_NAMED)
     return f"{shown} and {counted(more, 'other')}" if more > 0 else shown or "None"
-
-
-def _key(scope: Scope) -> str:
-    return f"mint.{scope.value}"

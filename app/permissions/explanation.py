@@ -6,9 +6,10 @@ import streamlit as st
 
 from app import api
 from app.finding import Principal, Resource
-from app.permissions.paths import drawn, in_words
+from app.permissions.paths import drawn, in_words, names_in
 from app.ui.errors import explain
 from app.ui.notices import show_text, show_warning
+from app.words import one_line
 from carrel.wire.permissions import ExplainAuthorizationResponse
 
 _IN_WORDS = 10
@@ -17,13 +18,14 @@ _IN_WORDS = 10
 def show_why(resource: Resource, principal: Principal) -> None:
     """Explain whether a principal may read a resource, and by what, or what it lacks."""
     found = explain(lambda: explanation(resource, principal))
-    name, who = resource.name, principal.name
+    name, who = one_line(resource.name), one_line(principal.name)
     if not found.authorized:
         show_warning(f"{who} may not read “{name}”.", found.missing or "")
         return
     show_text(f"{who} may read “{name}”" + (" in several ways:" if len(found.paths) > 1 else ":"))
-    words = [in_words(path, resource=name) for path in found.paths]
-    st.graphviz_chart(drawn(found.paths, resource=name), width="content", alt=" ".join(words[:_IN_WORDS]))
+    names = names_in(found.paths)
+    words = [in_words(path, names) for path in found.paths]
+    st.graphviz_chart(drawn(found.paths, names), width="content", alt=" ".join(words[:_IN_WORDS]))
     _show_words(words[:_IN_WORDS])
     if len(words) > _IN_WORDS:
         with st.expander(f"{len(words) - _IN_WORDS} more ways in words"):

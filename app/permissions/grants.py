@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from app.finding import Principal, Resource
 from app.vocabulary import GRANTED
+from app.words import one_line
 from carrel import Carrel
 from carrel.wire.admin import Grant
 from carrel.wire.common import GrantRole
@@ -51,7 +52,7 @@ def changes_in_words(before: Grants, after: Grants) -> list[str]:
     """Say what would be different, a sentence each."""
     named = {**before.who, **after.who}
     said = [
-        f"{named[key].name} ({named[key].label.removeprefix(f'{named[key].name} · ')}) {_change(had, has)}"
+        f"{one_line(named[key].name)} ({named[key].facts}) {_change(had, has)}"
         for key in sorted(before.roles.keys() | after.roles.keys(), key=lambda key: named[key].name.lower())
         if (had := before.roles.get(key)) != (has := after.roles.get(key))
     ]

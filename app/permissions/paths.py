@@ -1,6 +1,7 @@
 """Why somebody may use something: chains of groups and grants as a graph, and in words."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from app.vocabulary import ROLES
@@ -32,31 +33,46 @@ _GRAPH = (
 )
 
 
-def drawn(paths: Iterable[Path], *, resource: str) -> str:
-    """Return paths as one graph in DOT, in which what several pass through stands once; `resource` is its name."""
+Names = Mapping[tuple[str, str], str]
+"""What the stops of paths are called."""
+
+
+def names_in(paths: Iterable[Path]) -> Names:
+    """Return what each stop is called: of a kind, those of the same name with what tells them apart."""
+    stops = {_identity(step): step for path in paths for step in path if step.type is not StepType.GRANT}
+    names = {identity: one_line(step.name or step.email or step.id or "") for identity, step in stops.items()}
+    shared = Counter((identity[0], name) for identity, name in names.items())
+    return {
+        identity: name if shared[identity[0], name] == 1 else f"{name} ({_told_apart_by(stops[identity])})"
+        for identity, name in names.items()
+    }
+
+
+def drawn(paths: Iterable[Path], names: Names) -> str:
+    """Return paths as one graph in DOT, in which what several pass through stands once."""
     nodes: dict[tuple[str, str], str] = {}
     lines: dict[str, None] = {}
     for path in paths:
         stops = [step for step in path if step.type is not StepType.GRANT]
         for step in stops:
-            _add_node(nodes, lines, step, resource=resource)
-        names = [nodes[_identity(step)] for step in stops]
-        for place, (start, end) in enumerate(pairwise(names)):
-            last = place == len(names) - 2
+            _add_node(nodes, lines, step, names=names)
+        places = [nodes[_identity(step)] for step in stops]
+        for number, (start, end) in enumerate(pairwise(places)):
+            last = number == len(places) - 2
             lines.setdefault(f"{start} -> {end}{_role_label(path) if last else ''};")
     return f"digraph {{ {_GRAPH} {' '.join(lines)} }}"
 
 
-def in_words(path: Path, *, resource: str) -> str:
+def in_words(path: Path, names: Names) -> str:
     """Return a path as a sentence: Ada is in Crew, Crew is in Ship, Ship is viewer of Log."""
     stops = [step for step in path if step.type in _KINDS]
-    names = [_name(step) for step in stops]
+    called = [names[_identity(step)] for step in stops]
     inside = [
         f"{member} is one of everybody in {group}" if step.type is StepType.ORGANIZATION else f"{member} is in {group}"
-        for member, group, step in zip(names, names[1:], stops[1:], strict=False)
+        for member, group, step in zip(called, called[1:], stops[1:], strict=False)
     ]
-    who = "everybody there" if stops[-1].type is StepType.ORGANIZATION else names[-1]
-    held = f"{who} is {role_of(path).lower()} of “{one_line(resource)}”"
+    who = "everybody there" if stops[-1].type is StepType.ORGANIZATION else called[-1]
+    held = f"{who} is {role_of(path).lower()} of “{names[_identity(path[-1])]}”"
     return f"{', '.join([*inside, held])}."
 
 
@@ -66,16 +82,15 @@ def role_of(path: Path) -> str:
 
 
 def _add_node(
-    nodes: dict[tuple[str, str], str], lines: dict[str, None], step: AuthorizationStep, *, resource: str
+    nodes: dict[tuple[str, str], str], lines: dict[str, None], step: AuthorizationStep, *, names: Names
 ) -> None:
     identity = _identity(step)
     if identity in nodes:
         return
     nodes[identity] = f"n{len(nodes)}"
-    name = resource if step.type is StepType.RESOURCE else _name(step)
-    label = "\\n".join(_quoted(part) for part in (_cut(one_line(name)), _KINDS.get(step.type, "")) if part)
-    tooltip = _quoted(one_line(name))
-    lines[f'{nodes[identity]} [label="{label}", tooltip="{tooltip}", fillcolor="{_COLORS[step.type]}"];'] = None
+    name = names[identity]
+    label = "\\n".join(_quoted(part) for part in (_cut(name), _KINDS.get(step.type, "")) if part)
+    lines[f'{nodes[identity]} [label="{label}", tooltip="{_quoted(name)}", fillcolor="{_COLORS[step.type]}"];'] = None
 
 
 def _role_label(path: Path) -> str:
@@ -86,8 +101,8 @@ def _identity(step: AuthorizationStep) -> tuple[str, str]:
     return step.type.value, step.id or ""
 
 
-def _name(step: AuthorizationStep) -> str:
-    return one_line(step.name or step.email or step.id or "")
+def _told_apart_by(step: AuthorizationStep) -> str:
+    return one_line(step.email or f"…{(step.id or '')[-6:]}")
 
 
 def _cut(text: str) -> str:

@@ -5,7 +5,7 @@ reload or a shared address shows it again. `pick_principals` chooses several, fo
 """
 
 import html
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
@@ -23,12 +23,18 @@ from app.finding import (
     resource_at,
     told_apart,
 )
+from app.ui import passages
 from app.ui.errors import explain
 from app.ui.notices import show_text, show_warning
 from app.vocabulary import AGENT, COLLECTION, DOCUMENT, PRINCIPALS
+from app.words import one_line
 
 EVERYBODY = tuple(PRINCIPALS)
 RESOURCES = (DOCUMENT, COLLECTION, AGENT)
+TELLING = 3
+"""From so many letters on, the only match is the one that is meant."""
+
+NOBODY, NOTHING = "Nobody is called that.", "Nothing is called that."
 
 
 def pick_principal(name: str, *, label: str, kinds: Sequence[str] = EVERYBODY) -> Principal | None:
@@ -49,35 +55,87 @@ def pick_principals(
     kinds: Sequence[str] = EVERYBODY,
     most: int | None = None,
 ) -> list[Principal]:
-    """Offer finding several, `chosen` being those at first, at most `most`; return who is chosen now.
+    """Offer finding several, `chosen` being those at first, the latest `most` of them; return who is chosen now.
 
-    Not in an `st.form`, in which nobody can search.
-
-    What is kept under `key` is the keys of the chosen ones; `drop_choice(key)` forgets them.
+    Not in an `st.form`, in which nobody can search. What was chosen is forgotten with `drop_choice(key)`, and when a
+    run of the page doesn't draw this: nobody is left over for another thing.
     """
-    known: dict[str, Principal] = st.session_state.setdefault(_known(key), {one.key: one for one in chosen})
-    if key not in st.session_state:
-        st.session_state[key] = list(known)
-    found = _search(key, label=label, find=partial(_principals, kinds=tuple(kinds)))
-    known.update({one.key: one for one in found})
-    picked = cast("list[str]", st.session_state[key])
-    options = told_apart([known[one] for one in picked if one in known] + found)
+    if _kept(key) not in st.session_state:
+        st.session_state[key] = {one.key: one for one in chosen}
+    picked: dict[str, Principal] = st.session_state[key]
+    found = _search(key, label=label, find=partial(_principals, kinds=tuple(kinds)), none=NOBODY)
+    _offer_adding(key, {one.key: one for one in found if one.key not in picked}, most=most)
+    options = told_apart(picked.values())
+    st.session_state[_kept(key)] = list(options)
     st.multiselect(
         "Chosen",
         list(options),
-        key=key,
+        key=_kept(key),
         format_func=lambda one: options[one][0] if one in options else one,
-        placeholder="Choose from the matches" if found else "Nobody yet: type a part of a name above",
-        filter_mode=None,
-        max_selections=most,
+        placeholder="Nobody yet: type a part of a name above",
+        disabled=not options,
+        on_change=_keep,
+        args=(key,),
     )
-    return [known[one] for one in cast("list[str]", st.session_state[key]) if one in known]
+    return list(picked.values())
+
+
+def chosen_principals(key: str) -> list[Principal]:
+    """Return whom `pick_principals` of this key has, in a callback."""
+    picked: dict[str, Principal] = st.session_state.get(key, {})
+    return list(picked.values())
 
 
 def drop_choice(key: str) -> None:
     """Forget whom `pick_principals` of this key has: the next time it begins with its `chosen` again."""
-    for name in (key, _known(key), _typed(key)):
+    for name in (key, _kept(key), _typed(key), _match(key)):
         st.session_state.pop(name, None)
+
+
+def _offer_adding(key: str, found: Mapping[str, Principal], *, most: int | None) -> None:
+    """Offer those who match: one by a button, several in a list that closes when one of them is chosen."""
+    options = told_apart(found.values())
+    if len(options) == 1:
+        name, one = next(iter(options.values()))
+        st.button(
+            f"Add {passages.label(name)}",
+            key=f"{key}.add",
+            icon=":material/add:",
+            on_click=_add,
+            args=(key, one),
+            kwargs={"most": most},
+        )
+    elif options:
+        st.selectbox(
+            "Matches",
+            list(options),
+            index=None,
+            key=_match(key),
+            format_func=lambda one: options[one][0] if one in options else one,
+            placeholder="Choose one to add",
+            filter_mode=None,
+            on_change=_add_match,
+            args=(key, found),
+            kwargs={"most": most},
+        )
+
+
+def _add_match(key: str, found: Mapping[str, Principal], *, most: int | None) -> None:
+    one = found.get(st.session_state[_match(key)] or "")
+    if one is not None:
+        _add(key, one, most=most)
+    st.session_state[_match(key)] = None
+
+
+def _add(key: str, one: Principal, *, most: int | None) -> None:
+    picked = {**st.session_state[key], one.key: one}
+    st.session_state[key] = dict(list(picked.items())[-(most or len(picked)) :])
+    st.session_state[_typed(key)] = ""
+
+
+def _keep(key: str) -> None:
+    kept = cast("list[str]", st.session_state[_kept(key)])
+    st.session_state[key] = {one: who for one, who in st.session_state[key].items() if one in kept}
 
 
 def _pick(
@@ -90,22 +148,23 @@ def _pick(
             _show_chosen(name, label=label, chosen=chosen)
             return chosen
         show_warning("The address names somebody or something that isn't there.", "Choose here instead.")
+    none = NOBODY if set(kinds) <= set(EVERYBODY) else NOTHING
 
     @st.fragment
     def offer() -> None:
         """Typing draws no more of the page than this."""
-        options = told_apart(_search(name, label=label, find=find))
-        if not options:
-            return
-        picked = st.selectbox(
-            "Matches",
-            list(options),
-            index=None,
-            key=f"{name}.match",
-            format_func=lambda one: options[one][0] if one in options else one,
-            placeholder="Choose one",
-            filter_mode=None,
-        )
+        options = told_apart(_search(name, label=label, find=find, none=none))
+        picked = _only(options, typed=str(st.session_state[_typed(name)] or "")) if options else None
+        if options and picked is None:
+            picked = st.selectbox(
+                "Matches",
+                list(options),
+                index=None,
+                key=_match(name),
+                format_func=lambda one: options[one][0] if one in options else one,
+                placeholder="Choose one",
+                filter_mode=None,
+            )
         if picked in options:
             st.query_params[name] = picked
             st.rerun()
@@ -114,7 +173,12 @@ def _pick(
     return None
 
 
-def _search(key: str, *, label: str, find: Callable[[str], list[One]]) -> list[One]:
+def _only(options: Mapping[str, object], *, typed: str) -> str | None:
+    """Return the one match, once so much was typed that it is no matter of chance."""
+    return next(iter(options)) if len(options) == 1 and len(typed.strip()) >= TELLING else None
+
+
+def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str) -> list[One]:
     """Offer typing, and return at most `MOST` that match."""
     query = st.text_input(
         label, key=_typed(key), type="search", live="250ms", placeholder="A part of the name", autocomplete="off"
@@ -122,7 +186,7 @@ def _search(key: str, *, label: str, find: Callable[[str], list[One]]) -> list[O
     asked = (query or "").strip()
     found = explain(lambda: find(asked))
     if asked and not found:
-        show_text("Nothing matches. Try fewer letters, or another part of the name.")
+        show_text(f"{none} Try fewer letters, or another part of the name.")
     elif len(found) > MOST:
         show_text(f"More than {MOST} match: type more of the name to narrow them down.")
     return found[:MOST]
@@ -132,7 +196,7 @@ def _show_chosen(name: str, *, label: str, chosen: Principal | Resource) -> None
     with st.container(horizontal=True, vertical_alignment="center"):
         st.html(
             f'<p class="carrel-chosen"><small>{html.escape(label)}</small><br>'
-            f"<strong>{html.escape(chosen.name)}</strong> {html.escape(chosen.label.removeprefix(chosen.name))}</p>"
+            f"<strong>{html.escape(one_line(chosen.name))}</strong> · {html.escape(chosen.facts)}</p>"
         )
         st.button("Change", key=f"{name}.change", icon=":material/search:", on_click=_clear, args=(name,))
 
@@ -142,8 +206,12 @@ def _clear(name: str) -> None:
         del st.query_params[name]
 
 
-def _known(key: str) -> str:
-    return f"{key}.known"
+def _kept(key: str) -> str:
+    return f"{key}.kept"
+
+
+def _match(key: str) -> str:
+    return f"{key}.match"
 
 
 def _typed(key: str) -> str:

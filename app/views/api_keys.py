@@ -1,51 +1,60 @@
 """API keys: what people's own programs call with, as the person whom the key is for."""
 
 from functools import partial
-from typing import cast
 
 import streamlit as st
 
 from app import api
-from app.credentials.expiry import STATUSES, curl_line, end_noted, ends_exactly
+from app.credentials.expiry import STATUSES, curl_line, end_noted
 from app.credentials.minting import ask_expiry, chosen_expiry
-from app.finding import Principal
+from app.credentials.showing import show_credential
+from app.finding import is_id
 from app.settings import settings
 from app.ui.access import require_admin
 from app.ui.dialogs import (
     NotYetError,
     Secret,
     close_dialog,
-    confirm,
     hold_secret,
     is_open,
     offer_submit,
     open_dialog,
     show_held_secret,
 )
-from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
-from app.ui.pickers import drop_choice, pick_principals
-from app.ui.tables import Source, forget, show_pages
+from app.ui.errors import explain
+from app.ui.links import look_at, offer_way_back
+from app.ui.notices import show_empty, show_text, show_title, show_warning
+from app.ui.pickers import chosen_principals, drop_choice, pick_principals
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from app.vocabulary import PERSON
-from app.words import ago, moment, one_line
-from carrel.wire.admin import AdminApiKeysListResponse, ApiKey, CredentialStatus
+from app.words import ago, one_line
+from carrel.wire.admin import AdminApiKeysListResponse, ApiKey
 from carrel.wire.common import Scope
 
 KEYS, NEW, OWNER = "keys", "new_key", "key.owner"
 FOR_OTHERS = "It may act for other people"
 
 
-def show_keys() -> ApiKey | None:
-    """List the keys; return the one chosen."""
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def key_of(key_id: str) -> ApiKey | None:
+    """Return a key by its id; None when there is none."""
+    return next(iter(api.client().admin.api_keys.list(ids=[key_id])), None) if is_id(key_id) else None
+
+
+def show_keys() -> None:
+    """List the keys; choosing one looks at it."""
 
     def fetch(token: str | None) -> AdminApiKeysListResponse:
-        return next(api.client().admin.api_keys.list(page_size=50, page_token=token).pages())
+        return next(api.client().admin.api_keys.list(page_size=PAGE_ROWS, page_token=token).pages())
 
-    return show_pages(
+    chosen = show_pages(
         KEYS,
         Source(fetch, lambda page: page.api_keys),
         row=key_row,
         empty=lambda: show_empty("There is no API key yet.", "Create one for a program that acts as one person."),
     )
+    if chosen is not None:
+        look_at("key", chosen.api_key_id)
 
 
 def key_row(key: ApiKey) -> dict[str, str]:
@@ -61,31 +70,22 @@ def key_row(key: ApiKey) -> dict[str, str]:
     }
 
 
-def show_key(key: ApiKey) -> None:
+def show_key(key_id: str) -> None:
     """Show a key with exact times, and the way to stop it."""
-    show_heading(key.name, f"…{key.hint}", STATUSES[key.status])
-    show_table(
-        [
-            ("Acts as", key.owner_email),
-            (FOR_OTHERS, "Yes: as anybody in the organization" if key.may_act_for_users else "No"),
-            ("Created", moment(key.created_at)),
-            ("Last used", moment(key.last_used_at) or "Never"),
-            ("Expires", ends_exactly(key.expires_at)),
-        ],
-        named=True,
-    )
-    if key.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
-        confirm(
-            "Revoke this key?",
-            f"“{key.name}” (…{key.hint}) stops at once: the next request with it is refused. This can't be undone.",
-            doing="Revoke it",
-            action=partial(revoke, key),
-        )
+    offer_way_back("All API keys", "key")
+    key = explain(partial(key_of, key_id))
+    if key is None:
+        show_warning("There is no such API key.")
+        return
+    for_others = "Yes: as anybody in the organization" if key.may_act_for_users else "No"
+    facts = [("Acts as", key.owner_email), (FOR_OTHERS, for_others)]
+    show_credential(key, kind="key", facts=facts, revoke=partial(revoke, key))
 
 
 def revoke(key: ApiKey) -> None:
     """Stop a key."""
     api.client().admin.api_keys.revoke(key.api_key_id)
+    key_of.clear()
     forget(KEYS)
 
 
@@ -120,8 +120,7 @@ def create() -> None:
     name = str(st.session_state["key.name"] or "").strip()
     if not name:
         raise NotYetError("Give the key a name, by which it is known when it is to be revoked.")
-    known = cast("dict[str, Principal]", st.session_state[f"{OWNER}.known"])
-    owner = next((known[key].id for key in st.session_state[OWNER] if key in known), None)
+    owner = next((one.id for one in chosen_principals(OWNER)), None)
     made = api.client().admin.api_keys.create(
         name,
         owner_email=owner,
@@ -144,12 +143,13 @@ def page() -> None:
     require_admin()
     show_title("API keys", "What programs call the service with as one person, with all that person may do.")
     show_held_secret()
+    if "key" in st.query_params:
+        show_key(str(st.query_params["key"]))
+        return
     st.button("New API key", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
     if is_open(NEW):
         show_new()
-    chosen = show_keys()
-    if chosen is not None:
-        show_key(chosen)
+    show_keys()
 
 
 page()

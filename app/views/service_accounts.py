@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from functools import partial
-from uuid import UUID
 
 import streamlit as st
 
 from app import api
-from app.credentials.expiry import STATUSES, end_noted, ending_soon, ends, ends_exactly
-from app.credentials.minting import MINT, show_mint, show_reach
-from app.finding import principal_at
+from app.credentials.accounts import ACCOUNTS, account_of, all_tokens, changed, organization
+from app.credentials.minting import MINT, show_mint
+from app.credentials.tokens import show_ending_soon, show_token, show_tokens
 from app.ui.access import require_admin
 from app.ui.dialogs import (
     NotYetError,
@@ -22,57 +21,15 @@ from app.ui.dialogs import (
 )
 from app.ui.errors import explain
 from app.ui.filters import text_filter
-from app.ui.links import offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
-from app.ui.tables import Source, forget, show_pages
-from app.vocabulary import SERVICE_ACCOUNT, scopes_named
+from app.ui.links import leave, look_at, offer_way_back, show_link
+from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
+from app.ui.tables import PAGE_ROWS, Source, show_pages
+from app.vocabulary import SERVICE_ACCOUNT
 from app.words import ago, counted, moment, one_line
 from carrel.wire.admin import CredentialStatus, Organization
-from carrel.wire.service_accounts import (
-    AdminServiceAccountsListResponse,
-    AdminServiceAccountTokensListResponse,
-    AdminServiceAccountTokensPreviewReachResponse,
-    ServiceAccount,
-    ServiceAccountToken,
-)
+from carrel.wire.service_accounts import AdminServiceAccountsListResponse, ServiceAccount, ServiceAccountToken
 
-ACCOUNTS, TOKENS, NEW = "accounts", "tokens", "new_account"
-MOST_TOKENS = 5000
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def organization() -> Organization:
-    """Return the organization's settings."""
-    return api.client().admin.organization.get()
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def all_tokens() -> list[ServiceAccountToken]:
-    """Return the tokens of all accounts, up to `MOST_TOKENS`."""
-    found: list[ServiceAccountToken] = []
-    for page in api.client().admin.service_account_tokens.list(page_size=1000).pages():
-        found += page.tokens
-        if len(found) >= MOST_TOKENS:
-            break
-    return found
-
-
-@st.cache_data(ttl=30, show_spinner=False, scope="session")
-def account_of(account_id: str) -> ServiceAccount | None:
-    """Return an account by its id; None when there is none (any more)."""
-    named = principal_at(api.client(), f"{SERVICE_ACCOUNT}:{account_id}")
-    if named is None:
-        return None
-    listed = api.client().admin.service_accounts.list(query=named.note)
-    return next((one for one in listed if str(one.service_account_id) == account_id), None)
-
-
-def changed() -> None:
-    """Ask anew for everything that the page shows."""
-    for kept in (organization, all_tokens, account_of):
-        kept.clear()
-    forget(ACCOUNTS)
-    forget(TOKENS)
+NEW = "new_account"
 
 
 def show_switch(settings: Organization) -> None:
@@ -102,34 +59,22 @@ def switch(*, on: bool) -> None:
     changed()
 
 
-def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
-    """List first what has to be replaced soon."""
-    soon = ending_soon(tokens)
-    if not soon:
-        return
-    show_warning(f"{counted(len(soon), 'token')} will end within a fortnight. Mint the next one, and revoke the old.")
-    for token in soon[:10]:
-        show_link(
-            f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {ends_exactly(token.expires_at)}",
-            "service_accounts",
-            account=str(token.service_account_id),
-        )
-
-
-def show_accounts(tokens: Sequence[ServiceAccountToken]) -> ServiceAccount | None:
-    """List the accounts; return the one chosen."""
+def show_accounts(tokens: Sequence[ServiceAccountToken]) -> None:
+    """List the accounts; choosing one looks at it."""
     query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
 
     def fetch(token: str | None) -> AdminServiceAccountsListResponse:
         accounts = api.client().admin.service_accounts
-        return next(accounts.list(query=query or None, page_size=50, page_token=token).pages())
+        return next(accounts.list(query=query or None, page_size=PAGE_ROWS, page_token=token).pages())
 
-    return show_pages(
+    chosen = show_pages(
         ACCOUNTS,
         Source(fetch, lambda page: page.service_accounts, about=query),
         row=partial(account_row, tokens),
         empty=partial(say_none, query),
     )
+    if chosen is not None:
+        look_at("account", chosen.service_account_id)
 
 
 def account_row(tokens: Sequence[ServiceAccountToken], account: ServiceAccount) -> dict[str, str]:
@@ -178,73 +123,10 @@ def create() -> None:
     st.query_params["account"] = str(made.service_account_id)
 
 
-def show_tokens(account: ServiceAccount) -> ServiceAccountToken | None:
-    """List an account's tokens; return the one chosen."""
-
-    def fetch(token: str | None) -> AdminServiceAccountTokensListResponse:
-        tokens = api.client().admin.service_account_tokens
-        return next(tokens.list(account.service_account_id, page_size=50, page_token=token).pages())
-
-    return show_pages(
-        TOKENS,
-        Source(fetch, lambda page: page.tokens, about=account.service_account_id),
-        row=token_row,
-        empty=lambda: show_empty("It has no token yet.", "Mint one, and give it to the program."),
-    )
-
-
-def token_row(token: ServiceAccountToken) -> dict[str, str]:
-    """Return a token as a row."""
-    return {
-        "Name": one_line(token.name),
-        "Ends in": f"…{token.hint}",
-        "May": scopes_named(token.scopes),
-        "Status": STATUSES[token.status],
-        "Last used": ago(token.last_used_at),
-        "Expires": end_noted(token),
-    }
-
-
-def show_token(token: ServiceAccountToken) -> None:
-    """Show a token: exact times, how far it reaches now, and the way to stop it."""
-    show_heading(token.name, f"…{token.hint}", STATUSES[token.status])
-    show_table(
-        [
-            ("May", scopes_named(token.scopes)),
-            ("Created", moment(token.created_at)),
-            ("Last used", moment(token.last_used_at) or "Never"),
-            ("Expires", ends_exactly(token.expires_at)),
-            *([("Description", token.description)] if token.description else []),
-        ],
-        named=True,
-    )
-    if token.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
-        confirm(
-            "Revoke this token?",
-            f"“{token.name}” (…{token.hint}) stops at once: the next request with it is refused. This can't be undone.",
-            doing="Revoke it",
-            action=partial(revoke, token.token_id),
-        )
-    show_reach(explain(partial(reach_of, token.token_id)))
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def reach_of(token_id: UUID) -> AdminServiceAccountTokensPreviewReachResponse:
-    """Ask how far a token reaches."""
-    return api.client().admin.service_account_tokens.preview_reach(token_id=token_id)
-
-
-def revoke(token_id: UUID) -> None:
-    """Stop a token."""
-    api.client().admin.service_account_tokens.revoke(token_id)
-    reach_of.clear()
-    changed()
-
-
 def delete(account: ServiceAccount) -> None:
     """Delete an account, and go back to the list."""
     api.client().admin.service_accounts.delete(account.service_account_id)
-    st.query_params.pop("account", None)
+    leave("account", "token")
     changed()
 
 
@@ -266,7 +148,7 @@ def ask_deleting(account: ServiceAccount) -> None:
 
 def show_account(account_id: str, settings: Organization) -> None:
     """Show an account with its tokens."""
-    offer_way_back("All service accounts", "account")
+    offer_way_back("All service accounts", "account", "token")
     account = explain(partial(account_of, account_id))
     if account is None:
         show_warning("There is no such service account (any more).")
@@ -287,9 +169,10 @@ def show_account(account_id: str, settings: Organization) -> None:
             ask_deleting(account)
     if is_open(MINT):
         show_mint(account, done=changed)
-    chosen = show_tokens(account)
-    if chosen is not None:
-        show_token(chosen)
+    if "token" in st.query_params:
+        show_token(account, str(st.query_params["token"]))
+    else:
+        show_tokens(account)
 
 
 def page() -> None:
@@ -316,10 +199,7 @@ def page() -> None:
         )
     if is_open(NEW):
         show_new()
-    chosen = show_accounts(tokens)
-    if chosen is not None:
-        st.query_params["account"] = str(chosen.service_account_id)
-        st.rerun()
+    show_accounts(tokens)
     if settings.service_accounts_enabled:
         show_switch(settings)
 

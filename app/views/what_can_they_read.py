@@ -7,24 +7,26 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.finding import Principal, Resource, resource_at
+from app.finding import Principal, Resource, resource_at, told_apart
 from app.permissions.explanation import show_why
 from app.permissions.reach import SHOWN, Counts, compared, counted_for
 from app.ui.access import require_admin
 from app.ui.errors import explain
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, text_filter
-from app.ui.links import offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
+from app.ui.links import look_at, offer_way_back, show_link
+from app.ui.notices import show_empty, show_heading, show_note, show_table, show_text, show_title, show_warning
 from app.ui.pickers import pick_principal
-from app.ui.tables import Source, show_pages
+from app.ui.tables import PAGE_ROWS, Source, show_pages
 from app.vocabulary import AGENT, COLLECTION, DOCUMENT, TYPES
 from app.words import counted, one_line
-from carrel.wire.access import AdminAccessListResourcesResponse, ClassedResource
+from carrel.wire.access import AdminAccessListResourcesResponse, ClassedResource, ResourceOrder
 from carrel.wire.common import ResourceType
 
 HEADS = ("Name", "What", "Id")
 ONLY_FIRST, ONLY_SECOND = "first", "second"
+MOST_SORTED = 20_000
+"""So many are listed by their names; more are in no order that people know."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,14 @@ class Question:
     types: tuple[ResourceType, ...]
 
     @property
-    def about(self) -> tuple[str, ...]:
+    def about(self) -> tuple[object, ...]:
         """What the list depends on."""
         without = self.without.key if self.without else ""
-        return (self.who.key, without, self.query, *self.types)
+        return (self.who.key, without, self.query, self.types)
 
-    def pages(self, *, size: int, token: str | None = None) -> Iterator[AdminAccessListResourcesResponse]:
+    def pages(
+        self, *, size: int, token: str | None = None, order: ResourceOrder = ResourceOrder.ID
+    ) -> Iterator[AdminAccessListResourcesResponse]:
         """Walk the list from a page on."""
         return (
             api.client()
@@ -51,6 +55,7 @@ class Question:
                 resource_types=self.types or None,
                 readable_by=self.who.reference,
                 not_readable_by=self.without.reference if self.without else None,
+                order=order,
                 page_size=size,
                 page_token=token,
             )
@@ -86,22 +91,32 @@ def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Pri
     if first.key == second.key:
         show_warning("That is the same one twice. Compare with somebody else.")
         return first, None
+    one_name, two_name = called_apart(first, second)
     one, two = explain(lambda: counts(first)), explain(lambda: counts(second))
     only_one, only_two = explain(lambda: counts(first, second)), explain(lambda: counts(second, first))
     show_table(
         compared(one, two, only_first=only_one, only_second=only_two),
-        heads=("", "Both may read", f"Only {first.name}", f"Only {second.name}"),
+        heads=("", "Both may read", f"Only {one_name}", f"Only {two_name}"),
         named=True,
     )
     lists = {
-        "": f"All that {one_line(first.name)} may read ({one.total:,})",
-        ONLY_FIRST: f"Only {one_line(first.name)} may read ({only_one.total:,})",
-        ONLY_SECOND: f"Only {one_line(second.name)} may read ({only_two.total:,})",
+        "": f"All that {one_name} may read ({one.total:,})",
+        ONLY_FIRST: f"Only {one_name} may read ({only_one.total:,})",
+        ONLY_SECOND: f"Only {two_name} may read ({only_two.total:,})",
     }
     chosen = choice_filter("List", "only", lists)
     if chosen == ONLY_SECOND:
         return second, first
     return first, second if chosen == ONLY_FIRST else None
+
+
+def called_apart(first: Principal, second: Principal) -> tuple[str, str]:
+    """Return what two are called: by their names, and where these are alike by what else tells them apart."""
+    names = one_line(first.name), one_line(second.name)
+    if names[0] != names[1]:
+        return names
+    told = told_apart([first, second])
+    return told[first.key][0], told[second.key][0]
 
 
 def ask_filters(who: Principal, without: Principal | None) -> Question:
@@ -118,19 +133,20 @@ def ask_filters(who: Principal, without: Principal | None) -> Question:
     return Question(who, without, query, (ResourceType(kind),) if kind else ())
 
 
-def show_list(question: Question) -> None:
+def show_list(question: Question, *, order: ResourceOrder) -> None:
     """List what may be read, page by page; choosing something asks why."""
+
+    def fetch(token: str | None) -> AdminAccessListResourcesResponse:
+        return next(question.pages(size=PAGE_ROWS, token=token, order=order))
+
     chosen = show_pages(
         "reach",
-        Source(
-            lambda token: next(question.pages(size=50, token=token)), lambda page: page.resources, about=question.about
-        ),
+        Source(fetch, lambda page: page.resources, about=(question.about, order)),
         row=lambda one: dict(zip(HEADS[:2], row_of(one), strict=False)),
         empty=partial(say_nothing, question),
     )
     if chosen is not None:
-        st.query_params["resource"] = Resource.of(chosen).key
-        st.rerun()
+        look_at("resource", Resource.of(chosen).key)
 
 
 def say_nothing(question: Question) -> None:
@@ -155,8 +171,11 @@ def show_reach(who: Principal) -> None:
     question = ask_filters(whose, without)
     found = explain(lambda: counts(question.who, question.without, question.query))
     shown = sum(found.by_type.get(one, 0) for one in question.types) if question.types else found.total
+    order = ResourceOrder.NAME if shown <= MOST_SORTED else ResourceOrder.ID
     show_text(f"{counted(shown, 'thing')}. Choose one to see why." if shown else "")
-    show_list(question)
+    if order is ResourceOrder.ID:
+        show_note("These are too many to be shown in the order of their names: narrow them down.")
+    show_list(question, order=order)
     offer_export(Export("what-they-can-read.csv", HEADS, question.rows(), about=question.about))
 
 

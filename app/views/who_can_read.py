@@ -13,10 +13,10 @@ from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog
 from app.ui.errors import explain
 from app.ui.exporting import Export, offer_export
-from app.ui.links import offer_way_back
+from app.ui.links import look_at, offer_way_back
 from app.ui.notices import show_empty, show_table, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, pick_principal, pick_principals, pick_resource
-from app.ui.tables import Source, forget, show_pages
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from app.vocabulary import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS, TYPES
 from app.words import one_line
 from carrel.wire.common import GrantRole, GroupPrincipal, ResourceType, Role, UserPrincipal
@@ -38,7 +38,7 @@ def show_readers(resource: Resource, grants: Grants) -> None:
 
     def fetch(token: str | None) -> ListAuthorizedPrincipalsForResourceResponse:
         readers = api.client().permissions.list_authorized_principals_for_resource
-        return next(readers(resource.reference, page_size=50, page_token=token).pages())
+        return next(readers(resource.reference, page_size=PAGE_ROWS, page_token=token).pages())
 
     chosen = show_pages(
         READERS,
@@ -47,8 +47,7 @@ def show_readers(resource: Resource, grants: Grants) -> None:
         empty=lambda: show_empty("Nobody may read it.", "Grant it to somebody: choose “Change who may read it”."),
     )
     if chosen is not None:
-        st.query_params["who"] = key_of(chosen)
-        st.rerun()
+        look_at("who", key_of(chosen))
 
 
 HEADS = ("Who", "Person or group", "Address", "Granted directly")
@@ -81,7 +80,7 @@ def show_grants(grants: Grants) -> None:
     """Show what was granted, which is less than who may read: groups hold others."""
     everybody = [("Everybody in the organization", "", "Viewer")] if grants.everybody else []
     held = [
-        (holder.name, holder.label.removeprefix(f"{one_line(holder.name)} · "), GRANTED[grants.roles[key]])
+        (one_line(holder.name), holder.facts, GRANTED[grants.roles[key]])
         for key, holder in sorted(grants.who.items(), key=lambda pair: pair[1].name.lower())
     ]
     rows = everybody + held

@@ -115,7 +115,8 @@ def test_deploying_says_who_gains_and_who_loses_and_asks_first(house: House, age
     page = open_agent(house, agent, "deploy")
     key = f"agent.{agent.agent_id}.who"
     page.text_input(key=f"{key}.typed").set_value("vera").run()
-    page.multiselect(key=key).set_value(["user:vera@example.test"]).run()
+    page.button(key=f"{key}.add").click().run()
+    page.multiselect(key=f"{key}.kept").set_value(["user:vera@example.test"]).run()
     assert "May use it from now on: Vera Quill" in html_of(page)
     assert "May not use it any more: Otto Reed" in html_of(page)
     page = press(page, "Save who may use it …")

@@ -36,7 +36,7 @@ def test_a_key_is_made_for_somebody_and_shown_once(house: House) -> None:
     page = press(house.open("api_keys"), "New API key")
     page.text_input(key="key.name").set_value("Ada's notebook").run()
     page.text_input(key="key.owner.typed").set_value("ada").run()
-    page.multiselect(key="key.owner").set_value([f"user:{ADA}"]).run()
+    page.button(key="key.owner.add").click().run()
     page.button(key="new_key.submit").click().run()
     value = secret(page)
     assert value in page.code[1].value
@@ -77,12 +77,25 @@ def test_a_key_is_revoked_after_asking(house: House) -> None:
     page = house.open("api_keys")
     number = [row["Name"] for row in rows(page)].index("Short-lived")
     choose(page, number)
+    assert "Short-lived" in html_of(house.open("api_keys", key=str(page.query_params["key"])))
     press(page, "Revoke")
     assert "“Short-lived”" in html_of(page)
     assert call(house, value) == 200
     page.button(key="confirm.yes").click().run()
     assert call(house, value) == 401
+    assert "Revoked" in html_of(page)
+    assert not [one for one in page.button if one.label == "Revoke"]
+    press(page, "All API keys")
     assert rows(page)[number]["Status"] == "Revoked"
+
+
+@pytest.mark.parametrize("key", ["nothing", "0198c5b0-0000-7000-8000-000000000000"])
+def test_an_address_of_no_key_is_said(house: House, key: str) -> None:
+    """With the way back to all."""
+    page = house.open("api_keys", key=key)
+    assert not page.exception
+    assert "There is no such API key." in html_of(page)
+    assert rows(press(page, "All API keys"))
 
 
 @pytest.mark.parametrize("name", HOSTILE[:4])

@@ -70,7 +70,9 @@ def test_an_entry_is_shown_exactly(house: House) -> None:
     key = load(house, "Exactly")
     entry = next(iter(house.client.admin.audit_log.query(target_id=of(key))))
     page = choose(house.open("audit_log", action="document.create"))
+    assert page.query_params["entry"] == str(entry.audit_log_id)
     shown = html_of(page)
+    assert shown == html_of(house.open("audit_log", entry=str(entry.audit_log_id)))
     assert entry.request_id is not None
     assert entry.request_id in shown
     assert str(entry.audit_log_id) in shown
@@ -81,14 +83,24 @@ def test_an_entry_is_shown_exactly(house: House) -> None:
     assert said(page) == ["admin uploaded “Exactly”"]
 
 
+@pytest.mark.parametrize("entry", ["nothing", "0198c5b0-0000-7000-8000-000000000000"])
+def test_an_address_of_no_entry_is_said(house: House, entry: str) -> None:
+    """With the way back to all."""
+    page = house.open("audit_log", entry=entry)
+    assert not page.exception
+    assert "There is no such entry." in html_of(page)
+    assert said(press(page, "All entries"))
+
+
 def test_feedback_shows_its_comment(house: House) -> None:
     """What somebody said about a result is in the entry, as text and nothing else."""
     search = house.client.search.search_document_catalog("hello")
     house.client.search.submit_search_feedback(
         search_id=search.search_id, feedback="THUMBS_DOWN", comments="<img src=x onerror=alert(1)> not it"
     )
-    page = choose(house.open("audit_log", action="search.feedback"))
+    page = house.open("audit_log", action="search.feedback")
     assert said(page)[0] == "admin judged a search not helpful"
+    choose(page)
     assert "They said: &lt;img src=x onerror=alert(1)&gt; not it" in html_of(page)
 
 

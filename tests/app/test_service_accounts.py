@@ -105,9 +105,9 @@ def test_the_dialog_shows_how_far_the_token_would_reach(house: House) -> None:
     load(house, "Within reach", allowed_group_ids=[crew])
     page = press(house.open("service_accounts", account=account_id), "Mint a token")
     for scope, meaning in TOKEN_SCOPES.items():
-        label = page.checkbox(key=f"mint.{scope.value}").label
-        assert meaning.lets in label
-        assert meaning.risk in label
+        # What a screen reader says is the label as it is written.
+        assert page.checkbox(key=f"mint.{scope.value}").label == meaning.name
+        assert f"{meaning.lets} {meaning.risk}" in html_of(page)
     assert "it reaches" not in html_of(page)
     page.checkbox(key="mint.catalog:read").check().run()
     assert "It can read no document" in html_of(page)
@@ -162,7 +162,8 @@ def test_what_ends_soon_comes_first(house: House) -> None:
     assert "will end within a fortnight" in html_of(page)
     assert "ends soon" in html_of(page)
     assert "ends later" not in html_of(page)
-    assert f"service_accounts?account={account_id}" in html_of(page)
+    ending = next(one for one in tokens(house, account_id) if one.name == "ends soon")
+    assert f"service_accounts?account={account_id}&amp;token={ending.token_id}" in html_of(page)
     marked = {row["Name"]: row["Expires"] for row in rows(house.open("service_accounts", account=account_id))}
     assert marked["ends soon"].startswith("⚠")
     assert not marked["ends later"].startswith("⚠")
@@ -180,12 +181,15 @@ def test_a_token_is_revoked_after_asking(house: House) -> None:
     account_id = account(house, "Revoked")
     token = mint(house, account_id)
     page = choose(house.open("service_accounts", account=account_id))
+    assert page.query_params["token"] == str(token.token_id)
     assert "Documents it can read" in html_of(page)
     press(page, "Revoke")
     assert "stops at once" in html_of(page)
     assert tokens(house, account_id)[0].status == "active"
     page.button(key="confirm.yes").click().run()
     assert tokens(house, account_id)[0].status == "revoked"
+    assert "This token was revoked" in html_of(page)
+    press(page, "All its tokens")
     assert rows(page)[0]["Status"] == "Revoked"
     refused = httpx.post(
         f"{house.service.base_url}/api/v0/search/searchDocumentCatalog",
@@ -194,6 +198,21 @@ def test_a_token_is_revoked_after_asking(house: House) -> None:
         timeout=60,
     )
     assert refused.status_code == 401
+
+
+def test_a_token_is_shown_under_its_own_account_alone(house: House) -> None:
+    """At its address; at another account's, or of none, there is a word and the way back."""
+    own, other = account(house, "Its own"), account(house, "Not its own")
+    token = str(mint(house, own, "addressed").token_id)
+    shown = html_of(house.open("service_accounts", account=own, token=token))
+    assert "addressed" in shown
+    assert "Documents it can read" in shown
+    for account_id, wrong in ((other, token), (own, "nothing"), (own, own)):
+        page = house.open("service_accounts", account=account_id, token=wrong)
+        assert not page.exception
+        assert "There is no such token of this account." in html_of(page)
+        press(page, "All its tokens")
+        assert "token" not in page.query_params
 
 
 def test_deleting_an_account_says_what_stops(house: House) -> None:

@@ -43,7 +43,7 @@ def test_somebody_is_found_and_what_they_read_is_counted_and_listed(house: House
     grants = [{"principal": {"type": "user", "email": ADA}, "role": Role.VIEWER}]
     house.client.admin.grants.set(reference(f"DOCUMENT_COLLECTION:{collection.document_collection_id}"), grants)
     page = house.open("what_can_they_read")
-    page.text_input(key="who.typed").set_value("ADA").run()
+    page.text_input(key="who.typed").set_value("@EXAMPLE").run()
     assert page.selectbox(key="who.match").options[0] == "Ada · ada@example.test · person"
     page.selectbox(key="who.match").set_value(f"user:{ADA}").run()
     assert metrics(page) == {"Documents": "2", "Collections": "1", "Agents": "0"}

@@ -57,6 +57,8 @@ def test_every_day_is_counted_and_the_empty_ones_are_there(service: RunningServi
     found = summary(service, MONDAY, MONDAY + timedelta(days=4))
     assert [one["from"] for one in found] == [f"2026-03-0{day}T00:00:00Z" for day in (2, 3, 4, 5)]
     assert numbers(found) == [(2, 1, 1, 1), (0, 0, 0, 0), (2, 1, 1, 0), (0, 0, 0, 0)]
+    until_it = summary(service, MONDAY, MONDAY + timedelta(days=2, hours=3))
+    assert numbers(until_it) == [(2, 1, 1, 1), (0, 0, 0, 0), (1, 1, 0, 0)]
 
 
 def test_a_week_begins_on_monday(service: RunningService) -> None:

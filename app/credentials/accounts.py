@@ -1,0 +1,51 @@
+"""Service accounts as pages need them: kept a few seconds for a session, and asked anew after a change."""
+
+import streamlit as st
+
+from app import api
+from app.finding import is_id
+from app.ui.tables import forget
+from carrel.wire.admin import Organization
+from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
+
+ACCOUNTS, TOKENS = "accounts", "tokens"
+"""The tables of accounts, and of an account's tokens."""
+
+MOST_TOKENS = 5000
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def organization() -> Organization:
+    """Return the organization's settings."""
+    return api.client().admin.organization.get()
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def all_tokens() -> list[ServiceAccountToken]:
+    """Return the tokens of all accounts, up to `MOST_TOKENS`."""
+    found: list[ServiceAccountToken] = []
+    for page in api.client().admin.service_account_tokens.list(page_size=1000).pages():
+        found += page.tokens
+        if len(found) >= MOST_TOKENS:
+            break
+    return found
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def account_of(account_id: str) -> ServiceAccount | None:
+    """Return an account by its id; None when there is none (any more)."""
+    return next(iter(api.client().admin.service_accounts.list(ids=[account_id])), None) if is_id(account_id) else None
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def token_of(token_id: str) -> ServiceAccountToken | None:
+    """Return a token by its id; None when there is none."""
+    return next(iter(api.client().admin.service_account_tokens.list(ids=[token_id])), None) if is_id(token_id) else None
+
+
+def changed() -> None:
+    """Ask anew for everything of this."""
+    for kept in (organization, all_tokens, account_of, token_of):
+        kept.clear()
+    forget(ACCOUNTS)
+    forget(TOKENS)

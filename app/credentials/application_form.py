@@ -1,0 +1,120 @@
+"""The dialogs for an application: a new one, and changes of one."""
+
+from collections.abc import Sequence
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+from app import api
+from app.credentials.applications import addresses_in, agents, changed, is_for_one_agent, problems_with, scope_for
+from app.credentials.scopes import ask_scopes, chosen_scopes, fill_scopes
+from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_open, offer_submit, open_dialog
+from app.ui.errors import explain
+from app.ui.notices import show_text
+from app.vocabulary import APPLICATION_SCOPES, ONE_AGENT
+from app.words import one_line
+from carrel.wire.oauth_clients import ApiScope, OAuthClient
+
+NEW, EDIT = "new_client", "edit_client"
+_FIELDS = "client"
+
+
+def open_edit(client: OAuthClient) -> None:
+    """Open the dialog with what the application has."""
+    _fill(client.name, client.redirect_uris, client.scopes)
+    open_dialog(EDIT)
+
+
+def open_new() -> None:
+    """Open the dialog with nothing in it."""
+    _fill("", [], [ApiScope.CATALOG_READ])
+    open_dialog(NEW)
+
+
+@st.dialog("New application", width="large", on_dismiss=close_dialog)
+def show_new() -> None:
+    """Ask for a new application."""
+    if not is_open(NEW):
+        st.rerun()
+    show_text("It is approved at once. It can do nothing for anybody who has not allowed it.")
+    _ask()
+    offer_submit(NEW, "Create", action=_create)
+
+
+@st.dialog("Edit the application", width="large", on_dismiss=close_dialog)
+def show_edit(client: OAuthClient) -> None:
+    """Ask for changes of an application."""
+    if not is_open(EDIT):
+        st.rerun()
+    show_text("What is taken away here stops at once, for those who allowed it before, too.")
+    _ask()
+    offer_submit(EDIT, "Save", action=partial(_update, client))
+
+
+def secret_of(client_id: UUID, value: str) -> Secret:
+    """Return an application's secret as it is shown."""
+    return Secret(
+        "The application's secret",
+        value,
+        hint="The application needs it together with its id. Keep it on its server, never in a browser or an app.",
+        command=f"CLIENT_ID={client_id}\nCLIENT_SECRET={value}",
+    )
+
+
+def _fill(name: str, addresses: Sequence[str], scopes: Sequence[str]) -> None:
+    st.session_state["client.name"] = name
+    st.session_state["client.addresses"] = "\n".join(addresses)
+    st.session_state["client.agents"] = [scope.removeprefix(ONE_AGENT) for scope in scopes if is_for_one_agent(scope)]
+    fill_scopes(_FIELDS, APPLICATION_SCOPES, scopes)
+
+
+def _ask() -> None:
+    """Ask for an application's name, its addresses, and what it may ask people for."""
+    st.text_input("Name", key="client.name", max_chars=200, placeholder="As people will be asked to allow it")
+    st.text_area(
+        "Redirect addresses, one a line",
+        key="client.addresses",
+        placeholder="https://app.example.com/callback",
+        help="Where people are sent back to. They are compared character by character.",
+    )
+    ask_scopes(_FIELDS, APPLICATION_SCOPES)
+    names = explain(agents)
+    options = list(dict.fromkeys([*st.session_state["client.agents"], *names]))
+    st.multiselect(
+        "Message these agents alone",
+        options,
+        key="client.agents",
+        format_func=lambda agent: f"{one_line(names.get(agent, 'An agent'))} · …{agent[-4:]}",
+        placeholder="Choose agents" if options else "There is no agent yet",
+    )
+
+
+def _said() -> tuple[str, list[str], list[str]]:
+    """Return what the dialog's fields say; NotYetError says what is wrong with them."""
+    state = st.session_state
+    name, addresses = str(state["client.name"] or "").strip(), addresses_in(str(state["client.addresses"] or ""))
+    if not name:
+        raise NotYetError("Give it a name: people read it when they are asked to allow it something.")
+    if wrong := problems_with(addresses):
+        raise NotYetError(" ".join(wrong))
+    scopes = [scope.value for scope in chosen_scopes(_FIELDS, APPLICATION_SCOPES)]
+    scopes += [scope_for(agent) for agent in state["client.agents"]]
+    if not scopes:
+        raise NotYetError("Choose what it may ask people for.")
+    return name, addresses, scopes
+
+
+def _create() -> None:
+    """Create it as the fields say, look at it, and have its secret shown."""
+    name, addresses, scopes = _said()
+    made = api.client().admin.oauth_clients.create(name, redirect_uris=addresses, scopes=scopes)
+    hold_secret(secret_of(made.client_id, made.client_secret))
+    st.query_params["client"] = str(made.client_id)
+    changed()
+
+
+def _update(client: OAuthClient) -> None:
+    name, addresses, scopes = _said()
+    api.client().admin.oauth_clients.update(client.client_id, name=name, redirect_uris=addresses, scopes=scopes)
+    changed()

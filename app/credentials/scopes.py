@@ -1,0 +1,36 @@
+"""Scopes to choose from: what each is called, and under it what it lets whoever holds it do, and risks."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+import streamlit as st
+
+from app.ui.notices import show_note
+from app.vocabulary import Meaning
+
+S = TypeVar("S", bound=StrEnum)
+
+
+def fill_scopes(name: str, meanings: Mapping[S, Meaning], chosen: Iterable[str]) -> None:
+    """Choose these in a dialog that is to be opened, and no others."""
+    wanted = frozenset(chosen)
+    for scope in meanings:
+        st.session_state[_key(name, scope)] = scope.value in wanted
+
+
+def ask_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
+    """Ask for scopes, and return those chosen; `chosen_scopes` of the same name says it in a callback."""
+    for scope, meaning in meanings.items():
+        st.checkbox(meaning.name, key=_key(name, scope))
+        show_note(f"{meaning.lets} {meaning.risk}")
+    return chosen_scopes(name, meanings)
+
+
+def chosen_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
+    """Return the scopes that a dialog's fields say."""
+    return [scope for scope in meanings if st.session_state.get(_key(name, scope))]
+
+
+def _key(name: str, scope: StrEnum) -> str:
+    return f"{name}.{scope.value}"

@@ -1,0 +1,98 @@
+"""The tokens of a service account: which there are, how far each reaches, and stopping one."""
+
+from collections.abc import Sequence
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+from app import api
+from app.credentials.accounts import TOKENS, changed, token_of
+from app.credentials.expiry import STATUSES, end_noted, ending_soon, ends, ends_exactly
+from app.credentials.minting import show_reach
+from app.credentials.showing import show_credential
+from app.ui.errors import explain
+from app.ui.links import look_at, offer_way_back, show_link
+from app.ui.notices import show_empty, show_warning
+from app.ui.tables import PAGE_ROWS, Source, show_pages
+from app.vocabulary import scopes_named
+from app.words import ago, counted, one_line
+from carrel.wire.service_accounts import (
+    AdminServiceAccountTokensListResponse,
+    AdminServiceAccountTokensPreviewReachResponse,
+    ServiceAccount,
+    ServiceAccountToken,
+)
+
+_SHOWN_ENDING = 10
+
+
+def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
+    """List first what has to be replaced soon."""
+    soon = ending_soon(tokens)
+    if not soon:
+        return
+    show_warning(f"{counted(len(soon), 'token')} will end within a fortnight. Mint the next one, and revoke the old.")
+    for token in soon[:_SHOWN_ENDING]:
+        show_link(
+            f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {ends_exactly(token.expires_at)}",
+            "service_accounts",
+            account=str(token.service_account_id),
+            token=str(token.token_id),
+        )
+
+
+def show_tokens(account: ServiceAccount) -> None:
+    """List an account's tokens; choosing one looks at it."""
+
+    def fetch(page_token: str | None) -> AdminServiceAccountTokensListResponse:
+        tokens = api.client().admin.service_account_tokens
+        listed = tokens.list(account.service_account_id, page_size=PAGE_ROWS, page_token=page_token)
+        return next(listed.pages())
+
+    chosen = show_pages(
+        TOKENS,
+        Source(fetch, lambda page: page.tokens, about=account.service_account_id),
+        row=token_row,
+        empty=lambda: show_empty("It has no token yet.", "Mint one, and give it to the program."),
+    )
+    if chosen is not None:
+        look_at("token", chosen.token_id)
+
+
+def token_row(token: ServiceAccountToken) -> dict[str, str]:
+    """Return a token as a row."""
+    return {
+        "Name": one_line(token.name),
+        "Ends in": f"…{token.hint}",
+        "May": scopes_named(token.scopes),
+        "Status": STATUSES[token.status],
+        "Last used": ago(token.last_used_at),
+        "Expires": end_noted(token),
+    }
+
+
+def show_token(account: ServiceAccount, token_id: str) -> None:
+    """Show a token of an account: exact times, how far it reaches now, and the way to stop it."""
+    offer_way_back("All its tokens", "token")
+    token = explain(partial(token_of, token_id))
+    if token is None or token.service_account_id != account.service_account_id:
+        show_warning("There is no such token of this account.")
+        return
+    about = [("Description", token.description)] if token.description else []
+    facts = [("May", scopes_named(token.scopes)), *about]
+    show_credential(token, kind="token", facts=facts, revoke=partial(revoke, token.token_id))
+    show_reach(explain(partial(reach_of, token.token_id)))
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def reach_of(token_id: UUID) -> AdminServiceAccountTokensPreviewReachResponse:
+    """Ask how far a token reaches."""
+    return api.client().admin.service_account_tokens.preview_reach(token_id=token_id)
+
+
+def revoke(token_id: UUID) -> None:
+    """Stop a token."""
+    api.client().admin.service_account_tokens.revoke(token_id)
+    reach_of.clear()
+    changed()

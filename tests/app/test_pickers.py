@@ -1,0 +1,77 @@
+"""Choosing several: who was found and not chosen is never among them, and nobody is left over for another thing."""
+
+from streamlit.testing.v1 import AppTest
+
+from tests.app.conftest import House
+
+
+def choosing() -> None:
+    """A form that asks for people when somebody wants to choose them."""
+    import streamlit as st  # noqa: PLC0415 - a script of Streamlit's
+
+    from app.finding import Principal  # noqa: PLC0415
+    from app.ui.pickers import pick_principals  # noqa: PLC0415
+
+    ada = Principal("user", "ada@example.test", "Ada", "ada@example.test")
+    if st.checkbox("Choose", value=True, key="choose"):
+        most = 1 if st.checkbox("One", key="one") else None
+        picked = pick_principals("picked", label="Find", chosen=[ada], most=most)
+        st.text(" ".join(one.id for one in picked))
+
+
+def page_of(house: House) -> AppTest:
+    """The form, for an admin, before three people who are called alike."""
+    house.client.admin.users.upsert(
+        [{"email": f"pick{number}@example.test", "name": f"Pick {number}"} for number in range(3)]
+    )
+    page = house.open("api_keys")
+    form = AppTest.from_function(choosing, default_timeout=30)
+    form.session_state["signed_in.owner"] = page.session_state["signed_in.owner"]
+    return form.run()
+
+
+def chosen(page: AppTest) -> str:
+    """Who is chosen."""
+    assert not page.exception
+    return page.text[0].value
+
+
+def add(page: AppTest, typed: str, number: int) -> None:
+    """Find people and add one of them."""
+    page.text_input(key="picked.typed").set_value(typed).run()
+    page.selectbox(key="picked.match").set_value(f"user:pick{number}@example.test").run()
+
+
+def test_several_are_added_and_taken_out_again(house: House) -> None:
+    """One after another, beside those at first; the field is empty for the next one, and nobody is offered twice."""
+    page = page_of(house)
+    assert chosen(page) == "ada@example.test"
+    add(page, "pick", 1)
+    assert page.text_input(key="picked.typed").value == ""
+    add(page, "pick", 2)
+    assert chosen(page) == "ada@example.test pick1@example.test pick2@example.test"
+    page.text_input(key="picked.typed").set_value("pick").run()
+    page.button(key="picked.add").click().run()  # the only one who is left
+    assert chosen(page).endswith("pick0@example.test")
+    page.multiselect(key="picked.kept").set_value(["user:pick2@example.test"]).run()
+    assert chosen(page) == "pick2@example.test"
+
+
+def test_who_was_found_is_not_chosen_by_coming_back(house: House) -> None:
+    """A form that was away for a run begins with those at first: neither with who matched, nor with who was chosen."""
+    page = page_of(house)
+    add(page, "pick", 1)
+    page.checkbox(key="choose").uncheck().run()
+    assert not page.text
+    page.checkbox(key="choose").check().run()
+    assert chosen(page) == "ada@example.test"
+
+
+def test_where_there_is_one_the_latest_is_it(house: House) -> None:
+    """Adding another takes the place of the one before."""
+    page = page_of(house)
+    page.checkbox(key="one").check().run()
+    add(page, "pick", 1)
+    assert chosen(page) == "pick1@example.test"
+    add(page, "pick", 2)
+    assert chosen(page) == "pick2@example.test"
