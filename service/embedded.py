@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,12 +132,9 @@ class EmbeddedPostgres:
         if self.process() is None:
             return
         for mode in ("fast", "immediate"):
-            try:
-                self._run("pg_ctl", "-D", str(self._folder), "-m", mode, "-w", "-t", str(STOP_SECONDS), "stop")
-            except subprocess.CalledProcessError:
-                if self.process() is None:
-                    return
-            else:
+            with suppress(subprocess.CalledProcessError):  # it ended meanwhile
+                self._run("pg_ctl", "-D", str(self._folder), "-m", mode, "-W", "stop")
+            if self._ends():
                 return
         logger.error("embedded_postgres_does_not_stop", folder=str(self._folder))
 
@@ -145,9 +143,21 @@ class EmbeddedPostgres:
         lines = self._pid_file()
         try:
             process = psutil.Process(int(lines[0]))
+            if process.status() == psutil.STATUS_ZOMBIE:
+                # Servers are handed to a container's first process: that is the service, which must let them go.
+                with suppress(ChildProcessError):
+                    os.waitpid(process.pid, os.WNOHANG)
+                return None
             return process if process.name() == "postgres" else None
         except (IndexError, ValueError, psutil.Error):
             return None
+
+    def _ends(self) -> bool:
+        """Wait until the server has ended; pg_ctl would wait for its process to be gone, and a zombie stays."""
+        deadline = time.monotonic() + STOP_SECONDS
+        while self.process() is not None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return self.process() is None
 
     def url(self, *, user: str = SERVICE_ROLE, database: str = DATABASE) -> URL:
         """Return the address of a database as a user; authentication is by operating-system user, without a secret."""

@@ -13,11 +13,29 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.embedded import EmbeddedPostgres
+from service.embedded import EmbeddedPostgres, remove_cluster
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import ADMIN_PASSWORD, API_KEY
 
 Start = Callable[..., ServiceProcess]
+# Orphans become its children, as they do of a container's first process; it takes no child's status.
+ADOPTING = """
+import ctypes, sys
+from pathlib import Path
+from service.embedded import EmbeddedPostgres
+
+PR_SET_CHILD_SUBREAPER = 36
+assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+server = EmbeddedPostgres(Path(sys.argv[1]))
+server.start()
+killed = server.process()
+killed.kill()
+while killed.status() != "zombie":
+    pass
+server.start()
+assert server.process() not in (None, killed)
+server.stop()
+"""
 ORGANIZATION = "/api/v0/admin/organization/get"
 SECONDS = 30
 
@@ -209,6 +227,15 @@ def test_a_key_that_is_too_short_is_measured_in_characters(tmp_path: Path) -> No
     """It is said what a key needs, in the words of who sets it."""
     ended = run(os.environ | {"CARREL_DATA_DIR": str(tmp_path), "CARREL_SECRET_KEY": "short"})
     assert (ended.returncode, ended.stderr) == (1, "CARREL_SECRET_KEY: must have at least 32 characters\n")
+
+
+def test_a_killed_database_comes_back_though_nobody_took_its_status(tmp_path: Path) -> None:
+    """Where the service is a container's first process, a database that was killed is its zombie, and no server."""
+    tmp_path.chmod(0o711)
+    command = [sys.executable, "-c", ADOPTING, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    remove_cluster(tmp_path)
+    assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
