@@ -7,6 +7,7 @@ from cli.outcome import ExitCode
 from cli.screen import Bar, Screen
 from flows.operations.options import SyncOptions
 from flows.operations.syncing import SyncHooks, SyncOutcome, is_going_on, sync
+from flows.operations.waiting import waiting_text
 from flows.settings import FlowSettings
 
 _SHOWN = 20
@@ -15,10 +16,14 @@ _SHOWN = 20
 def follow(name: str, *, launching: bool, watching: bool, screen: Screen) -> ExitCode:
     """Launch a sync, or not, and watch it, or not; raises what flows.operations.syncing.sync does."""
     options = SyncOptions(launch=launching, wait_for_end=watching)
+    told: set[str] = set()
     with screen.bar("asking for the sync") as bar:
 
         async def on_update(now: DocstoreSync) -> None:
             _tell(bar, now)
+            if (waits := waiting_text(now)) and waits not in told:
+                told.add(waits)
+                screen.say(waits)
 
         work = sync(name, options=options, settings=FlowSettings(), hooks=SyncHooks(on_update=on_update))
         outcome = asyncio.run(work)

@@ -101,9 +101,10 @@ async def open_mongodb(
         client: AsyncMongoClient[Raw] = AsyncMongoClient(hosts, **options, document_class=RawBSONDocument)
     except (PyMongoError, ValueError, TypeError):
         raise SourceError(
-            "invalid_docstore_uri", "The docstoreURI's options don't go together. Update the sync."
+            "invalid_docstore_uri", "The options of the address don't go together. Update the sync."
         ) from None
-    asking = Asking(egress, words=words_of(uri, parts), seconds=seconds)
+    names = tuple(host for host, _ in parts.hosts)
+    asking = Asking(egress, words=words_of(uri, parts), seconds=seconds, hosts=names)
     try:
         collection = client.get_database(parts.database).get_collection(config.collection_name, codec_options=_RAW)
         yield MongoSource(collection, config, asking)

@@ -234,6 +234,7 @@ def _shown(row: AnyRow) -> DocstoreSync:
         last_error=_told(row.error_code, row.error_message),
         created_at=row.created_at,
         updated_at=row.updated_at,
+        wanted_at=max(row.updated_at, row.progress_at or row.updated_at) if row.status == "PENDING" else None,
         started_at=row.started_at,
         finished_at=row.finished_at,
     )

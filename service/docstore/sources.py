@@ -22,6 +22,13 @@ class SourceError(Exception):
         self.message = message
 
 
+def unknown_host() -> SourceError:
+    """Say that nobody has a host of this name."""
+    return SourceError(
+        "source_host_unknown", "The host of the document database is not known in DNS. Update the sync if it is wrong."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
     """A document as the source has it: its id, and its fields, None when they can't be decoded. `size` in bytes.

@@ -14,7 +14,7 @@ from pymongo.errors import PyMongoError
 from pymongo.uri_parser import parse_uri
 
 from service.docstore.addresses import AllowedHosts
-from service.docstore.sources import SourceError
+from service.docstore.sources import unknown_host
 from service.errors import BadRequest, FieldError
 
 FIELD = "docstoreURI"
@@ -108,14 +108,12 @@ def check_uri(uri: SecretStr, allowed: AllowedHosts) -> None:
 async def connection_parts(uri: SecretStr, *, seconds: float) -> ConnectionParts:
     """Return what a checked address comes to, its hosts looked up in DNS when it is a mongodb+srv one.
 
-    Raises SourceError `source_unreachable` when DNS has no answer.
+    Raises SourceError `source_host_unknown` when DNS has no answer.
     """
     try:
         parsed = await asyncio.to_thread(parse_uri, uri.get_secret_value(), validate=True, connect_timeout=seconds)
     except (PyMongoError, ValueError, TypeError):
-        raise SourceError(
-            "source_unreachable", "The address of the document database could not be looked up in DNS."
-        ) from None
+        raise unknown_host() from None
     options = {name: value for name, value in parsed["options"].items() if name.lower() in _USED_OPTIONS}
     credential = {name: parsed[name] for name in ("username", "password") if parsed[name] is not None}
     return ConnectionParts(
@@ -148,5 +146,5 @@ def _host_part(text: str) -> str:
 
 
 def _invalid(reason: str) -> BadRequest:
-    message = f"The docstoreURI is not taken. {reason} {_READING}"
+    message = f"The address is not taken. {reason} {_READING}"
     return BadRequest(message, code="invalid_docstore_uri", details=[FieldError(FIELD, message)])

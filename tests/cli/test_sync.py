@@ -12,7 +12,7 @@ from tests.cli.conftest import COMMAND, Ended, Run, environment_for
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService
 from tests.service.directory import done
-from tests.service.docstore import a_thing
+from tests.service.docstore import Syncing, a_thing
 
 MAPPED = ("--body", "content.text", "--title", "title", "--updated", "updatedAt")
 
@@ -63,6 +63,32 @@ def test_a_sync_is_made_watched_and_mended(run: Run, things: MongoServer) -> Non
     assert (run("sync", "show", "Things").code, run("sync", "watch", "Things").code) == (2, 2)
 
 
+def test_a_run_that_nobody_begins_is_said_once(
+    make_service: Callable[..., RunningService], mongo: MongoServer, tmp_path: Path
+) -> None:
+    """Who watches it is told what to look at, and goes on watching."""
+    service = make_service(docstore_allowed_hosts=("127.0.0.1",), docstore_workers=0)
+    Syncing(service, mongo).create().raise_for_status()
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE docstore_syncs SET updated_at = now() - interval '2 hours'")
+    watching = subprocess.Popen(
+        [COMMAND, "sync", "watch", "things"],
+        cwd=tmp_path,
+        env=environment_for(service),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert watching.stderr is not None
+        assert "CARREL_DOCSTORE_WORKERS" in watching.stderr.readline()
+        with pytest.raises(subprocess.TimeoutExpired):
+            watching.communicate(timeout=1.5)
+    finally:
+        watching.kill()
+        _, rest = watching.communicate()
+    assert rest == ""
+
+
 def test_an_update_keeps_what_it_does_not_name(run: Run, things: MongoServer, tmp_path: Path) -> None:
     """The filter changes, and with it what is there, once the limit allows it; the mapping stays. 1: held back."""
     (tmp_path / "uri").write_text(f"{things.uri}\n")
@@ -98,7 +124,7 @@ def test_an_address_is_taken_from_anywhere_but_the_arguments(
     none = create(run, things, CARREL_DOCSTORE_URI=None)
     assert (none.code, "--uri-file" in none.err) == (2, True)
     wrong = create(run, things, CARREL_DOCSTORE_URI="mongodb://reader:lighthouse@mongo.example.test")
-    assert (wrong.code, "lighthouse" in wrong.out + wrong.err) == (3, False), wrong
+    assert (wrong.code, "lighthouse" in wrong.out + wrong.err) == (2, False), wrong
     assert create(run, things, "--filter", "{").code == 2
 
 

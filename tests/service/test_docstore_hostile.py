@@ -168,6 +168,22 @@ async def test_what_a_database_says_of_a_filter_is_repeated_as_plain_text() -> N
     assert "127" not in (await refusal(lambda _: cut)).message
 
 
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ({"code": 18, "errmsg": "Authentication failed."}, "source_login_refused"),
+        ({"code": 8000, "errmsg": "bad auth : Authentication failed."}, "source_login_refused"),
+        ({"code": 8000, "errmsg": "user is not allowed to do action [find]"}, "source_refused"),
+        ({"code": 13, "errmsg": "not authorized on shop"}, "source_refused"),
+    ],
+)
+async def test_a_wrong_password_is_told_from_what_its_user_may_not(answer: dict[str, Any], code: str) -> None:
+    """The one is mended in the address, the other in the database; neither is repeated as the database says it."""
+    error = await refusal(lambda _: {"ok": 0.0, **answer})
+    assert error.code == code
+    assert answer["errmsg"] not in error.message
+
+
 def test_a_member_that_is_denied_is_no_reason_for_another_error() -> None:
     """Where other members answer, what they say is told; where none does, that the address is not allowed."""
     egress = Egress(AllowedHosts())

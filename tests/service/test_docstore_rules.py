@@ -85,6 +85,22 @@ def test_editors_make_syncs_and_only_their_own_may_be_changed(quiet: Syncing) ->
     assert code(quiet.call("getDocstoreSync", quiet.named)) == (404, "docstore_sync_not_found")
 
 
+def test_a_run_that_is_wanted_says_since_when(quiet: Syncing, syncing: Syncing) -> None:
+    """Until it is begun: since the sync was made, changed, or launched last, whichever was the latest."""
+    done(quiet.create(uri=DOCSTORE_URI))
+    made = done(quiet.call("getDocstoreSync", quiet.named))
+    assert made["wantedAt"] == made["updatedAt"]
+    done(quiet.update(uri=DOCSTORE_URI))
+    changed = done(quiet.call("getDocstoreSync", quiet.named))
+    assert changed["wantedAt"] == changed["updatedAt"] > made["wantedAt"]
+    with quiet.service.owner_connection() as connection:
+        connection.execute("UPDATE docstore_syncs SET status = 'FAILED'")
+    done(quiet.call("launchDocstoreSync", quiet.named))
+    launched = done(quiet.call("getDocstoreSync", quiet.named))
+    assert launched["wantedAt"] > launched["updatedAt"]
+    assert "wantedAt" not in syncing.first_run()
+
+
 def syncs(syncing: Syncing) -> list[dict[str, Any]]:
     """The syncs that are listed."""
     return walk(syncing.service, f"{FOLDER}/listDocstoreSyncs", {}, page_size=1, api_key=syncing.api_key)
@@ -177,7 +193,7 @@ def test_a_name_is_judged_by_the_address_it_has(
     syncing = Syncing(make_service(docstore_allowed_hosts=("10.0.0.0/8",), docstore_connect_seconds=1), mongo)
     port = mongo.uri.rpartition(":")[2]
     sync = syncing.first_run(uri=f"mongodb://localhost.localdomain:{port}")
-    assert sync["lastError"]["code"] in {"source_host_not_allowed", "source_unreachable"}
+    assert sync["lastError"]["code"] in {"source_host_not_allowed", "source_host_unknown"}
     allowed = Syncing(make_service(docstore_allowed_hosts=("localhost",)), mongo)
     assert allowed.first_run(uri=f"mongodb://localhost:{port}")["status"] == "COMPLETED"
 

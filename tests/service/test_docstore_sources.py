@@ -4,6 +4,7 @@ A real MongoDB is tested when MONGO_TEST_URI names one (its database included); 
 so. Where a stand-in can't do what MongoDB does, the server's row says what.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -221,6 +222,28 @@ async def test_a_database_that_is_away_is_told_without_its_address(unused_tcp_po
     assert caught.value.code == "source_unreachable"
     told = repr(caught.value) + str(caught.value.__cause__)
     assert not [word for word in ("127.0.0.1", "reader", "lighthouse", str(unused_tcp_port)) if word in told]
+
+
+async def test_why_there_is_no_connection_is_told_apart(mongo: MongoServer) -> None:
+    """A host that nobody has is not one that doesn't answer, nor one that answers otherwise than over TLS."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
+
+    listening = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    async with listening:
+        for uri, code in (
+            ("mongodb://nobody.invalid/shop", "source_host_unknown"),
+            (f"mongodb://127.0.0.1:{port}/shop?tls=true", "source_tls_failed"),
+            (f"mongodb://127.0.0.1:{port}/shop", "source_unreachable"),
+        ):
+            async with opened(mongo, uri=uri) as source:
+                with pytest.raises(SourceError) as caught:
+                    await source.count()
+            assert caught.value.code == code
+            assert not [word for word in ("invalid", "127.0.0.1", str(port)) if word in caught.value.message]
 
 
 def test_the_driver_is_held_to_the_allowed_addresses_by_the_event_loop_of_the_service(mongo: MongoServer) -> None:

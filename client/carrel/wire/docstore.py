@@ -183,7 +183,7 @@ class DocstoreSync(ResponseModel):
     """A sync and how its last run went; never its address.
 
     `cursor` is how far the source was read, in Extended JSON (of an `_id`, its text); `warning` what a run that came to
-    its end left undone.
+    its end left undone; `wanted_at` since when the run is wanted that is to begin.
     """
 
     docstore_credential_id: UUID
@@ -198,6 +198,7 @@ class DocstoreSync(ResponseModel):
     last_error: DocstoreError | None = None
     created_at: Instant
     updated_at: Instant
+    wanted_at: Instant | None = None
     started_at: Instant | None = None
     finished_at: Instant | None = None
 

@@ -56,11 +56,11 @@ async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Not
     settings = runtime.settings
     config = DocstoreConfig.model_validate(sync.config)
     if sync.sealed_uri is None:
-        raise RunError("docstore_uri_lost", "The docstoreURI was lost with the secret key. Update the sync with it.")
+        raise RunError("docstore_uri_lost", "The address was lost with the secret key. Update the sync with it.")
     try:
         uri = unseal(runtime.keys, organization_id, sync_id=sync.sync_id, sealed=sync.sealed_uri)
     except SealError as exc:
-        raise RunError("docstore_uri_lost", "The docstoreURI can't be decrypted. Update the sync with it.") from exc
+        raise RunError("docstore_uri_lost", "The address can't be decrypted. Update the sync with it.") from exc
     # What talks to MongoDB takes a good part of the service's start; the first run loads it, off the event loop.
     await asyncio.to_thread(import_module, "service.docstore.mongodb")
     from service.docstore.mongodb import open_mongodb  # noqa: PLC0415 - see above

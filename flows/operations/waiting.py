@@ -1,0 +1,18 @@
+"""Runs of syncs that nobody begins, in words."""
+
+from datetime import UTC, datetime, timedelta
+
+from carrel.wire.docstore import DocstoreSync
+
+PATIENCE = timedelta(seconds=60)
+"""How long a run may wait for a worker of the service before people are told that it does."""
+
+
+def waiting_text(sync: DocstoreSync, *, now: datetime | None = None) -> str:
+    """Say that nobody has begun a run for longer than `PATIENCE`, and what to look at; else nothing."""
+    if sync.wanted_at is None or (now or datetime.now(UTC)) - sync.wanted_at < PATIENCE:
+        return ""
+    return (
+        "No worker of the service has begun this run yet. It begins when one is free; where no other sync goes on, see"
+        " that a process of the service runs which has workers for syncs (CARREL_DOCSTORE_WORKERS)."
+    )
