@@ -13,7 +13,6 @@ from carrel import (
     Carrel,
     CarrelError,
     ConfigurationError,
-    InvalidArgumentError,
     PermissionDeniedError,
     PlanRefusedError,
     RateLimitError,
@@ -45,8 +44,9 @@ MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.DONE: "done, or nothing to do",
     ExitCode.PROBLEMS: "done, with problems (something is in quarantine, the files have problems, a deletion was held "
     "back), or the answer is no",
-    ExitCode.USAGE: "wrong usage, or a source that can't be read",
-    ExitCode.REFUSED: "the service refuses",
+    ExitCode.USAGE: "wrong usage: an argument or a setting that is missing, isn't valid, or names what isn't there; or "
+    "a source that can't be read",
+    ExitCode.REFUSED: "the service refuses the key, or the key may not do this",
     ExitCode.AWAY: "the service is away",
     ExitCode.BUSY: "another run has the source",
     ExitCode.LEDGER: "the ledger can't be used",
@@ -112,15 +112,16 @@ def usage(screen: Screen, message: str) -> typer.Exit:
 
 
 def _kind(error: CarrelError) -> tuple[str, ExitCode]:
-    if isinstance(error, ConfigurationError | InvalidArgumentError):
-        return "usage", ExitCode.USAGE
+    """Tell what to change: the key (refused), nothing but the time (away), or what is asked for, whoever says so."""
     if isinstance(error, PlanRefusedError):
         return "problems", ExitCode.PROBLEMS
     if isinstance(error, APIConnectionError):
         return "unreachable", ExitCode.AWAY
     if isinstance(error, ServerError | RateLimitError):
         return "unavailable", ExitCode.AWAY
-    return "refused", ExitCode.REFUSED
+    if isinstance(error, AuthenticationError | PermissionDeniedError):
+        return "refused", ExitCode.REFUSED
+    return "usage", ExitCode.USAGE
 
 
 def _words(error: CarrelError) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from flows.errors import FlowError
+from flows.errors import FlowError, ServiceDownError
 from flows.settings import FlowSettings, prefect_environment
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until stopped; 2: it can't be begun."""
+    """Serve until stopped. Exit codes as `carrel` has them: 2: it can't be begun; 4: Prefect stayed away."""
     parser = argparse.ArgumentParser(prog="python -m flows", description=__doc__)
     serving = parser.add_subparsers(required=True, metavar="COMMAND").add_parser("serve", help="run what is started")
     serving.add_argument("--limit", type=int, default=4, help="runs at a time (4)")
@@ -30,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asyncio.run(serve_flows(settings, say=_say, limit=parsed.limit))
     except KeyboardInterrupt:
         return 130
+    except ServiceDownError as exc:
+        _say(str(exc))
+        return 4
     except (FlowError, ValidationError) as exc:
         _say(str(exc))
         return 2

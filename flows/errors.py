@@ -9,7 +9,7 @@ FlowError
 ├── SnapshotError        a permission snapshot can't be read
 ├── DeploymentsError     the file of deployments is wrong; nothing was registered from it
 ├── RefusedError         the service refuses the caller: nothing that is retried would go better
-└── ServiceDownError     the service stayed away for longer than the run was told to wait
+└── ServiceDownError     the service, or Prefect, stayed away for longer than was to be waited
 """
 
 
@@ -62,7 +62,7 @@ class RefusedError(FlowError):
 
 
 class ServiceDownError(FlowError):
-    """The service could not be reached for the whole of the allowed time. The ledger keeps what was done."""
+    """The service, or Prefect, could not be reached for all of the allowed time. The ledger keeps what was done."""
 
     code = "service_down"
 

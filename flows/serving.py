@@ -17,7 +17,7 @@ from flows.bulk_upload import bulk_upload
 from flows.collection_add import collection_add
 from flows.deployments import AnyFlow, Entry, read_deployments
 from flows.docstore_sync import docstore_sync
-from flows.errors import FlowError
+from flows.errors import FlowError, ServiceDownError
 from flows.limits import set_limits
 from flows.lost_runs import watch_for_lost_runs
 from flows.permission_snapshot import permission_snapshot
@@ -52,8 +52,9 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     """Offer each flow as a deployment named `carrel`, and the file's entries, until stopped.
 
     What is started or due runs here, at most `limit` at a time. Runs on different sources go side by side; a second one
-    on the same source stops at once and says why. Raises FlowError when Prefect stays away or the file is wrong; a file
-    that becomes wrong later is said, and what was registered stays. `say` takes what is for people.
+    on the same source stops at once and says why. Raises ServiceDownError when Prefect stays away, and DeploymentsError
+    when the file is wrong; one that becomes wrong later is said, and what was registered stays. `say` takes what is for
+    people.
     """
     _write_into(settings.data_dir / "flows" / "tmp")
     # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is all that is wanted.
@@ -131,5 +132,5 @@ async def _prefect_answers() -> None:
         while (error := await client.api_healthcheck()) is not None:
             if time.monotonic() > deadline:
                 msg = f"Prefect does not answer at {client.api_url}. Start it: `python -m flows.server`."
-                raise FlowError(msg) from error
+                raise ServiceDownError(msg) from error
             await asyncio.sleep(0.5)

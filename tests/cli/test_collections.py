@@ -39,9 +39,9 @@ def test_collections_are_listed_and_shown(run: Run, filled: str) -> None:
 
 
 def test_a_name_can_be_taken_once(run: Run) -> None:
-    """The second collection of a name is refused with 3, and a field of no type is wrong usage."""
+    """The second collection of a name is refused, and a field of no type is wrong usage."""
     assert run(*CREATE, "Harbour").code == 0
-    assert run(*CREATE, "Harbour").code == 3
+    assert run(*CREATE, "Harbour").code == 2
     assert run(*CREATE, "Pier", "--field", "year:YEAR").code == 2
 
 
