@@ -1,109 +1,130 @@
 """What ids of the audit log are called: people, groups, accounts, collections, agents, applications and documents."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import TypeAlias
-from uuid import UUID
 
 from app.audit.deeds import EVERYBODY, HOLDER
+from app.finding import is_id
 from app.vocabulary import AGENT, COLLECTION, DOCUMENT, GROUP, PERSON, SERVICE_ACCOUNT
 from carrel import Carrel
 
-MOST = 1000
-"""So many people, groups, accounts and applications are known by name; the ids of others stay ids."""
-
 FRESH_SECONDS = 60.0
 
-_RESOURCES = frozenset({DOCUMENT, COLLECTION, AGENT})
+APPLICATION = "oauthClient"
 _AT_ONCE = 8
+_A_CALL = 1000
 
-Ask: TypeAlias = Callable[[Carrel], dict[str, str]]
+
+@dataclass(frozen=True)
+class _Called:
+    """What an id is called; `facts`, if there are any, tell it from others of its kind and name."""
+
+    kind: str
+    id: object
+    name: str
+    facts: str = ""
+
+
+Ask: TypeAlias = Callable[[Carrel, list[str]], Iterator[_Called]]
 
 
 class Names:
-    """The names a session knows, by id: each kind is asked for once something of it is named, all at once.
+    """The names a session knows, by id: what is named and not known yet is asked for, each kind by itself, at once.
 
-    They hold for a minute from the first, then all is asked for anew.
+    They hold for a minute from the first, then all are asked for anew.
     """
 
     def __init__(self) -> None:
-        self._lists: dict[Ask, dict[str, str]] = {}
-        self._resources: dict[str, str] = {}
+        self._known: dict[str, _Called] = {}
+        self._asked: set[tuple[str, str]] = set()
         self._since = 0.0
 
     def of(self, client: Carrel, wanted: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Return the names of what is wanted, as (kind, id), and of others; what is gone has none."""
         if time.monotonic() - self._since > FRESH_SECONDS:
-            self._lists, self._resources, self._since = {}, {}, time.monotonic()
-        pairs = frozenset(wanted)
-        lists = {ask for kind, _ in pairs for ask in _LISTS.get(kind, ())} - self._lists.keys()
-        ids = {one for kind, one in pairs if kind in _RESOURCES} - self._resources.keys()
+            self._known, self._asked, self._since = {}, set(), time.monotonic()
+        missing = frozenset(wanted) - self._asked
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            resources = pool.submit(_named_resources, client, ids) if ids else None
-            asked = {ask: pool.submit(ask, client) for ask in lists}
-        self._lists |= {ask: names.result() for ask, names in asked.items()}
-        if resources is not None:
-            self._resources |= resources.result()
-        return self.known()
-
-    def of_everybody(self, client: Carrel) -> dict[str, str]:
-        """Return the names of all people, groups, accounts and applications, and of the resources that are known."""
-        return self.of(client, [(kind, "") for kind in _LISTS])
-
-    def known(self) -> dict[str, str]:
-        """Return what is known without asking."""
-        return {one: name for names in (*self._lists.values(), self._resources) for one, name in names.items()}
+            answers = list(pool.map(partial(_answer, client), _questions(missing)))
+        self._known |= {str(one.id): one for found in answers for one in found}
+        self._asked |= missing
+        return _told_apart(self._known)
 
 
-def _named_resources(client: Carrel, ids: Iterable[str]) -> dict[str, str]:
-    """Return the names of documents, collections and agents by id; none for those that are gone."""
-    found = dict.fromkeys(ids, "")
-    asked = [one for one in found if _is_id(one)]
-    if asked:
-        listed = client.admin.access.list_resources(object_ids=asked, page_size=MOST)
-        found |= {str(one.object_id): one.name or "" for one in next(listed.pages()).resources}
-    return found
+def _questions(missing: Iterable[tuple[str, str]]) -> list[tuple[Ask, list[str]]]:
+    """Return which ids each kind is asked about, so many in a call as it takes."""
+    ids: dict[Ask, set[str]] = {}
+    for kind, identity in missing:
+        for ask in _ASKED.get(kind, ()) if is_id(identity) else ():
+            ids.setdefault(ask, set()).add(identity)
+    return [(ask, some) for ask, all_ids in ids.items() for some in _in_calls(sorted(all_ids))]
 
 
-def _is_id(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
+def _in_calls(ids: list[str]) -> Iterator[list[str]]:
+    rest = iter(ids)
+    while some := list(islice(rest, _A_CALL)):
+        yield some
 
 
-def _everybody(client: Carrel) -> dict[str, str]:
-    """Return what the organization is called that holds a role."""
-    return {str(client.admin.organization.get().organization_id): EVERYBODY}
+def _answer(client: Carrel, question: tuple[Ask, list[str]]) -> list[_Called]:
+    ask, ids = question
+    return list(ask(client, ids))
 
 
-def _people(client: Carrel) -> dict[str, str]:
-    page = next(client.admin.users.list(page_size=MOST).pages())
-    return {str(one.id): one.name for one in page.users}
+def _told_apart(known: Mapping[str, _Called]) -> dict[str, str]:
+    shared = Counter((one.kind, one.name) for one in known.values())
+    return {
+        identity: f"{one.name} ({one.facts})" if one.facts and shared[one.kind, one.name] > 1 else one.name
+        for identity, one in known.items()
+    }
 
 
-def _groups(client: Carrel) -> dict[str, str]:
-    page = next(client.admin.groups.list(page_size=MOST).pages())
-    return {str(one.id): one.name for one in page.groups}
+def _everybody(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    """What the organization is called that holds a role."""
+    organization_id = client.admin.organization.get().organization_id
+    if str(organization_id) in ids:
+        yield _Called(HOLDER, organization_id, EVERYBODY)
 
 
-def _accounts(client: Carrel) -> dict[str, str]:
-    page = next(client.admin.service_accounts.list(page_size=MOST).pages())
-    return {str(one.service_account_id): one.display_name for one in page.service_accounts}
+def _people(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    listed = client.admin.users.list(ids=ids, page_size=_A_CALL)
+    return (_Called(PERSON, one.id, one.name, one.email) for one in listed)
 
 
-def _applications(client: Carrel) -> dict[str, str]:
-    page = next(client.admin.oauth_clients.list(page_size=MOST).pages())
-    return {str(one.client_id): one.name for one in page.oauth_clients}
+def _groups(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    listed = client.admin.groups.list(ids=ids, page_size=_A_CALL)
+    return (_Called(GROUP, one.id, one.name, f"…{str(one.id)[-6:]}") for one in listed)
 
 
-_LISTS: Mapping[str, tuple[Ask, ...]] = {
+def _accounts(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    listed = client.admin.service_accounts.list(ids=ids, page_size=_A_CALL)
+    return (_Called(SERVICE_ACCOUNT, one.service_account_id, one.display_name, one.email) for one in listed)
+
+
+def _applications(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    listed = client.admin.oauth_clients.list(ids=ids, page_size=_A_CALL)
+    return (_Called(APPLICATION, one.client_id, one.name, f"…{str(one.client_id)[-6:]}") for one in listed)
+
+
+def _resources(client: Carrel, ids: list[str]) -> Iterator[_Called]:
+    listed = client.admin.access.list_resources(object_ids=ids, page_size=_A_CALL)
+    return (_Called(DOCUMENT, one.object_id, one.name or "") for one in listed)
+
+
+_ASKED: Mapping[str, tuple[Ask, ...]] = {
     PERSON: (_people,),
     GROUP: (_groups,),
     SERVICE_ACCOUNT: (_accounts,),
-    "oauthClient": (_applications,),
+    APPLICATION: (_applications,),
     "organization": (_everybody,),
     HOLDER: (_everybody, _people, _groups, _accounts),
+    DOCUMENT: (_resources,),
+    COLLECTION: (_resources,),
+    AGENT: (_resources,),
 }

@@ -154,10 +154,17 @@ async def has_active_admin(connection: AsyncConnection, organization_id: UUID) -
 
 
 async def list_users(
-    connection: AsyncConnection, organization_id: UUID, *, query: str | None, after: UUID, limit: int
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    query: str | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
 ) -> list[Principal]:
-    """Users whose name or address contains `query`, in the order of their ids."""
-    statement = _page(organization_id, "user", after=after, limit=limit)
+    """Users (of these ids, if any are given) whose name or address contains `query`, in the order of their ids."""
+    page = _page(organization_id, "user", after=after, limit=limit)
+    statement = page.where(narrowed(principals.c.principal_id, ids))
     if query:
         matches = principals.c.name.icontains(query, autoescape=True)
         statement = statement.where(or_(matches, principals.c.email.icontains(query, autoescape=True)))

@@ -50,7 +50,12 @@ async def list_users(
     """A page of the organization's users, inactive ones too; for admins."""
     cursor = Cursor.read(caller, operation="admin/users/list", request=request)
     rows = await queries.list_users(
-        connection, caller.organization_id, query=request.query, after=cursor.after_id, limit=cursor.limit
+        connection,
+        caller.organization_id,
+        query=request.query,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     return AdminUsersListResponse(users=[_user(row) for row in page.items], next_page_token=page.next_page_token)

@@ -58,6 +58,30 @@ def test_deeds_are_sentences_with_names(house: House) -> None:
     ]
 
 
+def test_what_is_called_alike_is_told_apart(house: House) -> None:
+    """Two accounts and two groups of one name: by their address, and by the end of their id."""
+    house.client.admin.organization.update(service_accounts_enabled=True)
+    accounts = [house.client.admin.service_accounts.create("Log twin") for _ in range(2)]
+    sentences = said(house.open("audit_log", action="serviceAccount.create"))
+    assert sentences == [f"admin made the service account “Log twin ({one.email})”" for one in reversed(accounts)]
+    groups = [
+        str(house.client.admin.groups.upsert([{"name": "Log twins", "external_id": one}]).groups[0].id) for one in "ab"
+    ]
+    told = said(house.open("audit_log", action="group.create"))
+    assert [f"admin made the group “Log twins (…{one[-6:]})”" for one in reversed(groups)] == told[:2]
+
+
+def test_a_file_of_the_log_has_all_names(house: House) -> None:
+    """Of what stands on a later page, too."""
+    load(house, "Named in the file")
+    house.client.admin.users.upsert([{"email": f"later{number}@example.test"} for number in range(51)])
+    page = house.open("audit_log")
+    sentence = "admin uploaded “Named in the file”"
+    assert sentence not in said(page)
+    press(page, "Export as CSV")
+    assert sentence in exported(page)
+
+
 def test_what_is_gone_is_called_by_its_kind(house: House) -> None:
     """A document that was deleted has no name any more; its entries are there all the same."""
     key = load(house, "Gone soon")

@@ -594,7 +594,12 @@ LISTS: list[Case] = [
         {"action": "READ", "resourceType": "AGENT"},
         {"resources": [RESOURCE]},
     ),
-    ("admin/users/list", lambda c: c.admin.users.list(query="ad"), {"query": "ad"}, {"users": [USER_ROW]}),
+    (
+        "admin/users/list",
+        lambda c: c.admin.users.list(query="ad", ids=[OTHER_ID]),
+        {"query": "ad", "ids": [OTHER_ID]},
+        {"users": [USER_ROW]},
+    ),
     ("admin/groups/list", lambda c: c.admin.groups.list(), {}, {"groups": [GROUP_ROW]}),
     ("admin/groups/list", lambda c: c.admin.groups.list(ids=[OTHER_ID]), {"ids": [OTHER_ID]}, {"groups": [GROUP_ROW]}),
     (

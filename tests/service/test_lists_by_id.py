@@ -7,11 +7,12 @@ import pytest
 
 from tests.harness.services import RunningService
 from tests.service.agents import an_agent
-from tests.service.directory import a_group, a_key, another_organization, code, done, walk
+from tests.service.directory import a_group, a_key, a_user, another_organization, code, done, walk
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 
 UNKNOWN = "0198c5b0-0000-7000-8000-000000000000"
 IDS: Mapping[str, str] = {
+    "admin/users/list": "id",
     "admin/groups/list": "id",
     "admin/serviceAccounts/list": "serviceAccountId",
     "admin/serviceAccountTokens/list": "tokenId",
@@ -26,6 +27,7 @@ def two_of_each(service: RunningService) -> None:
     """At least two of everything that there are lists of."""
     enable_service_accounts(service)
     for name in ("one", "two"):
+        a_user(service, f"{name}@example.test")
         a_group(service, name)
         a_token(service, an_account(service, name), "catalog:read")
         a_key(service, name=name)

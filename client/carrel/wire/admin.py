@@ -93,7 +93,7 @@ class AdminUsersUpsertResponse(Tabular):
     users: list[User]
 
 
-class AdminUsersListRequest(PagedRequest):
+class AdminUsersListRequest(NarrowedRequest):
     """List users; `query` is part of a name or an address."""
 
     query: Label | None = None

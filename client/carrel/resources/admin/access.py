@@ -62,10 +62,15 @@ class Users(Resource[M]):
 
     @ListOperation
     def list(
-        self, *, query: str | None = None, page_size: int = 100, page_token: str | None = None
+        self,
+        *,
+        query: str | None = None,
+        ids: Sequence[Id] | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
     ) -> Listing[User, AdminUsersListResponse]:
-        """Walk the users; `query` is part of a name or an address."""
-        request = AdminUsersListRequest(query=query, page_size=page_size, page_token=page_token)
+        """Walk the users, those of `ids` (at most 1000) if they are given; `query` is part of a name or an address."""
+        request = AdminUsersListRequest(query=query, ids=listed(UUID, ids), page_size=page_size, page_token=page_token)
         return Listing("admin/users/list", request, AdminUsersListResponse, lambda page: page.users)
 
 
