@@ -1,7 +1,6 @@
 """The fields of a collection's documents: their types as people call them, and a schema that somebody writes."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from carrel.wire.collections import FieldType, SchemaField
 
@@ -12,7 +11,16 @@ TYPES: Mapping[str, FieldType] = {
     "Date and time": FieldType.DATETIME,
     "Yes or no": FieldType.BOOLEAN,
 }
-"""How people call a field's type. Values are written as text: 12, 1.5, 2026-01-31T09:30:00Z, true."""
+"""How people call a field's type."""
+
+EXAMPLES: Mapping[FieldType, str] = {
+    FieldType.STRING: "",
+    FieldType.INT: "12",
+    FieldType.DOUBLE: "1.5",
+    FieldType.DATETIME: "2026-01-31, or 2026-01-31T09:30:00Z",
+    FieldType.BOOLEAN: "true or false",
+}
+"""How a value of each type is written: as text."""
 
 
 def type_in_words(kind: FieldType) -> str:
@@ -20,24 +28,14 @@ def type_in_words(kind: FieldType) -> str:
     return next(words for words, known in TYPES.items() if known is kind)
 
 
-def schema_of(rows: Iterable[Mapping[str, Any]]) -> list[SchemaField]:
-    """Return the fields that somebody wrote into rows of Field and Type; rows without a name are none.
+def schema_of(written: Iterable[tuple[str, str]]) -> list[SchemaField]:
+    """Return the fields that somebody wrote, each a name and what its type is called.
 
     Raises ValueError with what is wrong, in words.
     """
-    fields = [
-        SchemaField(name=name, type=TYPES.get(str(row.get("Type") or ""), FieldType.STRING))
-        for row in rows
-        if (name := str(row.get("Field") or "").strip())
-    ]
+    fields = [SchemaField(name=name, type=TYPES[kind]) for name, kind in written]
     names = [field.name for field in fields]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         msg = f"Two fields have the same name: {', '.join(twice)}."
         raise ValueError(msg)
     return fields
-
-
-def edited(rows: Sequence[Mapping[str, Any]], edits: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the rows of a table after what was changed in it, as the session has the changes of `st.data_editor`."""
-    kept = [row | edits["edited_rows"].get(number, {}) for number, row in enumerate(map(dict, rows))]
-    return [row for number, row in enumerate(kept) if number not in edits["deleted_rows"]] + list(edits["added_rows"])

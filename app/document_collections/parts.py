@@ -17,7 +17,7 @@ from app.document_collections.contents import (
     find_stale,
     index_again,
 )
-from app.document_collections.fields import type_in_words
+from app.document_collections.writing import ask_for_values
 from app.ui.dialogs import confirm
 from app.ui.errors import explain
 from app.ui.links import show_link
@@ -157,7 +157,7 @@ def offer_adding(collection: DocumentCollection) -> None:
     )
     if query.strip() and not found:
         show_text("No document that you may read has this in its name.")
-    metadata = _ask_for_metadata(collection)
+    metadata = ask_for_values(collection)
     if st.button("Add", type="primary", key="add.go", disabled=not picked):
         documents = [(UUID(one), named[one]) for one in picked]
         failed = explain(lambda: _work_through(add(where, documents, metadata), of=len(documents), doing="Adding"))
@@ -178,17 +178,6 @@ def _found(query: str) -> dict[str, str]:
 
 def _find(query: str) -> dict[str, str]:
     return explain(lambda: _found(query))
-
-
-def _ask_for_metadata(collection: DocumentCollection) -> dict[str, str]:
-    """Let the values of the collection's fields be written; they hold for all that is added at once."""
-    fields = collection.custom_metadata_schema.fields
-    if not fields:
-        return {}
-    show_text("What the collection's fields say of them; leave empty what isn't known.")
-    rows = [{"Field": one.name, "Kind": type_in_words(one.type), "Value": ""} for one in fields]
-    written = st.data_editor(rows, key="add.fields", disabled=["Field", "Kind"], hide_index=True)
-    return {str(row["Field"]): text for row in written if (text := str(row["Value"] or "").strip())}
 
 
 def _work_through(outcomes: Iterable[Done], *, of: int, doing: str) -> list[Done]:

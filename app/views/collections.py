@@ -6,9 +6,10 @@ import streamlit as st
 
 from app import api
 from app.document_collections.contents import embedding_models, find_collection
-from app.document_collections.fields import TYPES, edited, schema_of, type_in_words
+from app.document_collections.fields import type_in_words
 from app.document_collections.index_rebuilds import show_index
 from app.document_collections.parts import offer_adding, show_documents
+from app.document_collections.writing import ask_for_fields, written_fields
 from app.ui.access import require_editor
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import explain
@@ -21,8 +22,7 @@ from app.words import ago, counted, moment
 from carrel.wire.collections import DocumentCollection, ListDocumentCollectionsResponse
 from carrel.wire.common import Role
 
-NEW = "new_collection"
-NO_FIELD = {"Field": "", "Type": "Text"}
+NEW, FIELDS = "new_collection", "new.fields"
 ONE = ("collection", "part")
 """What the address of one collection has more than that of the list."""
 PARTS = {"documents": "Documents", "add": "Add documents", "index": "Index", "about": "About"}
@@ -85,14 +85,7 @@ def ask_for_collection() -> None:
     if not is_open(NEW):
         st.rerun()
     st.text_input("Name", key="new.name", max_chars=200)
-    show_text("Fields that its documents may have; searches can be narrowed by them. They can't be changed later.")
-    st.data_editor(
-        [NO_FIELD],
-        key="new.fields",
-        num_rows="dynamic",
-        hide_index=True,
-        column_config={"Type": st.column_config.SelectboxColumn(options=list(TYPES), default="Text", required=True)},
-    )
+    ask_for_fields(FIELDS)
     st.selectbox(
         "Embedding model",
         explain(embedding_models),
@@ -111,7 +104,7 @@ def make() -> None:
     if not name:
         raise NotYetError("A collection needs a name.")
     try:
-        fields = schema_of(edited([NO_FIELD], state["new.fields"]))
+        fields = written_fields(FIELDS)
     except ValueError as error:
         raise NotYetError(str(error)) from error
     made = api.client().document_collections.create_document_collection(

@@ -14,7 +14,7 @@ from app.document_collections.contents import Done
 from carrel import Carrel
 from service.rebuilds.running import rebuild_all
 from tests.app.conftest import VIEWS, House, html_of, markdown_of, sign_in
-from tests.app.pressing import answer, press
+from tests.app.pressing import answer, press, press_twice
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.oauth.flow import a_person
 
@@ -78,14 +78,17 @@ def test_a_collection_is_made_with_its_fields(house: House) -> None:
     name = f"Handbook {uuid4()}"
     page = press(house.open("collections"), "New collection")
     assert "A collection needs a name." in html_of(press(page, "Make it"))
-    rows = {0: {"Field": "team", "Type": "Text"}}
-    more = [{"Field": "pages", "Type": "Whole number"}, {"Field": " ", "Type": "Text"}]
     page.text_input(key="new.name").set_value(name)
-    page.session_state["new.fields"] = {"edited_rows": rows, "added_rows": [*more, rows[0]], "deleted_rows": []}
+    for number, (field, kind) in enumerate([("team", "Text"), ("pages", "Whole number"), (" ", "Text")]):
+        page.text_input(key=f"new.fields.{number}.name").set_value(field)
+        page.selectbox(key=f"new.fields.{number}.type").set_value(kind)
+        page.run()
+    page.text_input(key="new.fields.2.name").set_value("team ")
     page = press(page, "Make it")
     assert "Two fields have the same name: team." in html_of(page)
-    page.session_state["new.fields"] = {"edited_rows": rows, "added_rows": more, "deleted_rows": []}
-    page = press(page, "Make it")
+    page.text_input(key="new.fields.2.name").set_value("")
+    page = press_twice(page, "Make it")
+    assert "taken" not in html_of(page)
     (made,) = house.client.document_collections.list_document_collections(collection_name=name)
     assert [(field.name, field.type) for field in made.custom_metadata_schema.fields] == [
         ("team", "STRING"),
@@ -106,7 +109,7 @@ def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -
     page = open_collection(house, collection, "add")
     page.text_input(key="add.query").set_value(tag).run()
     page.multiselect(key="add.chosen").set_value([first, second, gone]).run()
-    page.session_state["add.fields"] = {"edited_rows": {0: {"Value": "12"}}, "added_rows": [], "deleted_rows": []}
+    page.text_input(key=f"add.value.{collection}.0").set_value("12")
     house.client.catalog.delete_document(gone)
     page = press(page, "Add")
     assert "1 of 3 documents failed." in html_of(page)
