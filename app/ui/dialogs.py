@@ -10,7 +10,7 @@ from app.ui.notices import show_text, show_warning
 from app.words import one_line
 
 _DONE, _PROBLEM = "confirm.done", "confirm.problem"
-_OPEN, _SECRET, _PAGE = "dialog.open", "dialog.secret", "dialog.page"
+_OPEN, _LED, _SECRET, _PAGE = "dialog.open", "dialog.led", "dialog.secret", "dialog.page"
 
 
 def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], object], name: str | None = None) -> None:
@@ -66,7 +66,8 @@ class NotYetError(Exception):
 def open_dialog(name: str) -> None:
     """Open a dialog of the page's, which draws it while `is_open(name)`; for the callback of a button."""
     st.session_state[_OPEN] = name
-    st.session_state.pop(_PROBLEM, None)
+    for kept in (_PROBLEM, _LED):
+        st.session_state.pop(kept, None)
 
 
 def is_open(name: str) -> bool:
@@ -102,6 +103,9 @@ def offer_submit(name: str, label: str, *, action: Callable[[], object], disable
 
 def _submit(name: str, action: Callable[[], object]) -> None:
     if not is_open(name):
+        # A second click, which comes with the address of before the first: where that has led, this leads, too.
+        if (led := st.session_state.get(_LED)) is not None:
+            st.query_params.from_dict(led)
         return
     st.session_state.pop(_PROBLEM, None)
     try:
@@ -112,6 +116,7 @@ def _submit(name: str, action: Callable[[], object]) -> None:
         st.session_state[_PROBLEM] = problem_of(error)
     else:
         close_dialog()
+        st.session_state[_LED] = {one: st.query_params.get_all(one) for one in st.query_params}
 
 
 @dataclass(frozen=True)
