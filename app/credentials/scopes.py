@@ -22,8 +22,9 @@ def fill_scopes(name: str, meanings: Mapping[S, Meaning], chosen: Iterable[str])
 def ask_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
     """Ask for scopes, and return those chosen; `chosen_scopes` of the same name says it in a callback."""
     for scope, meaning in meanings.items():
-        st.checkbox(meaning.name, key=_key(name, scope))
-        show_note(f"{meaning.lets} {meaning.risk}")
+        with st.container(gap=None):
+            st.checkbox(meaning.name, key=_key(name, scope))
+            show_note(f"{meaning.lets} {meaning.risk}")
     return chosen_scopes(name, meanings)
 
 

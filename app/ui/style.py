@@ -62,7 +62,9 @@ STYLE = """<style>
 [data-testid="stColumn"]:has(.st-key-chat-side) { position: sticky; top: 4rem; align-self: flex-start; }
 .st-key-chat-side { max-height: calc(100vh - 11rem); overflow-y: auto; }
 .st-key-chat-side [data-testid="stBaseButton-tertiary"] :is(div, span) { justify-content: flex-start; }
-.st-key-chat-side button code { font: inherit; color: inherit; background: none; padding: 0; white-space: normal;
+/* Names on buttons stand as code, in which Markdown means nothing; they shall read as the other words do. */
+[data-testid="stButton"] button code { font: inherit; color: inherit; background: none; padding: 0; }
+.st-key-chat-side button code { white-space: normal;
   display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; overflow: hidden; }
 .st-key-chat-side [class*="-current"] { border-left: .2rem solid #2f8594; padding-left: .5rem; }
 .carrel-message .carrel-passage { margin: 0; }
