@@ -21,6 +21,20 @@ def press(page: AppTest, label: str) -> AppTest:
     return page
 
 
+def press_twice(page: AppTest, label: str) -> AppTest:
+    """Press a button twice, the second time before the browser shows where the first has led."""
+    button(page, label).click()
+    sent, address = page._tree.get_widget_states(), dict(page.query_params)
+    for state in [one for one in sent.widgets if one.WhichOneof("value") == "trigger_value" and not one.trigger_value]:
+        sent.widgets.remove(state)  # of the buttons that nobody presses, a browser says nothing
+    page.run()
+    page.query_params.clear()
+    page.query_params.update(address)
+    page._run(sent)
+    assert not page.exception
+    return page
+
+
 def answer(page: AppTest, opener: str, label: str) -> AppTest:
     """Press a button in the dialog that `opener` has opened.
 
