@@ -123,8 +123,12 @@ def _missing(principal: AnyRow, *, organization_wide: bool) -> str:
         return "This service account was deleted: no grant counts for it any more."
     if not principal.active:
         return "This user is not active, so no grant counts for them. Activate them to let them use what they have."
-    who = {"user": "this user", "group": "this group", "serviceAccount": "this service account"}[principal.kind]
-    said = f"No grant on this resource names {who}, or a group it is in, directly or through other groups."
+    who = {
+        "user": "this user, or a group they are in",
+        "group": "this group, or a group it is in",
+        "serviceAccount": "this service account, or a group it is in",
+    }[principal.kind]
+    said = f"No grant on this resource names {who}, directly or through other groups."
     if organization_wide:
         said += " Everyone in the organization may read it, which means its users, each of them, and nobody else."
     if principal.is_admin:
