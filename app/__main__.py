@@ -29,6 +29,9 @@ def main() -> None:
             "client.allowedOrigins": [],
             "browser.gatherUsageStats": False,
             "runner.magicEnabled": False,
+            # Looking through all there is in memory after each run holds up the next one, and all other people's; what
+            # is new is looked through anyway.
+            "runner.postScriptGC": False,
             "client.toolbarMode": "minimal",
             "theme.font": "sans-serif",
             "theme.light.primaryColor": "#1f5f6b",

@@ -60,12 +60,16 @@ def source_of(items: Sequence[Item], *, about: Hashable) -> Source[ItemsPage[Ite
 
 @dataclass
 class _Place:
-    """Where in a list a person is: the tokens of the pages up to this one, and this page, while it is fresh."""
+    """Where in a list a person is: the tokens of the pages up to this one, and this page, while it is fresh.
+
+    `chosen` are the rows of it that whoever draws the whole page knows to be chosen.
+    """
 
     about: Hashable
     tokens: list[str | None] = field(default_factory=lambda: [None])
     page: Any = None
     fetched_at: float = 0.0
+    chosen: list[int] = field(default_factory=list[int])
 
 
 def forget(key: str) -> None:
@@ -114,22 +118,43 @@ def _show(
     mode: Literal["single-row", "multi-row"],
 ) -> list[Item]:
     place = _place(key, source.about)
-    page = _page(place, source)
-    items = source.items(page)
-    if not items and len(place.tokens) == 1:
+    if not source.items(_page(place, source)) and len(place.tokens) == 1:
         empty()
         return []
-    # The table's own state belongs to one page of one list: a selection doesn't move to another.
-    shown = st.dataframe(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
-        [dict(row(item)) for item in items],
-        key=f"{key}.rows.{hash((source.about, place.tokens[-1]))}",
-        hide_index=True,
-        column_config=cast("Any", columns),
-        on_select="rerun",
-        selection_mode=mode,
-    )
-    _offer_pages(key, place, count=len(items), more=page.next_page_token)
-    return [items[number] for number in shown.selection.rows if number < len(items)]
+    place.chosen = _chosen(_table_key(key, place))
+
+    @st.fragment
+    def draw() -> None:
+        """Going on and back draws no more of the page than this; choosing draws all of it."""
+        table = _table_key(key, place)
+        if _chosen(table) != place.chosen:
+            st.rerun()
+        page = _page(place, source)
+        items = source.items(page)
+        shown = st.dataframe(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
+            [dict(row(item)) for item in items],
+            key=table,
+            hide_index=True,
+            column_config=cast("Any", columns),
+            on_select="rerun",
+            selection_mode=mode,
+        )
+        _offer_pages(key, place, count=len(items), more=page.next_page_token)
+        place.chosen = list(shown.selection.rows)
+
+    draw()
+    items = source.items(_page(place, source))
+    return [items[number] for number in place.chosen if number < len(items)]
+
+
+def _table_key(key: str, place: _Place) -> str:
+    """Return the key of a page's table: its state is of one page of one list, and no selection moves to another."""
+    return f"{key}.rows.{hash((place.about, place.tokens[-1]))}"
+
+
+def _chosen(table: str) -> list[int]:
+    state = st.session_state.get(table)
+    return [] if state is None else list(state["selection"]["rows"])
 
 
 def show_each(
