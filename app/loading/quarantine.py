@@ -7,7 +7,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.loading.runs import runs
+from app.loading.runs import runs, runs_to_change
 from app.loading.words import is_of_dropped_files, reason, source_in_words, why_in_words
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, problem_of
@@ -56,7 +56,7 @@ def _show_age(found: Quarantine | None, *, busy: bool) -> None:
         if st.button(
             "Look again" if found else "Look", icon=":material/refresh:", key="quarantine.look", disabled=busy
         ):
-            _begin(lambda: start_listing(runs(), person=api.me().email))
+            _begin(lambda: start_listing(runs_to_change(), person=api.me().email))
             st.rerun()
         if found is not None:
             show_text(f"As it was {ago(found.at)} ({moment(found.at)}).")
@@ -131,7 +131,7 @@ def _purpose(source: QuarantinedSource) -> str:
 
 def _ask_for_retry(source: QuarantinedSource) -> None:
     def retry() -> None:
-        run = start_retry(runs(), source.ledger, person=api.me().email)
+        run = start_retry(runs_to_change(), source.ledger, person=api.me().email)
         st.query_params.from_dict({"run": str(run)})
 
     confirm(
@@ -201,7 +201,9 @@ def _ask_to_restore(source: QuarantinedSource, items: Sequence[Item]) -> None:
 
 def _change(source: QuarantinedSource, items: Sequence[Item], *, undo: bool) -> None:
     names = [item.name for item in items]
-    st.session_state[_AT_WORK] = start_ignoring(runs(), source.ledger, names, undo=undo, person=api.me().email)
+    st.session_state[_AT_WORK] = start_ignoring(
+        runs_to_change(), source.ledger, names, undo=undo, person=api.me().email
+    )
 
 
 def _named(items: Sequence[Item]) -> str:

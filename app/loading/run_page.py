@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.loading import staging
 from app.loading.run import show_run
-from app.loading.runs import StartError, is_done, runs, start_again, start_planned
+from app.loading.runs import StartError, is_done, runs, runs_to_change, start_again, start_planned
 from app.settings import settings
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, explain, problem_of
@@ -67,7 +67,7 @@ def _offer_stop(run: RunStatus) -> None:
             "Stop this run?",
             "What it has sent stays. Started again, it goes on from there.",
             doing="Stop it",
-            action=lambda: runs().cancel(run.flow_run_id),
+            action=lambda: runs_to_change().cancel(run.flow_run_id),
         )
 
 

@@ -1,6 +1,6 @@
 """Runs as people start them: on whose behalf, and with which files."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -31,9 +31,18 @@ def runs() -> Runs:
     Prefect asks nobody who they are: this is asked each time, as buttons and fragments of a page that is open are not
     asked by the page.
     """
+    return _for_admins(api.me)
+
+
+def runs_to_change() -> Runs:
+    """Return the same to start, stop or pause something: whether they are an admin is asked at this moment."""
+    return _for_admins(api.me_now)
+
+
+def _for_admins(who: Callable[[], api.Me]) -> Runs:
     try:
         require_session()
-        is_admin = api.me().is_admin
+        is_admin = who().is_admin
     except CarrelError as error:
         raise NotForYouError(str(error)) from error
     if not is_admin:
@@ -60,7 +69,7 @@ def start_dropped(
     folder = staging.stage(files, uploads)
     chosen = options.model_copy(update={"hidden": True})
     try:
-        start = runs().start_plan if only_plan else runs().start_upload
+        start = runs_to_change().start_plan if only_plan else runs_to_change().start_upload
         run = start(str(folder), chosen, person=api.me().email, key=key)
     except RunsError:
         staging.remove(folder)
@@ -78,7 +87,7 @@ def start_planned(plan: RunStatus) -> UUID:
     except ValidationError as error:  # it was started by something else, or by another version
         msg = "It was planned with choices that aren't known here. Plan the upload anew."
         raise StartError(msg) from error
-    run = runs().start_upload(plan.source, options, person=api.me().email, key=f"planned-{plan.flow_run_id}")
+    run = runs_to_change().start_upload(plan.source, options, person=api.me().email, key=f"planned-{plan.flow_run_id}")
     if folder is not None:
         staging.hand_over(folder, run)
     return run
@@ -87,7 +96,7 @@ def start_planned(plan: RunStatus) -> UUID:
 def start_again(run: RunStatus) -> UUID:
     """Start what a run was. Raises RunsError and StartError."""
     folder = _dropped_folder(run)
-    again = runs().start_again(run, person=api.me().email)
+    again = runs_to_change().start_again(run, person=api.me().email)
     if folder is not None and not run.only_plans:
         staging.hand_over(folder, again)
     return again

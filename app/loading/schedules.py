@@ -8,7 +8,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.loading.runs import runs
+from app.loading.runs import runs, runs_to_change
 from app.loading.words import KINDS, source_in_words, state_in_words, times_in_words
 from app.ui.dialogs import confirm
 from app.ui.errors import explain
@@ -118,11 +118,11 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
 
 
 def _change(work: Callable[[Runs, Schedule], None], schedule: Schedule) -> None:
-    work(runs(), schedule)
+    work(runs_to_change(), schedule)
     _read.clear()
     forget(LIST)
 
 
 def _start(schedule: Schedule) -> None:
-    run: UUID = runs().start_deployment(schedule.deployment_id, {}, person=api.me().email)
+    run: UUID = runs_to_change().start_deployment(schedule.deployment_id, {}, person=api.me().email)
     st.query_params["run"] = str(run)

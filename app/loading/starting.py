@@ -9,7 +9,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import api
 from app.loading import staging
-from app.loading.runs import runs, start_dropped
+from app.loading.runs import runs_to_change, start_dropped
 from app.ui.errors import Problem, explained, problem_of
 from app.ui.notices import show_note, show_problem, show_warning
 from app.ui.pickers import drop_choice, pick_principals
@@ -209,5 +209,5 @@ def _press(chosen: Chosen | None, options: UploadOptions | None, *, only_plan: b
 def _start(chosen: Chosen, options: UploadOptions, *, only_plan: bool, key: str) -> UUID:
     if chosen.files:
         return start_dropped(chosen.files, options, only_plan=only_plan, key=key)
-    start = runs().start_plan if only_plan else runs().start_upload
+    start = runs_to_change().start_plan if only_plan else runs_to_change().start_upload
     return start(chosen.place, options, person=api.me().email, key=key)

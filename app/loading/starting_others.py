@@ -5,7 +5,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.document_collections.contents import embedding_models
-from app.loading.runs import runs
+from app.loading.runs import runs_to_change
 from app.loading.starting import CREDENTIAL, CREDENTIAL_HINT, batch, begin, refuse, show_refusal
 from app.ui.errors import explain
 from app.ui.notices import show_empty, show_text
@@ -41,7 +41,11 @@ def offer_addition() -> None:
             refuse(CREDENTIAL, CREDENTIAL_HINT)
         else:
             options = CollectionOptions(collection=collection)
-            begin(lambda: runs().start_collection_add(place, options, person=api.me().email, key=f"add-{batch()}"))
+            begin(
+                lambda: runs_to_change().start_collection_add(
+                    place, options, person=api.me().email, key=f"add-{batch()}"
+                )
+            )
     show_refusal()
 
 
@@ -61,7 +65,9 @@ def offer_indexing() -> None:
         show_text("The new index is made beside the old one, and takes its place when it is whole.")
     if st.button("Start the indexing", type="primary", key="start.indexing"):
         options = ReindexOptions(everything=what == EVERYTHING, model=model, force=force)
-        begin(lambda: runs().start_reindex(collection, options, person=api.me().email, key=f"index-{batch()}"))
+        begin(
+            lambda: runs_to_change().start_reindex(collection, options, person=api.me().email, key=f"index-{batch()}")
+        )
     show_refusal()
 
 
