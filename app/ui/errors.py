@@ -12,6 +12,7 @@ from app.auth.current import offer_sign_in
 from app.settings import settings
 from app.ui.notices import show_problem
 from carrel.errors import InvalidClientError, SignInRequiredError
+from carrel.wire.common import ErrorDetail
 from flows.prefect_api import NotServedError, PrefectAwayError, RunsError, UnknownError
 
 T = TypeVar("T")
@@ -68,9 +69,9 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
             message = f"The service at {settings().base_url} doesn't answer."
             return Problem(message, ("Start it with: make up. Then reload this page.",))
         case carrel.APIError():
-            wrong = tuple(f"{detail.field}: {detail.message}" for detail in error.details)
+            message, *more = _said_by(error)
             request = (f"Request id: {error.request_id}",) if error.request_id else ()
-            return Problem(error.message, (*wrong, *request))
+            return Problem(message, (*more, *request))
         case _:
             return Problem(str(error))
 
@@ -81,9 +82,22 @@ def line_of(error: carrel.CarrelError) -> str:
         case carrel.APIConnectionError():
             return "The service doesn't answer. Try again in a moment."
         case carrel.APIError():
-            return " ".join((error.message, *(f"{detail.field}: {detail.message}" for detail in error.details)))
+            return " ".join(_said_by(error))
         case _:
             return str(error)
+
+
+def _said_by(error: carrel.APIError) -> tuple[str, ...]:
+    """Return what the service says is wrong: all in all, unless what it says of the parts of a request says it anew."""
+    parts = tuple(_of_part(detail) for detail in error.details)
+    repeats = any(detail.message in error.message for detail in error.details)
+    return parts if repeats else (error.message, *parts)
+
+
+def _of_part(detail: ErrorDetail) -> str:
+    """Say what is wrong with a part of a request; of their names people know those of their own fields alone."""
+    part, _, field = detail.field.partition(".")
+    return f"{field}: {detail.message}" if part == "customMetadata" and field else detail.message
 
 
 def _problem_of_runs(error: RunsError) -> Problem:

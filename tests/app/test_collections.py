@@ -109,8 +109,11 @@ def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -
     page = open_collection(house, collection, "add")
     page.text_input(key="add.query").set_value(tag).run()
     page.multiselect(key="add.chosen").set_value([first, second, gone]).run()
-    page.text_input(key=f"add.value.{collection}.0").set_value("12")
     house.client.catalog.delete_document(gone)
+    page.text_input(key=f"add.value.{collection}.0").set_value("twelve")
+    page = press(page, "Add")
+    assert html_of(page).count("<td>pages: The field is INT: send a whole number such as 42, within 64 bits.</td>") == 2
+    page.text_input(key=f"add.value.{collection}.0").set_value("12")
     page = press(page, "Add")
     assert "1 of 3 documents failed." in html_of(page)
     assert page.multiselect(key="add.chosen").value == [gone]

@@ -91,6 +91,14 @@ def test_results_are_marked_and_the_address_tells_the_question(open_page: Open, 
     assert html_of(again) == html_of(page)
 
 
+def test_a_passage_does_not_say_the_name_again(open_page: Open, client: Carrel) -> None:
+    """A title that opens the text stands above it already; the marks stay where the words are."""
+    load(client, "Sheep on deck", "Sheep on deck\n\nAt most 120 sheep travel.")
+    shown = html_of(open_page("search", q="sheep"))
+    assert shown.count("Sheep on deck") == 1
+    assert "At most 120 <mark>sheep</mark> travel." in shown
+
+
 def test_an_address_asks_and_is_asked_once(open_page: Open, client: Carrel, service: RunningService) -> None:
     """A deep link searches when opened; drawing the page again asks nothing, sending the form asks anew."""
     load(client, "Livestock", "Sheep travel on deck.")
@@ -433,12 +441,21 @@ def test_an_address_with_what_is_no_filter_is_searched_without(house: House, pen
     assert found(house.open("search", q="sheep", only=only, **{"in": pen})) == ["Goats", "Lambs"]
 
 
-@pytest.mark.parametrize("only", ["pages:over:many", "colour:is:red", "team:is:a\0b"])
-def test_a_filter_that_does_not_fit_is_explained(house: House, pen: str, only: str) -> None:
-    """What the service refuses is said, and can be taken away."""
+@pytest.mark.parametrize(
+    ("only", "said"),
+    [
+        ("pages:over:many", "The field is INT"),
+        ("colour:is:red", "The collection has these fields"),
+        ("team:is:a\0b", ""),
+    ],
+)
+def test_a_filter_that_does_not_fit_is_explained(house: House, pen: str, only: str, said: str) -> None:
+    """What the service refuses is said once, without the names of a request's parts, and can be taken away."""
     page = house.open("search", q="sheep", only=only, **{"in": pen})
     assert not page.exception
     assert "carrel-problem" in html_of(page)
+    assert not said or html_of(page).count(said) == 1
+    assert "structuredQueryFilters" not in html_of(page)
     page.multiselect(key="only").set_value([]).run()
     assert found(page) == ["Goats", "Lambs"]
 
