@@ -208,6 +208,26 @@ def test_a_service_account_is_explained_by_its_address(house: House) -> None:
     assert "Night load is viewer of “Night log”." in html_of(page)
 
 
+def test_groups_that_are_called_alike_are_told_apart_in_the_reasons(house: House) -> None:
+    """In the graph and in words, by the end of their ids; what is of another kind keeps its name as it is."""
+    people(house, ADA)
+    members = [{"type": "user", "email": ADA}]
+    twins = [
+        str(
+            house.client.admin.groups.upsert([{"name": "Lookouts", "external_id": one, "members": members}])
+            .groups[0]
+            .id
+        )
+        for one in ("lookouts-1", "lookouts-2")
+    ]
+    key = load(house, "Lookouts", allowed_group_ids=twins)
+    page = house.open("who_can_read", resource=key, who=f"user:{ADA}")
+    for one in twins:
+        name = f"Lookouts (…{one[-6:]})"
+        assert f"Ada is in {name}, {name} is viewer of “Lookouts”." in html_of(page)
+        assert name in graph(page)
+
+
 def test_access_is_changed_as_the_dialog_says(house: House) -> None:
     """Adding, taking away and opening to everybody are said first, done at once, and are on the audit log once."""
     people(house, ADA, BEN)
