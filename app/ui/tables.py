@@ -86,13 +86,15 @@ def show_pages(
     row: Callable[[Item], Mapping[str, Any]],
     empty: Callable[[], None],
     columns: Mapping[str, Any] | None = None,
+    go: Callable[[Item], object] | None = None,
 ) -> Item | None:
     """Show the page of a list a person is at, with the way to the next ones; return the row they chose.
 
     `row` gives what the columns hold; `columns` is Streamlit's column_config; `empty` is drawn in place of an empty
-    list. An error of the service ends the page's run, as app.ui.errors.explained does.
+    list. An error of the service ends the page's run, as app.ui.errors.explained does. `go` leads away from the list
+    to the chosen row, and so at once, before the list would be drawn again.
     """
-    chosen = _show(key, source, row=row, empty=empty, columns=columns, mode="single-row")
+    chosen = _show(key, source, row=row, empty=empty, columns=columns, mode="single-row", go=go)
     return chosen[0] if chosen else None
 
 
@@ -116,6 +118,7 @@ def _show(
     empty: Callable[[], None],
     columns: Mapping[str, Any] | None,
     mode: Literal["single-row", "multi-row"],
+    go: Callable[[Item], object] | None = None,
 ) -> list[Item]:
     place = _place(key, source.about)
     if not source.items(_page(place, source)) and len(place.tokens) == 1:
@@ -127,10 +130,15 @@ def _show(
     def draw() -> None:
         """Going on and back draws no more of the page than this; choosing draws all of it."""
         table = _table_key(key, place)
-        if _chosen(table) != place.chosen:
-            st.rerun()
+        chosen = _chosen(table)
+        if chosen != place.chosen:
+            place.fetched_at = time.monotonic()  # they chose among what they saw: that is the page now
         page = _page(place, source)
         items = source.items(page)
+        if go is not None and chosen and chosen[0] < len(items):
+            go(items[chosen[0]])
+        if chosen != place.chosen:
+            st.rerun()
         shown = st.dataframe(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
             [dict(row(item)) for item in items],
             key=table,

@@ -60,7 +60,7 @@ def show_list() -> None:
     if is_open(NEW):
         ask_for_agent()
     name = text_filter("Name", "name", placeholder="Part of a name")
-    chosen = show_pages(
+    show_pages(
         "agents",
         Source(partial(fetch, name), lambda page: page.agents, name),
         row=row,
@@ -69,9 +69,8 @@ def show_list() -> None:
             "What it is for": st.column_config.TextColumn(width=160),
             "Exactly": st.column_config.TextColumn(width=160),
         },
+        go=lambda chosen: look_at("agent", chosen.agent_id),
     )
-    if chosen is not None:
-        look_at("agent", chosen.agent_id)
     st.caption("Choose a row to change an agent, say who may use it, or try it.")
 
 

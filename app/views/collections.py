@@ -67,15 +67,14 @@ def show_list() -> None:
     if is_open(NEW):
         ask_for_collection()
     name = text_filter("Name", "name", placeholder="Part of a name")
-    chosen = show_pages(
+    show_pages(
         "collections",
         Source(partial(fetch, name), lambda page: page.document_collections, name),
         row=row,
         empty=partial(nothing_there, name),
         columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
+        go=lambda chosen: look_at("collection", chosen.document_collection_id),
     )
-    if chosen is not None:
-        look_at("collection", chosen.document_collection_id)
     st.caption("Choose a row to see what is in a collection.")
 
 

@@ -97,15 +97,14 @@ def show_list() -> None:
     if wanted.owner and "@" not in wanted.owner:
         show_warning("An owner is looked for by their whole address.", "Such as name@example.com.")
         return
-    chosen = show_pages(
+    show_pages(
         "documents",
         Source(partial(fetch, wanted), lambda page: page.documents, wanted),
         row=row,
         empty=partial(nothing_there, wanted),
         columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
+        go=lambda chosen: look_at("document", chosen.document_id),
     )
-    if chosen is not None:
-        look_at("document", chosen.document_id)
     st.caption("Choose a row to see more of a document.")
 
 

@@ -139,14 +139,13 @@ def show_list(question: Question, *, order: ResourceOrder) -> None:
     def fetch(token: str | None) -> AdminAccessListResourcesResponse:
         return next(question.pages(size=PAGE_ROWS, token=token, order=order))
 
-    chosen = show_pages(
+    show_pages(
         "reach",
         Source(fetch, lambda page: page.resources, about=(question.about, order)),
         row=lambda one: dict(zip(HEADS[:2], row_of(one), strict=False)),
         empty=partial(say_nothing, question),
+        go=lambda chosen: look_at("resource", Resource.of(chosen).key),
     )
-    if chosen is not None:
-        look_at("resource", Resource.of(chosen).key)
 
 
 def say_nothing(question: Question) -> None:

@@ -40,14 +40,13 @@ def show_readers(resource: Resource, grants: Grants) -> None:
         readers = api.client().permissions.list_authorized_principals_for_resource
         return next(readers(resource.reference, page_size=PAGE_ROWS, page_token=token).pages())
 
-    chosen = show_pages(
+    show_pages(
         READERS,
         Source(fetch, lambda page: page.principals, about=resource.key),
         row=lambda one: dict(zip(HEADS, row_of(one, direct), strict=True)),
         empty=lambda: show_empty("Nobody may read it.", "Grant it to somebody: choose “Change who may read it”."),
+        go=lambda chosen: look_at("who", key_of(chosen)),
     )
-    if chosen is not None:
-        look_at("who", key_of(chosen))
 
 
 HEADS = ("Who", "Person or group", "Address", "Granted directly")
