@@ -82,7 +82,8 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
     if (collection := collections.get(state["place"])) is not None:
         kinds = kinds_of(collection)
         only = tuple(condition for condition in only if condition.field in kinds)
-    go(Question(words_now(), state["place"], state["mode"], only))
+    # A quick Enter comes before the browser has told which one is chosen.
+    go(Question(words_now(), state["place"], state["mode"] or SearchMode.HYBRID, only))
 
 
 def go(question: Question) -> None:
