@@ -1,150 +1,264 @@
-"""How long a person waits in the workbench: from what they do until they see what comes of it, in Chromium.
+"""How long a person waits in the workbench: from what they press until they see what comes of it, in Chromium.
 
 Goal: 250 ms (median) for each interaction, with 10,000 documents and lists of a thousand rows and more. The service,
-the workbench and the browser are processes of their own, on one machine. Run: `python -m bench.app`; `--documents N`
-for fewer.
+the workbench and the browser are processes of their own, on one machine. The first row is a page that asks nobody for
+anything (`bench/bare_page.py`): what Streamlit and the browser take here anyway; `/ bare` is how often that others
+take. Beside the clock stands the processor time of the workbench and the service.
+
+Run: `python -m bench.app`; `--documents N` for fewer.
 """
 
 import argparse
+import re
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import httpx
-from playwright.sync_api import Page, expect, sync_playwright
+import psutil
+from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwright
 
+from bench.holdings import EMAIL, fill
 from bench.report import report
-from bench.running import process_of, running_stack, words
+from bench.running import process_of, running_stack
 from bench.start import free_port
 from carrel import Carrel
 from tests.browser.conftest import QUIET, chromium_path
 from tests.browser.people import sign_in
 
 DOCUMENTS = 10_000
-PEOPLE = 1_000
 ROUNDS = 15
+GOAL_MS = 250
+PROCESSES = ("browser", "workbench", "service", "database")
 PASSWORD = "only for this benchmark"  # noqa: S105 - of a service that ends with the benchmark
-EMAIL = "ada@bench.example"
 PATIENCE_MS = 30_000
 IDLE = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+TABLE = '[data-testid="stDataFrame"]'
+CAPTION = '[data-testid="stCaptionContainer"]'
+
+# From the last press or key to the frame after the one in which what is looked for is there, by the browser's clock.
+_WATCH = """
+([selector, pattern, patience]) => {
+    const wanted = new RegExp(pattern);
+    window.seen = new Promise((resolve, reject) => {
+        setTimeout(() => reject(new Error(`${pattern} was not seen`)), patience);
+        let began;
+        const note = event => { began = event.timeStamp; };
+        addEventListener('pointerdown', note, true);
+        addEventListener('keydown', note, true);
+        const look = () => {
+            const found = began !== undefined && [...document.querySelectorAll(selector)]
+                .some(one => wanted.test(one.textContent) && one.checkVisibility());
+            requestAnimationFrame(found ? () => setTimeout(() => resolve(performance.now() - began)) : look);
+        };
+        look();
+    });
+}
+"""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a person sees in the end: an element whose text fits a pattern."""
+
+    selector: str
+    pattern: str
 
 
 @dataclass(frozen=True)
 class Interaction:
-    """Something a person does; `prepare` brings them to where they do it, `act` does it, `seen` waits for the sight."""
+    """Something a person does, again and again: `begin` brings them there once, and `back` after each time.
+
+    `sight` is what they see when they have done it the first, second, … time, counted from 0.
+    """
 
     name: str
-    prepare: Callable[[Page, int], None]
+    begin: Callable[[Page], None]
     act: Callable[[Page, int], None]
-    seen: Callable[[Page, int], None]
+    sight: Callable[[int], Sight]
+    back: Callable[[Page], None] = lambda _page: None
 
     def milliseconds(self, page: Page, number: int) -> float:
         """Do it, and return how long it took to be seen."""
-        self.prepare(page, number)
-        began = time.perf_counter()
+        wanted = self.sight(number)
+        page.evaluate(_WATCH, [wanted.selector, wanted.pattern, PATIENCE_MS])
         self.act(page, number)
-        self.seen(page, number)
-        return (time.perf_counter() - began) * 1000
+        taken = cast("float", page.evaluate("window.seen"))
+        page.locator(IDLE).wait_for(timeout=PATIENCE_MS)
+        self.back(page)
+        return taken
 
 
-def fill(client: Carrel, documents: int) -> None:
-    """Load documents, each about its number, and people; wait until all is indexed."""
-    people = [{"email": f"person{number}@bench.example", "name": f"Person {number:04}"} for number in range(PEOPLE)]
-    client.admin.users.upsert([{"email": EMAIL, "name": "Ada", "isAdmin": True, "password": PASSWORD}, *people[1:]])
+@dataclass(frozen=True)
+class Measured:
+    """The times of an interaction in milliseconds, and the processor time a time of each process, by its name."""
 
-    def load(number: int) -> None:
-        client.catalog.upload_file(
-            f"Ferry{number} {words(40, seed=number)}".encode(),
-            document_external_id=f"bench/{number:06}",
-            document_name=f"Note {number:06}",
-            file_name="note.txt",
-            internal_public=True,
-        )
+    name: str
+    taken: Sequence[float]
+    cpu: dict[str, float]
 
-    with ThreadPoolExecutor(8) as threads:
-        for done, _ in enumerate(threads.map(load, range(documents)), 1):
-            if done % 1000 == 0:
-                print(f"{done:,} of {documents:,} documents", flush=True)
-    while client.admin.status.get().indexing.running:
-        time.sleep(1)
+    def row(self, bare: "Measured") -> dict[str, object]:
+        """Return it as a row of the report."""
+        median = statistics.median(self.taken)
+        return {
+            "interaction": self.name,
+            "median ms": round(median),
+            "largest ms": round(max(self.taken)),
+            "/ goal": round(median / GOAL_MS, 2),
+            "/ bare": round(median / statistics.median(bare.taken), 2),
+            **{f"{name}, cpu ms": round(self.cpu.get(name, 0.0)) for name in PROCESSES},
+        }
 
 
 @contextmanager
-def running_workbench(base_url: str, folder: Path) -> Iterator[str]:
-    """Start the workbench before a service whose admin's key is in the environment; yield its address."""
+def running_workbench(base_url: str, folder: Path) -> Iterator[tuple[str, int]]:
+    """Start the workbench before a service whose admin's key is in the environment; yield its address and process."""
     port = free_port()
     environment = {"CARREL_APP_PORT": str(port), "CARREL_APP_DIR": str(folder / "workbench")}
     address = f"http://127.0.0.1:{port}"
+    with process_of(
+        "app", _serves(address), log=folder / "app.log", environment=environment | {"CARREL_BASE_URL": base_url}
+    ) as process:
+        yield address, process.pid
 
+
+@contextmanager
+def running_bare_page(folder: Path) -> Iterator[str]:
+    """Serve `bench/bare_page.py`; yield its address."""
+    port = free_port()
+    options = {"server.port": port, "server.address": "127.0.0.1", "server.headless": "true"}
+    options |= {"server.fileWatcherType": "none", "browser.gatherUsageStats": "false"}
+    arguments = [
+        str(Path(__file__).with_name("bare_page.py")),
+        *(f"--{name}={value}" for name, value in options.items()),
+    ]
+    address = f"http://127.0.0.1:{port}"
+    with process_of("streamlit", _serves(address), log=folder / "bare.log", arguments=["run", *arguments]):
+        yield address
+
+
+def _serves(address: str) -> Callable[[], bool]:
     def answers() -> bool:
         try:
             return httpx.get(f"{address}/_stcore/health", timeout=2).is_success
         except httpx.TransportError:
             return False
 
-    with process_of("app", answers, log=folder / "app.log", environment=environment | {"CARREL_BASE_URL": base_url}):
-        yield address
+    return answers
 
 
-def interactions(address: str, documents: int) -> list[Interaction]:
-    """Return what is measured; numbers make each round ask for something else."""
+def at(address: str, sight: str) -> Callable[[Page], None]:
+    """Return what opens an address, and waits until a text is there and all is quiet."""
 
-    def at(path: str, sight: str) -> Callable[[Page, int], None]:
-        def go(page: Page, number: int) -> None:
-            page.goto(f"{address}/{path.format(number=number)}")
-            expect(page.get_by_text(sight).first).to_be_visible(timeout=PATIENCE_MS)
-            here(page, number)
-
-        return go
-
-    def type_query(page: Page, number: int) -> None:
-        page.get_by_placeholder("What are you looking for?").fill(f"ferry{number * 37 % documents}")
-        page.keyboard.press("Enter")
-
-    def sees_result(page: Page, number: int) -> None:
-        page.wait_for_url(f"**q=ferry{number * 37 % documents}*", timeout=PATIENCE_MS)
-        page.locator("article mark").first.wait_for(timeout=PATIENCE_MS)
-
-    def press(name: str) -> Callable[[Page, int], None]:
-        return lambda page, _: page.get_by_role("button", name=name, exact=True).first.click()
-
-    def sees(text: str) -> Callable[[Page, int], None]:
-        return lambda page, number: page.get_by_text(text.format(number=number)).first.wait_for(timeout=PATIENCE_MS)
-
-    def here(page: Page, _number: int) -> None:
+    def go(page: Page) -> None:
+        page.goto(address)
+        expect(page.get_by_text(sight).first).to_be_visible(timeout=PATIENCE_MS)
         page.locator(IDLE).wait_for(timeout=PATIENCE_MS)
 
-    def opens(page: Page, name: str) -> None:
-        page.get_by_role("link", name=name, exact=True).click()
+    return go
 
+
+def press(name: str) -> Callable[[Page, int], None]:
+    """Return what presses a button."""
+    return lambda page, _: page.get_by_role("button", name=name, exact=True).first.click()
+
+
+def pages_from(address: str, *, name: str) -> Interaction:
+    """Return the way from each page of a list to the next."""
+    return Interaction(
+        name, at(address, "Page 1"), press("Next"), lambda number: Sight(CAPTION, rf"^Page {number + 2}\b")
+    )
+
+
+def interactions(address: str, answers: Mapping[str, str]) -> list[Interaction]:
+    """Return what is measured; `answers` are questions with the external ids of what they find first."""
+    questions = list(answers)
+
+    def type_query(page: Page, number: int) -> None:
+        page.get_by_placeholder("What are you looking for?").fill(questions[number])
+        page.keyboard.press("Enter")
+
+    def choose_row(page: Page, number: int) -> None:
+        page.locator(TABLE).first.click(position={"x": 20, "y": 52 + 35 * (number % 6)})
+
+    def back(page: Page) -> None:
+        page.get_by_role("button", name="All documents").click()
+        page.get_by_text("Choose a row").wait_for(timeout=PATIENCE_MS)
+        page.locator(IDLE).wait_for(timeout=PATIENCE_MS)
+
+    def open_other(page: Page, number: int) -> None:
+        page.get_by_role("link", name=("Collections", "Documents")[number % 2], exact=True).click()
+
+    wide = f"{address}/what_can_they_read?who=user:{EMAIL}"
     return [
-        Interaction("search, words and meaning", here, type_query, sees_result),
-        Interaction("page of documents, the next", at("documents", "Page 1"), press("Next"), sees("Page 2")),
-        Interaction("page of the audit log, the next", at("audit_log", "Page 1"), press("Next"), sees("Page 2")),
+        Interaction(
+            "search, words and meaning",
+            at(f"{address}/search", "Ask in your own words"),
+            type_query,
+            lambda number: Sight("article .carrel-facts", rf"^{re.escape(answers[questions[number]])}\b"),
+        ),
+        pages_from(f"{address}/documents", name="page of documents, the next"),
+        Interaction(
+            "a document of the list",
+            at(f"{address}/documents", "Page 1"),
+            choose_row,
+            lambda _: Sight("h2.carrel-name", "."),
+            back,
+        ),
+        pages_from(f"{address}/audit_log", name="page of the audit log, the next"),
+        pages_from(wide, name="page of what somebody can read, the next"),
         Interaction(
             "another page of the workbench",
-            at("documents", "Page 1"),
-            lambda page, _: opens(page, "Collections"),
-            sees("Collections"),
+            at(f"{address}/documents", "Page 1"),
+            open_other,
+            lambda number: Sight("h1", ("^Collections", "^Documents")[number % 2]),
         ),
     ]
 
 
-def measure(page: Page, interaction: Interaction) -> dict[str, object]:
-    """Do an interaction some times, the first of which doesn't count; return a row of the report."""
+def measure(page: Page, interaction: Interaction, processes: dict[str, int]) -> Measured:
+    """Do an interaction some times, the first of which doesn't count."""
+    interaction.begin(page)
+    page.wait_for_timeout(1000)  # what a page loads when it is idle is loaded
     interaction.milliseconds(page, 0)
+    browser = page.context.new_cdp_session(page)
+    browser.send("Performance.enable", {"timeDomain": "threadTicks"})
+    before = cpu_milliseconds(browser, processes)
     taken = [interaction.milliseconds(page, number) for number in range(1, ROUNDS + 1)]
-    return {
-        "interaction": interaction.name,
-        "median ms": round(statistics.median(taken)),
-        "largest ms": round(max(taken)),
-        "goal ms": 250,
-    }
+    after = cpu_milliseconds(browser, processes)
+    browser.detach()
+    return Measured(interaction.name, taken, {name: (after[name] - before[name]) / ROUNDS for name in after})
+
+
+def cpu_milliseconds(browser: CDPSession, processes: dict[str, int]) -> dict[str, float]:
+    """Return the processor time that processes with their children, and a page's thread in the browser, have used."""
+    used: dict[str, float] = {}
+    for name, pid in processes.items():
+        parent = psutil.Process(pid)
+        times = [each.cpu_times() for each in (parent, *parent.children(recursive=True))]
+        used[name] = sum(each.user + each.system for each in times) * 1000
+    metrics = {each["name"]: each["value"] for each in browser.send("Performance.getMetrics")["metrics"]}
+    return used | {"browser": metrics["TaskDuration"] * 1000}
+
+
+def measure_bare(chromium: Browser, folder: Path) -> Measured:
+    """Measure the page that asks nobody for anything."""
+    with running_bare_page(folder) as address:
+        page = window(chromium)
+        measured = measure(page, pages_from(address, name="a page that asks nobody"), {})
+        page.close()
+        return measured
+
+
+def window(chromium: Browser) -> Page:
+    """Open a window of the size of a small laptop's."""
+    page = chromium.new_page(viewport={"width": 1280, "height": 1000})
+    page.set_default_timeout(PATIENCE_MS)
+    return page
 
 
 def main() -> None:
@@ -158,18 +272,19 @@ def main() -> None:
         with running_stack(folder / "data", prefect=False) as stack:
             base_url = stack.settings.base_url
             with Carrel(base_url=base_url) as client:
-                fill(client, documents)
-            with running_workbench(base_url, folder) as address, sync_playwright() as playwright:
+                answers = fill(client, folder / "data", documents=documents, password=PASSWORD)
+            with running_workbench(base_url, folder) as (address, workbench), sync_playwright() as playwright:
                 chromium = playwright.chromium.launch(executable_path=chromium_path(), args=QUIET)
-                page = chromium.new_page(viewport={"width": 1280, "height": 1000})
+                bare = measure_bare(chromium, folder)
+                page = window(chromium)
                 sign_in(page, address, email=EMAIL, password=PASSWORD)
-                page.get_by_placeholder("What are you looking for?").wait_for(timeout=PATIENCE_MS)
+                processes = {"workbench": workbench, "service": stack.service.pid, "database": stack.database_pid()}
                 try:
-                    rows = [measure(page, interaction) for interaction in interactions(address, documents)]
+                    measured = [measure(page, one, processes) for one in interactions(address, answers)]
                 finally:
                     page.screenshot(path=Path(tempfile.gettempdir()) / "bench-app.png")
                 chromium.close()
-    report("app", rows)
+    report("app", [one.row(bare) for one in (bare, *measured)])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +28,14 @@ class Stack:
     service: subprocess.Popen[bytes]
     prefect: subprocess.Popen[bytes] | None
 
+    def database_pid(self) -> int:
+        """Return the process of the embedded PostgreSQL, which is no child of the service's."""
+        return int(next(self.settings.data_dir.rglob("postmaster.pid")).read_text().split()[0])
+
     def cpu_seconds(self) -> dict[str, float]:
         """Return the processor seconds used so far: by this process, the service's, PostgreSQL's, Prefect's server."""
         server = 0.0 if self.prefect is None else _cpu_seconds(self.prefect.pid)
-        database = _cpu_seconds(_postgres(self.settings.data_dir))
+        database = _cpu_seconds(self.database_pid())
         service = _cpu_seconds(self.service.pid)
         return {"client": time.process_time(), "service": service, "database": database, "prefect": server}
 
@@ -67,12 +71,17 @@ def running_stack(data_dir: Path, *, prefect: bool) -> Iterator[Stack]:
 
 @contextmanager
 def process_of(
-    module: str, is_ready: Callable[[], bool], *, log: Path, environment: Mapping[str, str] | None = None
+    module: str,
+    is_ready: Callable[[], bool],
+    *,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run `python -m MODULE` with this process's environment and `environment`; it is ready when this is entered."""
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", module], env=os.environ | (environment or {}), stdout=file, stderr=file
+            [sys.executable, "-m", module, *arguments], env=os.environ | (environment or {}), stdout=file, stderr=file
         )
     try:
         began = time.perf_counter()
@@ -91,11 +100,6 @@ def _cpu_seconds(pid: int) -> float:
     parent = psutil.Process(pid)
     times = [process.cpu_times() for process in (parent, *parent.children(recursive=True))]
     return sum(each.user + each.system for each in times)
-
-
-def _postgres(data_dir: Path) -> int:
-    """Return the process of the embedded PostgreSQL, which is no child of the service's."""
-    return int(next(data_dir.rglob("postmaster.pid")).read_text().split()[0])
 
 
 def _answers(url: str) -> bool:

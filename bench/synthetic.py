@@ -38,8 +38,13 @@ class Organization:
     readable: dict[str, NDArray[np.bool_]]
 
 
-def make(connection: psycopg.Connection, *, organization_id: UUID, owner_id: UUID, chunks: int) -> Organization:
-    """Fill an organization with so many chunks, straight into its tables (as superuser, in autocommit mode)."""
+def make(
+    connection: psycopg.Connection, *, organization_id: UUID, owner_id: UUID, chunks: int, model: str = "bench"
+) -> Organization:
+    """Fill an organization with so many chunks, straight into its tables (as superuser, in autocommit mode).
+
+    The catalog counts as indexed with `model`.
+    """
     random = np.random.default_rng(11)
     documents = chunks // CHUNKS_PER_DOCUMENT
     sizes = random.multinomial(chunks - documents, np.full(documents, 1 / documents)) + 1
@@ -53,9 +58,9 @@ def make(connection: psycopg.Connection, *, organization_id: UUID, owner_id: UUI
         join(connection, organization_id, reader, [groups[group] for group in held])
     numbers = access_classes(connection, organization_id, classes, groups)
     space_id = connection.execute(
-        "INSERT INTO spaces (organization_id, model, dimensions, is_catalog) VALUES (%s, 'bench', %s, true)"
+        "INSERT INTO spaces (organization_id, model, dimensions, is_catalog) VALUES (%s, %s, %s, true)"
         " RETURNING space_id",
-        [organization_id, DIMENSIONS],
+        [organization_id, model, DIMENSIONS],
     ).fetchone()[0]
     of_class = random.integers(0, len(classes), documents)
     document_ids = [uuid7() for _ in range(documents)]
