@@ -1,60 +1,12 @@
-"""Syncs as people think of them: where from, where to, how the last run went, and what to do about it."""
+"""A sync as its form has it: where from, which documents, who may read them, and what becomes of what vanishes."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
-import carrel
-from app import api
-from app.ui.errors import Problem, problem_of
-from carrel.wire.common import Role
-from carrel.wire.docstore import DocstoreConfigInfo, DocstoreSync, DocstoreSyncStatus
-
-STATES: Mapping[DocstoreSyncStatus, str] = {
-    DocstoreSyncStatus.PENDING: "Waiting to begin",
-    DocstoreSyncStatus.RUNNING: "Going on",
-    DocstoreSyncStatus.COMPLETED: "Done",
-    DocstoreSyncStatus.FAILED: "Failed",
-}
-LABELS: Mapping[str, str] = {
-    "docstoreURI": "Address",
-    "syncName": "Name",
-    "collectionName": "Collection in the database",
-    "body": "Field with the text",
-    "sourceName": "Field with the title",
-    "sourceSystemUpdated": "Field with the time of the last change",
-    "sourceUrl": "Field with the link",
-    "filterExpression": "Which documents",
-    "allowedUsersEmailAddresses": "Who may read them",
-    "allowedGroupIds": "Who may read them",
-    "deleteLimitPercent": "The most that may be removed",
-    "documentCollectionId": "Collection",
-}
-"""What the form calls the members of a request, for errors that name them."""
-
-_NOT_SO = "This can't be taken as it is."
-_HINTS: Mapping[str, str] = {
-    "source_unreachable": "See that the database answers from where the service runs, and start it again.",
-    "source_host_not_allowed": "The service connects to public addresses only. An operator allows others by "
-    "CARREL_DOCSTORE_ALLOWED_HOSTS.",
-    "docstore_host_not_allowed": "The service connects to public addresses only. An operator allows others by "
-    "CARREL_DOCSTORE_ALLOWED_HOSTS.",
-    "source_refused": "Change the sync's address to that of a user who may read the collection.",
-    "source_refused_filter": "Change which documents are brought.",
-    "source_too_slow": "Have the database index the fields that choose documents and tell their last change.",
-    "source_unordered": "Name another field for the time of the last change.",
-    "source_without_ids": "Name a collection, or a view that keeps _id.",
-    "source_failed": "See what answers at this address.",
-    "docstore_uri_lost": "Give its address again.",
-    "sync_owner_inactive": "Whoever made the sync is no longer active: make it anew.",
-    "collection_not_found": "The collection is gone: make the sync anew, into another.",
-    "collection_editor_required": "Whoever made the sync may no longer change the collection.",
-    "deletion_limit": "When they are meant to go, change the sync to allow more, and start it again.",
-    "listing_incomplete": "Start it again when nobody changes the database.",
-    "listing_empty": "See that the database is the right one, and whole.",
-}
+from app.syncs.words import LABELS
+from carrel.wire.docstore import DocstoreConfigInfo
 
 
 @dataclass(frozen=True)
@@ -138,56 +90,3 @@ def draft_of(config: DocstoreConfigInfo) -> Draft:
         delete_missing=config.delete_missing,
         limit=config.delete_limit_percent,
     )
-
-
-def targets() -> dict[str, str]:
-    """Return the collections that the person may change: names by id."""
-    return {
-        str(one.document_collection_id): one.collection_name
-        for one in api.collections()
-        if one.role in {Role.OWNER, Role.EDITOR}
-    }
-
-
-def find_sync(name: str) -> DocstoreSync | None:
-    """Return the sync of this id, if there is one for the person."""
-    try:
-        identifier = UUID(name)
-        return api.client().document_collections.docstore.get_docstore_sync(identifier)
-    except (ValueError, carrel.NotFoundError):
-        return None
-
-
-def goes_on(sync: DocstoreSync) -> bool:
-    """Tell whether a run of the sync goes on, or is to begin."""
-    return sync.status in {DocstoreSyncStatus.PENDING, DocstoreSyncStatus.RUNNING}
-
-
-def hint_for(code: str) -> str:
-    """Return what to do about what a run says went wrong."""
-    return _HINTS.get(code, "")
-
-
-def refusal_in_words(error: carrel.CarrelError) -> Problem:
-    """Put an error about a sync's address or config into the words of the form."""
-    if isinstance(error, carrel.InvalidArgumentError):
-        named = (line.partition(": ") for line in str(error).split("; "))
-        return Problem(_NOT_SO, tuple(f"{_label(member)}: {said}" if said else member for member, _, said in named))
-    if not isinstance(error, carrel.APIError):
-        return problem_of(error)
-    wrong = [f"{_label(detail.field)}: {detail.message}" for detail in error.details]
-    request = [f"Request id: {error.request_id}"] if error.request_id else []
-    hint = [hint_for(error.code)] if hint_for(error.code) else []
-    return Problem(_NOT_SO if wrong else error.message, (*wrong, *hint, *request))
-
-
-def in_words_of_the_form(message: str) -> str:
-    """Return what a run says of a document, whose member comes first, with what the form calls that member."""
-    member, colon, said = message.partition(": ")
-    return f"{_label(member)}: {said}" if colon else message
-
-
-def _label(member: str) -> str:
-    """Return what the form calls a member, which requests write in one way and programs in another."""
-    name = member.rsplit(".", 1)[-1].replace("_", "").lower()
-    return next((label for known, label in LABELS.items() if known.lower() == name), member)

@@ -7,7 +7,8 @@ import streamlit as st
 
 import carrel
 from app.finding import Principal
-from app.syncs.drafts import LABELS, Draft, refusal_in_words
+from app.syncs.drafts import Draft
+from app.syncs.words import LABELS, refusal_in_words
 from app.ui.notices import show_note, show_problem
 from app.ui.pickers import drop_choice, pick_principals
 from app.vocabulary import GROUP, PERSON
@@ -39,8 +40,8 @@ def _answer(filled: Draft | None, save: Callable[[Draft], object]) -> None:
         _save(filled, save)
 
 
-def forget_secret() -> None:
-    """Keep no address in the session once it isn't needed."""
+def forget() -> None:
+    """Keep no address in the session once it isn't needed, and nobody who was chosen for another sync."""
     st.session_state.pop(_ADDRESS, None)
     drop_choice(_READERS)
 

@@ -1,4 +1,4 @@
-"""A sync by its address: how its last run went, or goes on, what it could not take, and what can be done with it."""
+"""A sync by its address: its runs, how it is made, and what can be done with it."""
 
 import json
 from collections.abc import Callable
@@ -6,35 +6,27 @@ from functools import partial
 
 import streamlit as st
 
-import carrel
 from app import api
 from app.finding import Principal, principal_at
 from app.syncs import form as sync_form
-from app.syncs.drafts import Draft, draft_of, find_sync, goes_on, hint_for, in_words_of_the_form
+from app.syncs.drafts import Draft, draft_of
+from app.syncs.known import collection_name, find_sync, goes_on
+from app.syncs.run import show_failures, show_state, watch
 from app.ui.dialogs import confirm
-from app.ui.errors import explain, problem_of
+from app.ui.errors import explain
 from app.ui.links import offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text, show_warning
-from app.ui.tables import PAGE_ROWS, Source, forget, show_text_pages
+from app.ui.notices import show_empty, show_heading, show_table, show_text
+from app.ui.tables import forget
 from app.vocabulary import GROUP, PERSON
-from app.words import ago, counted, moment, one_line
-from carrel.wire.docstore import DocstoreFailure, DocstoreSync, DocstoreSyncStatus, ListDocstoreFailuresResponse
+from app.words import ago, counted
+from carrel.wire.docstore import DocstoreSync
 
-REFRESH_SECONDS = 1.0
 LIST = "syncs"
-_COUNTS = (
-    ("Read", "read"),
-    ("Created", "created"),
-    ("Updated", "updated"),
-    ("Unchanged", "unchanged"),
-    ("Removed", "deleted"),
-    ("Not taken", "failed"),
-)
 
 
 def show_sync_page(name: str) -> None:
     """Show the sync of this id, or say that there is none."""
-    offer_way_back("All syncs", "sync", "change", also=sync_form.forget_secret)
+    offer_way_back("All syncs", "sync", "change")
     sync = explain(lambda: find_sync(name))
     if sync is None:
         show_empty("This sync isn't here.", "It was deleted, or its address is wrong. See all syncs.")
@@ -53,52 +45,8 @@ def show_sync_page(name: str) -> None:
         watch(name)
     else:
         show_state(sync)
-    _show_failures(sync)
+    show_failures(sync)
     _show_config(sync)
-
-
-def collection_name(identifier: str) -> str:
-    """Return what a collection is called, as far as the person may know."""
-    names = {str(one.document_collection_id): one.collection_name for one in explain(api.collections)}
-    return one_line(names.get(identifier, "a collection"))
-
-
-@st.fragment(run_every=REFRESH_SECONDS)
-def watch(name: str) -> None:
-    """Show a run that goes on; when it has ended, draw the page once more without watching."""
-    try:
-        sync = find_sync(name)
-    except carrel.CarrelError as error:
-        show_warning("How far it is can't be told now. This goes on asking.", problem_of(error).message)
-        return
-    if sync is None or not goes_on(sync):
-        st.rerun()
-    show_state(sync)
-
-
-def show_state(sync: DocstoreSync) -> None:
-    """Show how the last run went, or goes on."""
-    _show_outcome(sync)
-    numbers = sync.counts.model_dump()
-    for column, (label, member) in zip(st.columns(len(_COUNTS)), _COUNTS, strict=True):
-        column.metric(label, f"{numbers[member]:,}")
-    if sync.warning is not None:
-        show_warning(sync.warning.message, hint_for(sync.warning.code))
-
-
-def _show_outcome(sync: DocstoreSync) -> None:
-    if sync.last_error is not None and sync.status is DocstoreSyncStatus.FAILED:
-        again = "What it has brought stays; the next run goes on from there."
-        show_problem("The last run failed.", sync.last_error.message, hint_for(sync.last_error.code), again)
-    elif goes_on(sync):
-        begun = (
-            f", begun {ago(sync.started_at)}" if sync.started_at and sync.status is DocstoreSyncStatus.RUNNING else ""
-        )
-        show_text(
-            f"A run {'goes on' if begun else 'is to begin'}{begun}. It is the service's: leave the page if you like."
-        )
-    else:
-        show_text(f"The last run ended {ago(sync.finished_at)} ({moment(sync.finished_at)}).")
 
 
 def _offer_actions(sync: DocstoreSync) -> None:
@@ -126,35 +74,6 @@ def _delete(sync: DocstoreSync) -> None:
     api.client().document_collections.docstore.delete_docstore_sync(sync.docstore_credential_id)
     forget(LIST)
     st.query_params.clear()
-
-
-def _show_failures(sync: DocstoreSync) -> None:
-    if not sync.counts.failed:
-        return
-    st.subheader("Not taken", anchor=False)
-
-    def fetch(token: str | None) -> ListDocstoreFailuresResponse:
-        listed = api.client().document_collections.docstore.list_docstore_failures(
-            sync.docstore_credential_id, page_size=PAGE_ROWS, page_token=token
-        )
-        return next(listed.pages())
-
-    show_text_pages(
-        "sync.failures",
-        Source(fetch, lambda page: page.failures, (sync.docstore_credential_id, sync.finished_at)),
-        heads=("Document in the database", "Reason", "Since"),
-        row=_failure,
-    )
-    st.caption("Every run tries them again.")
-
-
-def _failure(one: DocstoreFailure) -> tuple[str, str, str]:
-    shown = one.source_id if isinstance(one.source_id, str) else json.dumps(one.source_id, ensure_ascii=False)
-    return (
-        one_line(shown),
-        one_line(in_words_of_the_form(one.message)),
-        f"{ago(one.failed_at)} ({moment(one.failed_at)})",
-    )
 
 
 def _show_config(sync: DocstoreSync) -> None:
@@ -213,7 +132,6 @@ def _change(sync: DocstoreSync, draft: Draft) -> None:
     api.client().document_collections.docstore.update_docstore_sync(
         sync.docstore_credential_id, docstore_uri=draft.address, config=draft.config()
     )
-    sync_form.forget_secret()
     forget(LIST)
     st.query_params.pop("change", None)
     st.rerun()

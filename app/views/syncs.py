@@ -7,8 +7,10 @@ import streamlit as st
 
 from app import api
 from app.syncs import form as sync_form
-from app.syncs.drafts import STATES, Draft, targets
-from app.syncs.page import LIST, collection_name, show_sync_page
+from app.syncs.drafts import Draft
+from app.syncs.known import collection_name, targets
+from app.syncs.page import LIST, show_sync_page
+from app.syncs.words import STATES
 from app.ui.access import require_admin
 from app.ui.errors import explain
 from app.ui.links import offer_way_back
@@ -16,6 +18,8 @@ from app.ui.notices import show_empty, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from app.words import ago, moment, one_line
 from carrel.wire.docstore import DocstoreSync, ListDocstoreSyncsResponse
+
+_MADE = "sync.made"
 
 
 def show_list() -> None:
@@ -68,23 +72,25 @@ def row(sync: DocstoreSync) -> dict[str, Any]:
 
 def show_new() -> None:
     """Ask for a new sync, and make it."""
-    offer_way_back("All syncs", "new", also=sync_form.forget_secret)
+    offer_way_back("All syncs", "new")
+    made: str | None = st.session_state.pop(_MADE, None)
     collections = explain(targets)
     if not collections:
         show_empty("There is no collection that you may change.", "Make one on the page Collections, then a sync.")
         return
     into = st.selectbox("Into the collection", list(collections), key="into", format_func=lambda one: collections[one])
-    sync_form.ask(Draft(), doing="Make it, and start the first run", known=[], save=partial(make, into))
+    sync_form.ask(Draft(), doing="Make it, and start the first run", known=[], save=partial(make, into, made))
 
 
-def make(into: str, draft: Draft) -> None:
-    """Make a sync, and look at it."""
-    made = api.client().document_collections.docstore.create_docstore_sync(
-        into, docstore_uri=draft.address, config=draft.config()
-    )
-    sync_form.forget_secret()
+def make(into: str, made: str | None, draft: Draft) -> None:
+    """Make a sync, and look at it; for a second click, before the page is drawn anew, it is the one that was made."""
+    if made is None:
+        docstore = api.client().document_collections.docstore
+        answer = docstore.create_docstore_sync(into, docstore_uri=draft.address, config=draft.config())
+        made = str(answer.docstore_credential_id)
+    st.session_state[_MADE] = made
     forget(LIST)
-    st.query_params.from_dict({"sync": str(made.docstore_credential_id)})
+    st.query_params.from_dict({"sync": made})
     st.rerun()
 
 
@@ -92,6 +98,8 @@ def page() -> None:
     """Draw the page."""
     require_admin()
     show_title("Syncs", "Keep collections as document databases have them.")
+    if not {"new", "change"} & st.query_params.keys():
+        sync_form.forget()  # whatever way led from the form, the next one begins with what its own sync has
     if name := st.query_params.get("sync"):
         show_sync_page(name)
     elif "new" in st.query_params:

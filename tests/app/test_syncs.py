@@ -1,18 +1,19 @@
 """Syncs with document databases from the workbench, on the real service and a server that speaks MongoDB's protocol."""
 
 import html
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.syncs.drafts import LABELS
+from app.syncs.words import LABELS
 from carrel import Carrel
-from tests.app.conftest import House, html_of, markdown_of, set_up_in
-from tests.app.pressing import answer, button, press
+from tests.app.conftest import House, SetUp, draw, html_of, markdown_of, set_up_in, sign_in
+from tests.app.pressing import answer, button, press, press_twice
 from tests.harness.mongo.processes import MongoServer
-from tests.harness.services import ServiceHarness
+from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import a_person
 from tests.service.docstore import Syncing, a_thing
 
@@ -124,12 +125,14 @@ def test_what_was_not_taken_is_listed_as_it_is(house: House, syncing: Syncing) -
 def test_a_run_that_failed_says_why_and_what_to_do(house: House, syncing: Syncing) -> None:
     """The database's refusal is said with what helps, and that the next run goes on."""
     sync = syncing.first_run()
-    syncing.mongo.misbehave(find_code=13, find_times=1)
-    syncing.run()
-    said = html_of(house.open("syncs", sync=of(sync)))
-    assert "The last run failed." in said
-    assert "Change the sync&#x27;s address" in said
-    assert "the next run goes on from there" in said
+    for code, words in ((13, "does not let the user of the address read"), (18, "with the right user and password")):
+        syncing.mongo.misbehave(find_code=code, find_times=1)
+        syncing.run()
+        said = html_of(house.open("syncs", sync=of(sync)))
+        assert "The last run failed." in said
+        assert words in said
+        assert "the next run goes on from there" in said
+        assert "docstoreURI" not in said
 
 
 def test_a_sync_is_changed_with_its_address_given_again(house: House, syncing: Syncing) -> None:
@@ -155,6 +158,48 @@ def test_a_sync_is_deleted_after_a_question(house: House, syncing: Syncing) -> N
     answer(page, "Delete …", "Delete it")
     assert "This sync isn&#x27;t here." in html_of(house.open("syncs", sync=of(sync)))
     assert len(syncing.documents()) == 3
+
+
+def test_a_second_click_makes_no_second_sync(house: House, syncing: Syncing) -> None:
+    """It comes before the sync's page is drawn, and leads to the one that was made."""
+    page = press_twice(new(house, syncing, syncName="Twice"), "Make it, and start the first run")
+    listed = house.client.document_collections.docstore.list_docstore_syncs(
+        document_collection_id=UUID(syncing.collection_id)
+    )
+    (made,) = listed
+    syncing.sync_id = str(made.docstore_credential_id)
+    assert syncing.sync_id in page.query_params["sync"]
+    syncing.ended()
+
+
+def test_a_form_never_has_the_readers_of_another_sync(house: House, syncing: Syncing) -> None:
+    """However the form before was left: saved as it is, the sync keeps its own readers."""
+    groups = [house.client.admin.groups.upsert([{"name": name}]).groups[0].id for name in ("Deck", "Bridge")]
+    first, second = (of(syncing.first_run(allowedGroupIds=[str(group)])) for group in groups)
+    page = house.open("syncs", sync=first, change="yes")
+    assert page.multiselect(key="sync.readers.kept").value == [f"group:{groups[0]}"]
+    page.query_params.clear()
+    page.run()
+    page.query_params.update({"sync": second, "change": "yes"})
+    page.run()
+    assert page.multiselect(key="sync.readers.kept").value == [f"group:{groups[1]}"]
+
+
+def test_a_run_that_nobody_begins_is_said(
+    workbench: SetUp, make_service: Callable[..., RunningService], mongo: MongoServer
+) -> None:
+    """Not at once, since a worker may be about to; then with what to look at."""
+    service = make_service(docstore_allowed_hosts=("127.0.0.1",), docstore_workers=0)
+    workbench(service)
+    syncing = Syncing(service, mongo)
+    syncing.create().raise_for_status()
+    session = sign_in(service)
+    assert "A run is to begin. It is the service" in html_of(draw("syncs", session=session, sync=syncing.sync_id))
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE docstore_syncs SET updated_at = now() - interval '2 hours'")
+    shown = html_of(draw("syncs", session=session, sync=syncing.sync_id))
+    assert "A run is to begin, wanted 2 hours ago." in shown
+    assert "CARREL_DOCSTORE_WORKERS" in shown
 
 
 @pytest.mark.parametrize("name", ["not-a-sync", "0198c5b0-0000-7000-8000-000000000000", "<img src=x>"])

@@ -1,0 +1,39 @@
+"""The syncs and the collections that there are for the person."""
+
+from uuid import UUID
+
+import carrel
+from app import api
+from app.ui.errors import explain
+from app.words import one_line
+from carrel.wire.common import Role
+from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
+
+
+def targets() -> dict[str, str]:
+    """Return the collections that the person may change: names by id."""
+    return {
+        str(one.document_collection_id): one.collection_name
+        for one in api.collections()
+        if one.role in {Role.OWNER, Role.EDITOR}
+    }
+
+
+def find_sync(name: str) -> DocstoreSync | None:
+    """Return the sync of this id, if there is one for the person."""
+    try:
+        identifier = UUID(name)
+        return api.client().document_collections.docstore.get_docstore_sync(identifier)
+    except (ValueError, carrel.NotFoundError):
+        return None
+
+
+def goes_on(sync: DocstoreSync) -> bool:
+    """Tell whether a run of the sync goes on, or is to begin."""
+    return sync.status in {DocstoreSyncStatus.PENDING, DocstoreSyncStatus.RUNNING}
+
+
+def collection_name(identifier: str) -> str:
+    """Return what a collection is called, as far as the person may know."""
+    names = {str(one.document_collection_id): one.collection_name for one in explain(api.collections)}
+    return one_line(names.get(identifier, "a collection"))
