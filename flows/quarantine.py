@@ -11,7 +11,7 @@ from prefect.states import Completed
 from flows.operations.quarantine import ignore, retry
 from flows.operations.quarantine_overview import item_row, overview
 from flows.progress import Progress, following
-from flows.quarantined import ITEMS, SOURCES
+from flows.quarantined import GONE, ITEMS, SOURCES
 from flows.running import concluded, current_run_id, hooks_of
 from flows.settings import FlowSettings
 
@@ -32,16 +32,17 @@ async def quarantine(
         unknown = await asyncio.to_thread(ignore, source, names or [], settings=settings, undo=undo)
     async with following(current_run_id()) as progress:
         listed = await _publish(progress, settings)
-    gone = f" No longer in quarantine: {', '.join(unknown)}." if unknown else ""
+    gone = f" {GONE}{', '.join(unknown)}." if unknown else ""
     return Completed(message=f"{listed} in quarantine.{gone}", data={"items": listed, "unknown": list(unknown)})
 
 
 @flow(name="quarantine-retry", persist_result=False)
-async def quarantine_retry(source: str) -> State[dict[str, Any]]:
+async def quarantine_retry(source: str, loaded_from: str = "") -> State[dict[str, Any]]:
     """Send what of a source is in quarantine again, and nothing else, as its last run was told to.
 
-    `source` is a ledger's name, a path or a URL.
+    `source` is a ledger's name, a path or a URL; `loaded_from` tells people where that is, of a ledger's name.
     """
+    del loaded_from
     settings = FlowSettings()
     async with following(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)

@@ -11,6 +11,8 @@ from flows.run_status import moment_of
 from flows.runs import Runs
 
 SOURCES, ITEMS = "carrel-quarantine-sources", "carrel-quarantine-items"
+GONE = "No longer in quarantine: "
+"""What the end of a run's message begins with that names what was to be changed and isn't there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,10 @@ def start_ignoring(runs: Runs, ledger: str, names: Sequence[str], *, undo: bool 
     return runs.start("quarantine", parameters, person=person)
 
 
-def start_retry(runs: Runs, ledger: str, *, person: str = "", key: str | None = None) -> UUID:
+def start_retry(runs: Runs, source: QuarantinedSource, *, person: str = "", key: str | None = None) -> UUID:
     """Start sending what of a source is in quarantine again; return the flow run's id. Raises RunsError."""
-    return runs.start("quarantine-retry", {"source": ledger}, person=person, key=key)
+    parameters = {"source": source.ledger, "loaded_from": source.source}
+    return runs.start("quarantine-retry", parameters, person=person, key=key)
 
 
 def _source(row: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> QuarantinedSource:

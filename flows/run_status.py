@@ -60,8 +60,8 @@ class RunStatus:
 
     @property
     def source(self) -> str:
-        """What the run was given; nothing for a flow that takes none."""
-        return str(self.parameters.get("source") or "")
+        """What the run was given, in place of a ledger's name what that was loaded from; nothing for a flow without."""
+        return str(self.parameters.get("loaded_from") or self.parameters.get("source") or "")
 
     @property
     def options(self) -> Mapping[str, Any]:

@@ -154,10 +154,14 @@ class Runs(PrefectApi):
         return [UUID(run["id"]) for run in self.rows("/flow_runs/filter", query)]
 
     def is_left_waiting(self, run: RunStatus) -> bool:
-        """Whether a run waits, and nobody has asked for its work for a minute. Raises RunsError."""
+        """Whether a run waits, and nobody has asked for its work for a minute, or ever will. Raises RunsError."""
         if run.state not in _WAITING or run.deployment_id is None:
             return False
-        return self.call("GET", f"/deployments/{run.deployment_id}").get("status") == "NOT_READY"
+        try:
+            deployment = self.call("GET", f"/deployments/{run.deployment_id}")
+        except UnknownError:
+            return True
+        return deployment.get("status") == "NOT_READY"
 
     def cancel(self, flow_run_id: UUID) -> None:
         """Ask a run to stop; what it has sent stays, and running it again goes on from there. Raises RunsError."""

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import FrameType
 from typing import TypeVar
 from uuid import UUID
@@ -84,9 +85,12 @@ def load(client: carrel.Carrel, runs: Runs) -> None:
 
 def follow(runs: Runs, run: UUID) -> RunStatus:
     """Show a run's progress, a line whenever it has moved, until it has ended."""
-    shown = -1
+    shown, warned = -1, False
     while True:
         status = wait_until(lambda: runs.run_status(run), failing_with=RunsError)
+        if not warned and is_left(runs, status):
+            say("Nobody carries out runs, so this one waits. Start what does: python -m flows serve")
+            warned = True
         done = int(status.progress)
         if done != shown and status.counts.to_send:
             filled = BAR * done // 100
@@ -96,6 +100,16 @@ def follow(runs: Runs, run: UUID) -> RunStatus:
         if status.finished:
             return status
         time.sleep(1)
+
+
+def is_left(runs: Runs, status: RunStatus) -> bool:
+    """Tell whether nobody has come for a run for longer than whoever does takes to start."""
+    if status.due_at is None or (datetime.now(UTC) - status.due_at).total_seconds() < PATIENCE_SECONDS:
+        return False
+    try:
+        return runs.is_left_waiting(status)
+    except RunsError:  # it is asked again
+        return False
 
 
 def wait_until(attempt: Callable[[], T], *, failing_with: type[Exception]) -> T:

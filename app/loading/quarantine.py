@@ -1,20 +1,30 @@
 """What could not be loaded, source by source: tried again, set aside, and counted again."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NoReturn
 from uuid import UUID
 
 import streamlit as st
 
 from app import api
 from app.loading.runs import runs, runs_to_change
-from app.loading.words import is_of_dropped_files, reason, source_in_words, why_in_words
+from app.loading.words import (
+    NOBODY_WORKS,
+    START_WORK,
+    is_of_dropped_files,
+    reason,
+    source_in_words,
+    why_in_words,
+)
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, problem_of
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_warning
 from app.ui.tables import choose_rows, source_of
 from app.words import ago, counted, moment, one_line
 from flows.quarantined import (
+    GONE,
     Item,
     Quarantine,
     QuarantinedSource,
@@ -23,7 +33,7 @@ from flows.quarantined import (
     start_listing,
     start_retry,
 )
-from flows.runs import RunsError
+from flows.runs import RunsError, RunStatus, UnknownError
 
 REFRESH_SECONDS = 1.0
 _AT_WORK = "quarantine.run"
@@ -76,24 +86,45 @@ def _wait_for(run: UUID) -> None:
     try:
         status = runs().run_status(run)
         waits = runs().is_left_waiting(status)
+    except UnknownError:
+        _end_wait("Its run was removed from Prefect, so nobody knows whether it was done. Look again.")
     except RunsError as error:
-        show_warning("How far this is can't be told now.", problem_of(error).message)
+        problem = problem_of(error)
+        show_warning("How far this is can't be told now. This goes on asking.", problem.message, *problem.notes)
         return
     if status.finished:
-        st.session_state.pop(_AT_WORK, None)
-        _, _, gone = status.message.partition("No longer in quarantine")
-        if status.state != "COMPLETED":
-            st.session_state[_SAID] = f"It was not done: {reason(status.message)}"
-        elif gone:
-            st.session_state[_SAID] = f"Not in the quarantine any more{gone}"
-        st.rerun()
+        _end_wait(_end_in_words(status))
     if waits:
-        show_warning("Nobody carries out runs now, so this waits.", "Start what does: python -m flows serve")
+        show_warning(NOBODY_WORKS, START_WORK)
+        st.button("Wait no longer", key="quarantine.stop", on_click=_give_up, args=(run,))
     else:
         show_text("Looking, where the runs are carried out …")
 
 
+def _end_wait(said: str) -> NoReturn:
+    st.session_state.pop(_AT_WORK, None)
+    st.session_state[_SAID] = said
+    st.rerun()
+
+
+def _end_in_words(run: RunStatus) -> str:
+    """Say what went otherwise than asked; nothing where nothing did."""
+    if run.state == "CANCELLED":
+        return "It was stopped before it was done."
+    if run.state != "COMPLETED":
+        return f"It was not done: {reason(run.message)}"
+    _, found, gone = run.message.partition(GONE)
+    return f"Not in the quarantine any more: {gone}" if found else ""
+
+
+def _give_up(run: UUID) -> None:
+    """Stop what nobody has begun; the wait for it ends with it."""
+    with contextlib.suppress(RunsError):  # it is asked about again, which tells what is wrong
+        runs_to_change().cancel(run)
+
+
 def _show_sources(found: Quarantine) -> None:
+    names = {str(one.document_collection_id): one.collection_name for one in explain(api.collections)}
     known = {one.ledger: one for one in found.sources}
     asked = st.query_params.get("source", "")
     ledger = st.selectbox(
@@ -101,13 +132,13 @@ def _show_sources(found: Quarantine) -> None:
         list(known),
         index=list(known).index(asked) if asked in known else 0,
         key="quarantine.source",
-        format_func=lambda one: _source_label(known[one]),
+        format_func=lambda one: _source_label(known[one], names),
     )
     st.query_params["source"] = ledger
     source = known[ledger]
     show_heading(
         one_line(source_in_words(source.source)),
-        _purpose(source),
+        _purpose(source, names),
         f"{counted(source.items, 'document')} not loaded",
         f"{source.ignored:,} set aside" if source.ignored else "",
     )
@@ -118,26 +149,26 @@ def _show_sources(found: Quarantine) -> None:
     _show_items(found, source)
 
 
-def _source_label(source: QuarantinedSource) -> str:
-    return f"{one_line(source_in_words(source.source))} · {_purpose(source)}"
+def _source_label(source: QuarantinedSource, names: Mapping[str, str]) -> str:
+    return f"{one_line(source_in_words(source.source))} · {_purpose(source, names)}"
 
 
-def _purpose(source: QuarantinedSource) -> str:
+def _purpose(source: QuarantinedSource, names: Mapping[str, str]) -> str:
+    """Return what was done with a source; `names` are the collections' by id."""
     if source.collection is None:
         return "uploaded"
-    names = {str(one.document_collection_id): one.collection_name for one in explain(api.collections)}
     return f"added to {one_line(names.get(source.collection, 'a collection'))}"
 
 
 def _ask_for_retry(source: QuarantinedSource) -> None:
     def retry() -> None:
-        run = start_retry(runs_to_change(), source.ledger, person=api.me().email)
+        run = start_retry(runs_to_change(), source, person=api.me().email)
         st.query_params.from_dict({"run": str(run)})
 
     confirm(
         "Try again?",
-        f"{counted(source.items, 'document')} of this source are sent again, as the last run was told to. What is set "
-        "aside isn't, and nothing else is sent or deleted.",
+        f"{counted(source.items, 'document of this source is', 'documents of this source are')} sent again, as the "
+        "last run was told to. What is set aside isn't, and nothing else is sent or deleted.",
         doing="Try again",
         action=retry,
     )
@@ -193,7 +224,7 @@ def _ask_to_ignore(source: QuarantinedSource, items: Sequence[Item]) -> None:
 def _ask_to_restore(source: QuarantinedSource, items: Sequence[Item]) -> None:
     confirm(
         f"Count {counted(len(items), 'document')} again?",
-        f"It is listed as not loaded again, and sent when that is tried again. {_named(items)}",
+        f"What counts is listed as not loaded, and sent when that is tried again. {_named(items)}",
         doing="Count again",
         action=partial(_change, source, items, undo=True),
     )

@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from app.loading.words import (
+    NOBODY_WORKS,
     PHASES,
+    START_WORK,
     duration_in_words,
-    kind_in_words,
     not_loaded_by,
     rate_of,
     reason,
     seconds_of,
-    source_in_words,
     started_by,
+    title_of,
     why_in_words,
 )
 from app.ui.notices import show_heading, show_problem, show_table, show_text, show_warning
@@ -27,6 +28,10 @@ _NUMBERS: Mapping[str, Sequence[tuple[str, str]]] = {
     "collection-add": (("Added or updated", "sent"), ("Unchanged", "unchanged"), ("Waiting", "waiting")),
     "docstore-sync": (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unchanged")),
     "reindex": (("Documents", "documents"), ("Indexed again", "reindexed")),
+}
+_REST: Mapping[str, str] = {
+    "docstore-sync": ", which the page of the sync lists",
+    "reindex": ", which the page of the collection lists",
 }
 _CHANGES = ("change", "resources", "people", "who", "such as")
 _PLANNED = (
@@ -64,9 +69,7 @@ def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
     elif run.state == "CANCELLED":
         show_warning("It was stopped.", again)
     elif left_waiting:
-        show_warning(
-            "Nobody carries out runs now, so this one waits.", "It begins when somebody does: python -m flows serve"
-        )
+        show_warning(NOBODY_WORKS, START_WORK)
     elif run.only_plans and run.finished:
         show_text("This is the plan. Nothing was sent or deleted.")
     else:
@@ -81,7 +84,7 @@ def show_head(run: RunStatus) -> None:
     begun = "not begun yet" if run.started_at is None else f"begun {ago(run.started_at)} ({moment(run.started_at)})"
     took, owner = duration_in_words(seconds_of(run)), run.options.get("upload_as_user_email")
     show_heading(
-        f"{kind_in_words(run)}{': ' if run.source else ''}{one_line(source_in_words(run.source))}",
+        one_line(title_of(run)),
         f"started by {started_by(run)}",
         begun,
         f"took {took}" if run.finished and took else "",
@@ -109,9 +112,10 @@ def show_planned(run: RunStatus) -> None:
     for column, (label, names) in zip(st.columns(len(_PLANNED)), _PLANNED, strict=True):
         column.metric(label, f"{sum(run.planned.get(name, 0) for name in names):,}")
     if left := run.planned.get("left", 0):
-        show_text(f"{counted(left, 'document')} no longer in the source stay: others changed them, or have them too.")
+        left_alone = counted(left, "document of this source stays", "documents of this source stay")
+        show_text(f"{left_alone}, though no longer there: changed by others, or in another source too.")
     if ignored := run.planned.get("ignored", 0):
-        show_text(f"{counted(ignored, 'item')} of the quarantine stay out, since somebody set them aside.")
+        show_text(f"{counted(ignored, 'item stays', 'items stay')} out, set aside by somebody.")
 
 
 def phase_in_words(run: RunStatus) -> str:
@@ -147,8 +151,7 @@ def show_failures(run: RunStatus) -> None:
         row=lambda row: (document_of(row), why_in_words(row.get("reason") or "")),
     )
     if (more := not_loaded_by(run) - len(run.failures)) > 0:
-        rest = "the failures of the collection" if run.flow == "reindex" else "the quarantine"
-        st.caption(f"… and {more:,} more, in {rest}.")
+        st.caption(f"… and {more:,} more{_REST.get(run.flow, ', in the quarantine')}.")
 
 
 def document_of(row: Mapping[str, str]) -> str:
@@ -173,7 +176,7 @@ def show_plan(plan: str) -> None:
     lines = [line for line in plan.splitlines() if line.strip()]
     show_table((row for line in lines if (row := _table_row(line))), named=True)
     for line in lines:
-        if not line.startswith("|"):
+        if not line.startswith(("|", "**")):  # what is held back is said above
             st.text(line)
 
 

@@ -1,7 +1,8 @@
 """A run by its address: watched while it goes on, stopped, started again, or begun after its plan."""
 
 from collections.abc import Callable
-from uuid import UUID
+from functools import partial
+from uuid import UUID, uuid4
 
 import streamlit as st
 
@@ -51,8 +52,11 @@ def watch(run: UUID) -> None:
     try:
         status = runs().run_status(run)
         left_waiting = runs().is_left_waiting(status)
+    except UnknownError:  # removed meanwhile, which the page says
+        st.rerun()
     except RunsError as error:
-        show_warning("Where this run is can't be told now. This goes on asking.", problem_of(error).message)
+        problem = problem_of(error)
+        show_warning("Where this run is can't be told now. This goes on asking.", problem.message, *problem.notes)
         return
     if status.finished:
         st.rerun()
@@ -74,12 +78,13 @@ def _offer_stop(run: RunStatus) -> None:
 def _show_ended(run: RunStatus) -> None:
     staging.sweep(settings().uploads_dir, lambda one: one == run.flow_run_id and is_done(one))
     _show_problem()
+    again = partial(start_again, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
     if run.only_plans and run.state == "COMPLETED":
         with st.container(horizontal=True):
             _offer("Start the upload", run, start_planned, kind="primary")
-            _offer("Plan again", run, start_again)
+            _offer("Plan again", run, again)
     else:
-        _offer("Plan again" if run.only_plans else "Run again", run, start_again)
+        _offer("Plan again" if run.only_plans else "Run again", run, again)
     show_run(run)
 
 

@@ -93,10 +93,10 @@ def start_planned(plan: RunStatus) -> UUID:
     return run
 
 
-def start_again(run: RunStatus) -> UUID:
-    """Start what a run was. Raises RunsError and StartError."""
+def start_again(run: RunStatus, *, key: str) -> UUID:
+    """Start what a run was, once however often it is asked with this key. Raises RunsError and StartError."""
     folder = _dropped_folder(run)
-    again = runs_to_change().start_again(run, person=api.me().email)
+    again = runs_to_change().start_again(run, person=api.me().email, key=key)
     if folder is not None and not run.only_plans:
         staging.hand_over(folder, again)
     return again

@@ -87,7 +87,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
         [
             ("From", source_in_words(str(schedule.parameters.get("source") or "")) or "It takes no source"),
             ("When", _when(schedule)),
-            ("Next", _next(schedule, seen.next_at) or "not planned yet; it is within a minute of being served"),
+            *([("Next", _next(schedule, seen.next_at) or "not planned yet")] if schedule.times else []),
         ],
         named=True,
     )

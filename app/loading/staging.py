@@ -80,8 +80,9 @@ def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
 
 
 def hand_over(folder: Path, run: UUID) -> None:
-    """Note which run reads a folder."""
-    _note(folder).write_text(str(run))
+    """Note which run reads a folder; one without a note stays until it is forgotten."""
+    with contextlib.suppress(OSError):  # the run has begun, and is not to be started again for a full disk
+        _note(folder).write_text(str(run))
 
 
 def remove(folder: Path) -> None:

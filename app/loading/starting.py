@@ -25,7 +25,7 @@ NOBODY = "Only whom they belong to"
 MINE, THEIRS = "Me", "The account that loads"
 CREDENTIAL = "A password or a query doesn't belong into an address: whoever looks at the run would see it."
 CREDENTIAL_HINT = "Leave it out; what carries out the runs has credentials in its environment."
-_BATCH, _PROBLEM = "start.batch", "start.problem"
+_BATCH, _PROBLEM, _BEGUN = "start.batch", "start.problem", "start.begun"
 _READERS = "start.readers"
 
 
@@ -50,8 +50,20 @@ def begun(run: UUID) -> None:
     for key in (_BATCH, _PROBLEM):
         st.session_state.pop(key, None)
     drop_choice(_READERS)
+    st.session_state[_BEGUN] = run
     st.query_params.from_dict({"run": str(run)})
     st.rerun()
+
+
+def pressed(*buttons: bool) -> bool:
+    """Tell whether one of these was pressed; a second click leads to what the first has begun, instead of starting it.
+
+    It may come before the page of that run is drawn, when the fields are empty already.
+    """
+    before: UUID | None = st.session_state.pop(_BEGUN, None)
+    if any(buttons) and before is not None:
+        begun(before)
+    return any(buttons)
 
 
 def begin(start: Callable[[], UUID]) -> None:
@@ -85,7 +97,7 @@ def offer_upload() -> None:
     with st.container(horizontal=True):
         plan = st.button("Show the plan", type="primary", key="start.plan")
         at_once = st.button("Start the upload", key="start.upload", help="Without looking at the plan first")
-    if plan or at_once:
+    if pressed(plan, at_once):
         _press(chosen, options, only_plan=plan)
     show_refusal()
     st.caption(

@@ -6,7 +6,7 @@ import carrel
 from app import api
 from app.document_collections.contents import embedding_models
 from app.loading.runs import runs_to_change
-from app.loading.starting import CREDENTIAL, CREDENTIAL_HINT, batch, begin, refuse, show_refusal
+from app.loading.starting import CREDENTIAL, CREDENTIAL_HINT, batch, begin, pressed, refuse, show_refusal
 from app.ui.errors import explain
 from app.ui.notices import show_empty, show_text
 from carrel.wire.collections import DocumentCollection
@@ -34,7 +34,7 @@ def offer_addition() -> None:
         help="catalog:// and a pattern of identifiers (* is anything), after a question mark with fields and values "
         "that they must have.",
     ).strip()
-    if st.button("Start the addition", type="primary", key="start.addition"):
+    if pressed(st.button("Start the addition", type="primary", key="start.addition")):
         if not place:
             refuse("It isn't said which documents.", "Name them, and start again.")
         elif holds_credential(place):
@@ -63,11 +63,16 @@ def offer_indexing() -> None:
         model = st.selectbox("Embedding model", _models(), key=f"model-{batch()}", accept_new_options=True)
         force = st.toggle("Go without the documents that fail", key=f"force-{batch()}")
         show_text("The new index is made beside the old one, and takes its place when it is whole.")
-    if st.button("Start the indexing", type="primary", key="start.indexing"):
-        options = ReindexOptions(everything=what == EVERYTHING, model=model, force=force)
-        begin(
-            lambda: runs_to_change().start_reindex(collection, options, person=api.me().email, key=f"index-{batch()}")
-        )
+    if pressed(st.button("Start the indexing", type="primary", key="start.indexing")):
+        if what == MODEL and not model:
+            refuse("It isn't said with which embedding model.", "Choose one, or write its name, and start again.")
+        else:
+            options = ReindexOptions(everything=what == EVERYTHING, model=model, force=force)
+            begin(
+                lambda: runs_to_change().start_reindex(
+                    collection, options, person=api.me().email, key=f"index-{batch()}"
+                )
+            )
     show_refusal()
 
 

@@ -18,9 +18,11 @@ KINDS: Mapping[str, str] = {
     "docstore-sync": "Sync",
     "permission-snapshot": "Snapshot of permissions",
     "quarantine": "Look at what was not loaded",
-    "quarantine-retry": "Second try of what was not loaded",
+    "quarantine-retry": "Retry",
     "reindex": "Indexing again",
 }
+NOBODY_WORKS = "Nobody carries out runs now, so this one waits."
+START_WORK = "It begins when somebody does. On a machine that reaches the documents: python -m flows serve"
 PHASES: Mapping[str, str] = {
     "scanning": "Reading the source",
     "sending": "Sending",
@@ -36,12 +38,20 @@ _STATES: Mapping[str, str] = {
     "FAILED": "Failed",
     "CRASHED": "Broke off",
 }
+_CLASS = re.compile(r"^(?:[^:]*encountered an exception: )?[\w.]*(?:Error|Exception): ")
 _CODE = re.compile(r" \(\d{3} [a-z_]+(?:, request ([\w-]+))?\)$")
 
 
 def is_of_dropped_files(source: str) -> bool:
     """Tell whether a run's source are files that were dropped here."""
     return bool(source) and Path(source).parent == settings().uploads_dir
+
+
+def title_of(run: RunStatus) -> str:
+    """Return what heads a run: what it does, and with what."""
+    kind, source = kind_in_words(run), source_in_words(run.source)
+    between = " of " if run.flow == "quarantine-retry" else ": "
+    return f"{kind}{between}{source}" if source else kind
 
 
 def kind_in_words(run: RunStatus) -> str:
@@ -107,9 +117,8 @@ def rate_of(run: RunStatus) -> float:
 
 
 def reason(message: str) -> str:
-    """Return a failed run's message without the names of Python's classes that Prefect puts before it."""
-    _, found, said = message.partition("Error: ")
-    return said if found else message
+    """Return a failed run's message without the name of Python's class that Prefect puts before it."""
+    return _CLASS.sub("", message)
 
 
 def why_in_words(message: str) -> str:

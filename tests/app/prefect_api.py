@@ -52,6 +52,14 @@ class PrefectServer:
         body = {"state": {"type": state, "message": message}, "force": True}
         self._call("POST", f"/flow_runs/{run}/set_state", body)
 
+    def forget(self, run: UUID | str) -> None:
+        """Remove a run, as somebody may in Prefect's own pages."""
+        self._request("DELETE", f"/flow_runs/{run}")
+
+    def state_of(self, run: UUID | str) -> str:
+        """The state that a run is in."""
+        return str(self._request("GET", f"/flow_runs/{run}").json()["state_type"])
+
     def tell(
         self,
         run: UUID | str,

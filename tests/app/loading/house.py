@@ -93,3 +93,8 @@ def metrics(page: AppTest) -> dict[str, str]:
 def staged() -> list[Path]:
     """What waits in the folder of uploads."""
     return sorted(settings().uploads_dir.rglob("*"))
+
+
+def dropped(house: LoadingHouse, *files: tuple[str, bytes, str]) -> AppTest:
+    """Open the page and drop files on it."""
+    return drop(house.open("ingestion"), *(files or (NOTE,)))
