@@ -33,7 +33,8 @@ def show_result(found: Answer, result: CatalogSearchResult | CollectionSearchRes
         score = max((chunk.score for chunk in result.chunks), default=0.0)
         heading = _heading(result.document_name, result.document_url, score)
         facts = _facts(result.document_external_id, result.document_metadata)
-    passages = "".join(marked(text, spans) for text, spans in _passages(found, result))
+    shown = (_beneath(result.document_name, text, spans) for text, spans in _passages(found, result))
+    passages = "".join(marked(text, spans) for text, spans in shown)
     st.html(f'<article class="carrel-result">{heading}{passages}{facts}</article>')
 
 
@@ -70,6 +71,15 @@ def _passages(
     terms = found.search_terms_used if isinstance(found, SearchDocumentCollectionResponse) else []
     texts = [shortened(chunk.text, _LONGEST_PASSAGE) for chunk in result.chunks]
     return [(text, words_like(text, terms)) for text in texts]
+
+
+def _beneath(name: str, text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequence[TextSpan]]:
+    """Leave out a first line that says the name again, which stands above."""
+    first, line_end, rest = text.partition("\n")
+    if not line_end or first.strip().casefold() != name.strip().casefold():
+        return text, spans
+    cut = len(text) - len(rest)
+    return rest, [TextSpan(start=span.start - cut, end=span.end - cut) for span in spans if span.start >= cut]
 
 
 def _heading(name: str, url: str | None, score: float) -> str:

@@ -1,5 +1,6 @@
 """The passage of a text that shows best why it was found, and where in it the words of the query stand."""
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,6 +9,10 @@ from service.indexing.terms import WORD, term_of
 
 SNIPPET_LENGTH = 320
 """At most so many characters, so that a result is read at a glance."""
+
+_SENTENCE_END = "[.!?…][\"'”\u2019)\\]]*"
+_BEFORE_SENTENCES = re.compile(rf"{_SENTENCE_END}\s+|\n\s*")
+_SENTENCE_ENDS = re.compile(rf"{_SENTENCE_END}(?=\s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,8 @@ def matches_in(text: str, terms: Collection[int], *, language: str) -> list[tupl
 def snippet_of(text: str, terms: Collection[int], *, language: str, length: int = SNIPPET_LENGTH) -> Passage:
     """Return the passage with the most different terms of the query, and the beginning of the text when it has none.
 
-    Among equals, the one with more matches, then the earlier one. It begins and ends between words.
+    Among equals, the one with more matches, then the earlier one. It begins and ends between sentences where there are
+    some around it, and always between words.
     """
     words = [_Word(*match) for match in matches_in(text, terms, language=language)]
     start, end = _window(text, _densest(words, length), length)
@@ -58,23 +64,37 @@ def _densest(words: list[_Word], length: int) -> list[_Word]:
 
 
 def _window(text: str, run: list[_Word], length: int) -> tuple[int, int]:
-    """Return where to cut: around the run, at spaces, on whole sentences' side when there is room before it."""
+    """Return where to cut: around the run, at the ends of sentences or else of words."""
     if len(text) <= length:
         return 0, len(text)
-    spare = length - (run[-1].end - run[0].start) if run else 0
-    start = max(0, min(run[0].start - spare // 3, len(text) - length)) if run else 0
+    first, last = (run[0].start, run[-1].end) if run else (0, 0)
+    spare = length - (last - first)
+    start = _begin(text, max(0, min(first - spare // 3, len(text) - length)), latest=first)
     end = min(start + length, len(text))
-    return _after_space(text, start, run[0].start if run else 0), _before_space(text, end, run[-1].end if run else 0)
+    return start, _end(text, end, earliest=max(last, start + length // 2))
 
 
-def _after_space(text: str, start: int, latest: int) -> int:
-    if start == 0 or text[start - 1].isspace():
+def _begin(text: str, start: int, *, latest: int) -> int:
+    """Return where the first sentence after `start` begins, or else the first word."""
+    if start == 0:
+        return 0
+    before = _BEFORE_SENTENCES.search(text, start - 1, latest)
+    if before:
+        return before.end()
+    if text[start - 1].isspace():
         return start
     return next((at + 1 for at in range(start, latest) if text[at].isspace()), start)
 
 
-def _before_space(text: str, end: int, earliest: int) -> int:
-    if end == len(text) or text[end].isspace():
+def _end(text: str, end: int, *, earliest: int) -> int:
+    """Return where the last sentence before `end` ends, or else the last word."""
+    if end == len(text):
+        return end
+    # One character more is looked at: the space that tells the end of a sentence from a decimal point.
+    ends = [match.end() for match in _SENTENCE_ENDS.finditer(text, earliest, end + 1)]
+    if ends:
+        return ends[-1]
+    if text[end].isspace():
         return end
     return next((at for at in range(end - 1, earliest, -1) if text[at].isspace()), end)
 

@@ -93,7 +93,7 @@ def test_results_are_marked_and_the_address_tells_the_question(open_page: Open, 
 
 def test_a_passage_does_not_say_the_name_again(open_page: Open, client: Carrel) -> None:
     """A title that opens the text stands above it already; the marks stay where the words are."""
-    load(client, "Sheep on deck", "Sheep on deck\n\nAt most 120 sheep travel.")
+    load(client, "Sheep on deck", "Sheep on deck\nAt most 120 sheep travel.", identifier="note")
     shown = html_of(open_page("search", q="sheep"))
     assert shown.count("Sheep on deck") == 1
     assert "At most 120 <mark>sheep</mark> travel." in shown

@@ -29,12 +29,29 @@ def test_the_passage_with_most_of_the_words_is_shown():
 
 
 def test_without_a_match_the_beginning_is_shown():
-    """A passage found by meaning alone is shown from its start, cut between words."""
+    """A passage found by meaning alone is shown from its start, cut after a sentence."""
     text = "One sentence follows another. " * 40
     passage = snippet_of(text, terms("ferry"), language=ENGLISH)
     assert text.startswith(passage.text)
-    assert passage.text.endswith(("follows", "another.", "sentence", "One"))
+    assert passage.text.endswith("follows another.")
     assert passage.matches == ()
+
+
+def test_whole_sentences_are_shown_where_there_are_some():
+    """It begins and ends with a sentence around what matched; a decimal point ends none."""
+    text = (
+        "It costs 3.50 a day, whoever asks. " * 20 + "The ferry costs 7.25 a crossing. " + "And 9.99 for a car. " * 30
+    )
+    passage = snippet_of(text, terms("ferry"), language=ENGLISH)
+    assert passage.text.startswith("It costs")
+    assert passage.text.endswith("for a car.")
+
+
+def test_without_sentences_it_is_cut_between_words():
+    """A list or a table is cut at spaces, around what matched."""
+    text = "pump valve hose " * 60 + "ferry " + "pump valve hose " * 60
+    passage = snippet_of(text, terms("ferry"), language=ENGLISH)
+    assert set(passage.text.split()) == {"pump", "valve", "hose", "ferry"}
 
 
 @given(st.lists(st.sampled_from(["ferry", "dog", "filler", "ein", "😀", "\n", "x" * 400, "né"]), max_size=300))
