@@ -23,7 +23,7 @@ _FIELDS = "client"
 def open_edit(client: OAuthClient) -> None:
     """Open the dialog with what the application has."""
     _fill(client.name, client.redirect_uris, client.scopes)
-    open_dialog(EDIT)
+    open_dialog(EDIT, str(client.client_id))
 
 
 def open_new() -> None:

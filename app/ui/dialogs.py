@@ -63,16 +63,20 @@ class NotYetError(Exception):
     """Something in a dialog's fields is missing or wrong; its message says what to do."""
 
 
-def open_dialog(name: str) -> None:
-    """Open a dialog of the page's, which draws it while `is_open(name)`; for the callback of a button."""
-    st.session_state[_OPEN] = name
+def open_dialog(name: str, about: str = "") -> None:
+    """Open a dialog of the page's, which draws it while `is_open(name)`; for the callback of a button.
+
+    `about` is what the page looks at, where the dialog is about that alone: it doesn't open again about another.
+    """
+    st.session_state[_OPEN] = (name, about)
     for kept in (_PROBLEM, _LED):
         st.session_state.pop(kept, None)
 
 
-def is_open(name: str) -> bool:
-    """Tell whether this dialog is open. One that finds itself closed ends with `st.rerun()`."""
-    return st.session_state.get(_OPEN) == name
+def is_open(name: str, about: str | None = None) -> bool:
+    """Tell whether this dialog is open, about this if it is said. One that finds itself closed ends with a rerun."""
+    opened, of = st.session_state.get(_OPEN, ("", ""))
+    return opened == name and about in {None, of}
 
 
 def close_dialog() -> None:

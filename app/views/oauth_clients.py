@@ -83,7 +83,7 @@ def show_client(client_id: str) -> None:
     )
     show_scopes(client.scopes, names)
     show_deeds(client)
-    if is_open(EDIT):
+    if is_open(EDIT, client_id):
         show_edit(client)
 
 

@@ -163,11 +163,11 @@ def show_account(account_id: str, settings: Organization) -> None:
             icon=":material/add:",
             disabled=not settings.service_accounts_enabled,
             on_click=open_dialog,
-            args=(MINT,),
+            args=(MINT, account_id),
         )
         if st.button("Delete the account", key="delete", icon=":material/delete:"):
             ask_deleting(account)
-    if is_open(MINT):
+    if is_open(MINT, account_id):
         show_mint(account, done=changed)
     if "token" in st.query_params:
         show_token(account, str(st.query_params["token"]))

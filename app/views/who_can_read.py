@@ -92,10 +92,10 @@ def show_grants(grants: Grants) -> None:
             show_table(rows[SHOWN_GRANTS:])
 
 
-def open_change() -> None:
+def open_change(resource: Resource) -> None:
     """Open the dialog for changes, with nobody chosen yet."""
     drop_choice(ADDED)
-    open_dialog(CHANGE)
+    open_dialog(CHANGE, resource.key)
 
 
 @st.dialog("Change who may read it", width="large", on_dismiss=close_dialog)
@@ -161,8 +161,10 @@ def show_resource(resource: Resource) -> None:
     if owner := explain(partial(owner_of, resource)):
         show_text(f"Owner: {owner}")
     show_grants(grants)
-    st.button("Change who may read it", key="grants.change", icon=":material/edit:", on_click=open_change)
-    if is_open(CHANGE):
+    st.button(
+        "Change who may read it", key="grants.change", icon=":material/edit:", on_click=open_change, args=(resource,)
+    )
+    if is_open(CHANGE, resource.key):
         change(resource, grants)
     st.subheader("Who may read it, all in all", anchor=False)
     show_text("People and groups, each once, however they come by it. Choose one to see why.")

@@ -141,6 +141,17 @@ def test_a_token_needs_a_name_and_a_purpose(house: House) -> None:
     assert not page.checkbox
 
 
+def test_a_dialog_is_about_the_account_it_was_opened_for(house: House) -> None:
+    """Whoever goes back from it to the list, and to another account, isn't asked for a token of that one."""
+    one, other = account(house, "Left open"), account(house, "Looked at next")
+    page = press(house.open("service_accounts", account=one), "Mint a token")
+    assert page.text_input(key="mint.name")
+    page.query_params["account"] = other
+    page.run()
+    assert "Looked at next" in html_of(page)
+    assert not page.checkbox
+
+
 def test_a_token_without_an_end_is_warned_of(house: House) -> None:
     """Never is a choice with a warning, and reads as never afterwards."""
     account_id = account(house, "Endless")
