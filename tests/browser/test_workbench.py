@@ -65,11 +65,21 @@ def search(page: Page, stack: Stack, words: str) -> None:
 
 
 def find(page: Page, label: str, typed: str, option: str) -> None:
-    """Type into a field that finds things, and choose a match; the matches may still change while they are open."""
+    """Type into a field that finds things, and choose a match, unless it is the only one and chosen by itself.
+
+    The matches may still change while they are open.
+    """
     page.get_by_label(label).fill(typed)
     match = page.get_by_role("option", name=option).first
+    chosen, matches = (
+        page.locator(".carrel-chosen", has_text=option),
+        page.get_by_role("combobox", name="Matches").first,
+    )
+    expect(chosen.or_(matches).first).to_be_visible()
     for _attempt in range(10):
-        page.get_by_role("combobox", name="Matches").first.click()
+        if chosen.is_visible():
+            return
+        matches.click()
         try:
             match.click(timeout=3000)
         except PlaywrightTimeoutError:
