@@ -50,6 +50,7 @@ async def list_documents(
         connection,
         caller,
         space_id=collection.space_id,
+        ids=request.ids,
         indexing=request.indexing,
         after=cursor.after_id,
         limit=cursor.limit,

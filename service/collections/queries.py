@@ -1,6 +1,6 @@
 """Every statement about collections, and about which documents are in one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,7 @@ from service.indexing.tables import INDEX_TABLES, space_documents, spaces
 from service.permissions.access import RANKED
 from service.permissions.queries import readable_classes
 from service.permissions.tables import class_readers, resources
-from service.sql import AnyRow, among
+from service.sql import AnyRow, among, narrowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +250,7 @@ async def list_members(
     caller: Caller,
     *,
     space_id: int,
+    ids: Collection[UUID] | None,
     indexing: IndexingStatus | None,
     after: UUID,
     limit: int,
@@ -269,6 +270,7 @@ async def list_members(
             space_documents.c.organization_id == caller.organization_id,
             space_documents.c.space_id == space_id,
             space_documents.c.document_id > after,
+            narrowed(space_documents.c.document_id, ids),
             resources.c.access_class.in_(readable_classes(caller)),
         )
         .order_by(space_documents.c.document_id)

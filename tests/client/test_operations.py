@@ -557,8 +557,10 @@ LISTS: list[Case] = [
     ),
     (
         "documentCollections/listDocumentsInCollection",
-        lambda c: c.document_collections.list_documents_in_collection(COLLECTION_ID, indexing="DONE"),
-        {"documentCollectionId": COLLECTION_ID, "indexing": "DONE"},
+        lambda c: c.document_collections.list_documents_in_collection(
+            COLLECTION_ID, ids=[DOCUMENT_ID], indexing="DONE"
+        ),
+        {"documentCollectionId": COLLECTION_ID, "ids": [DOCUMENT_ID], "indexing": "DONE"},
         {
             "documents": [
                 {

@@ -17,6 +17,7 @@ from tests.harness.documents import (
 )
 from tests.harness.services import RunningService
 
+MEMBERS = "documentCollections/listDocumentsInCollection"
 ANN, BEN = "ann@example.test", "ben@example.test"
 
 
@@ -33,9 +34,7 @@ def collection_resource(collection_id: str) -> dict[str, str]:
 
 def members(service: RunningService, collection_id: str, **body: Any) -> list[dict[str, Any]]:
     """Return a collection's documents."""
-    answer = service.call(
-        "documentCollections/listDocumentsInCollection", {"documentCollectionId": collection_id, **body}
-    )
+    answer = service.call(MEMBERS, {"documentCollectionId": collection_id, **body})
     return ok(answer)["documents"]
 
 
@@ -89,6 +88,25 @@ def test_adding_again_changes_nothing_and_other_metadata_replaces(service: Runni
     changed = ok(add_to_collection(service, document_id, collection, customMetadata={"topic": "y"}))
     assert (changed["status"], changed["embeddedChunkCount"]) == ("INDEXED", 0)
     assert members(service, collection)[0]["customMetadata"] == {"topic": "y"}
+
+
+def test_a_list_of_ids_tells_which_documents_are_in_a_collection(service: RunningService) -> None:
+    """What isn't in it is passed over, and so is what the caller may not READ; a token is good for the same ids."""
+    add_users(service, ANN)
+    collection = create_collection(service, "Notes")
+    grant(service, collection_resource(collection), ANN, "VIEWER")
+    there = [uploaded(service, name)["documentId"] for name in ("a", "b", "c")]
+    elsewhere = uploaded(service, "d")["documentId"]
+    for document_id in there:
+        ok(add_to_collection(service, document_id, collection))
+    asked = [*there[:2], elsewhere, collection]
+    assert {one["documentId"] for one in members(service, collection, ids=asked)} == set(there[:2])
+    assert members(service, collection, ids=[elsewhere]) == []
+    first = ok(service.call(MEMBERS, {"documentCollectionId": collection, "ids": there, "pageSize": 1}))
+    other = {"documentCollectionId": collection, "ids": asked, "pageSize": 1, "pageToken": first["nextPageToken"]}
+    refused(service.call(MEMBERS, other), 400, "invalid_page_token")
+    refused(service.call(MEMBERS, {"documentCollectionId": collection, "ids": []}), 400, "invalid_request")
+    assert members(service, collection, ids=asked, userEmail=ANN) == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """documentCollections/*: collections, the documents in them, and their chunks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -191,6 +191,7 @@ class DocumentCollections(Resource[M]):
         self,
         document_collection_id: Id,
         *,
+        ids: Iterable[Id] | None = None,
         indexing: IndexingStatus | str | None = None,
         user_email: str | None = None,
         page_size: int = 100,
@@ -198,10 +199,12 @@ class DocumentCollections(Resource[M]):
     ) -> Listing[DocumentInCollection, ListDocumentsInCollectionResponse]:
         """Walk the documents of a collection that the caller may read, each with its version there.
 
-        `indexing` (DONE, RUNNING or FAILED) is of that collection's index.
+        With `ids` of documents (at most 1000) it walks those of them that are in it. `indexing` (DONE, RUNNING or
+        FAILED) is of that collection's index.
         """
         request = ListDocumentsInCollectionRequest(
             document_collection_id=unchecked(UUID, document_collection_id),
+            ids=listed(UUID, ids),
             indexing=unchecked(IndexingStatus, indexing),
             user_email=user_email,
             page_size=page_size,

@@ -14,6 +14,7 @@ from carrel.wire.common import (
     Identifier,
     Instant,
     Label,
+    NarrowedRequest,
     PagedRequest,
     PagedResponse,
     RequestModel,
@@ -212,8 +213,11 @@ class DocumentInCollection(ResponseModel):
     indexing: IndexingStatus | None = None
 
 
-class ListDocumentsInCollectionRequest(ActingRequest, PagedRequest):
-    """List the documents of a collection that the caller may READ, or those of one status there; extension."""
+class ListDocumentsInCollectionRequest(ActingRequest, NarrowedRequest):
+    """List the documents of a collection that the caller may READ, or those of one status there; extension.
+
+    Narrowed to ids of documents, it tells which of them are in the collection.
+    """
 
     document_collection_id: UUID
     indexing: IndexingStatus | None = None
