@@ -1,16 +1,22 @@
 """The Prefect server that comes with Carrel starts runs by schedule."""
 
+import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows import serving
+from flows.__main__ import main
 from tests.harness.stack import ROOT, free_port
 
 PATIENCE_SECONDS = 240.0
@@ -79,3 +85,17 @@ def test_it_says_how_it_is_used(argument: str, code: int) -> None:
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == code
     assert "PREFECT_API_URL" in ended.stdout + ended.stderr
+
+
+async def test_a_prefect_that_stays_away_ends_serving_as_it_ends_carrel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With 4, since there is nothing to change but the time; a wrong file of deployments ends it with 2."""
+    monkeypatch.setenv("CARREL_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(serving, "_STARTING", timedelta(0))
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        assert await asyncio.to_thread(main, ["serve"]) == 4
+        assert "python -m flows.server" in capsys.readouterr().err
+        monkeypatch.setenv("CARREL_FLOWS_DEPLOYMENTS", str(tmp_path / "none.yaml"))
+        assert await asyncio.to_thread(main, ["serve"]) == 2
