@@ -15,6 +15,7 @@ from carrel.wire.conversations import Verdict
 from carrel.wire.search import SearchFeedback
 
 COMMENT_LENGTH = 2000
+THUMBS = ((True, "Helpful", "thumb_up"), (False, "Not helpful", "thumb_down"))
 
 
 @dataclass(frozen=True)
@@ -40,16 +41,30 @@ def about_reply(agent_id: UUID, message_id: UUID) -> About:
 
 
 def offer_feedback(about: About, *, given: bool | None = None) -> None:
-    """Offer thumbs and, once one is given, a comment; `given` is the thumb that the service has already."""
-    thumb = about.key("thumb")
-    if thumb not in st.session_state:
-        st.session_state[thumb] = None if given is None else int(given)
-    choice = st.feedback("thumbs", key=thumb, on_change=_send_thumb, args=(about,))
-    if choice is None:
+    """Offer two thumbs and, once one is chosen, a comment; `given` is the one that the service has already.
+
+    Buttons, because a second click of a double click takes Streamlit's own thumbs back before the first one is told.
+    """
+    chosen = st.session_state.setdefault(about.key("thumb"), given)
+    for good, word, icon in THUMBS:
+        st.button(
+            word,
+            key=about.key(word),
+            icon=f":material/{icon}:",
+            type="secondary" if chosen is good else "tertiary",
+            on_click=_send_thumb,
+            args=(about, good),
+        )
+    if chosen is None:
         return
-    with st.popover("Thank you. Say why?"), st.form(about.key("why"), border=False):
-        missing = "What helped?" if choice else "What was missing?"
-        st.text_area("Comment", key=about.key("comment"), max_chars=COMMENT_LENGTH, placeholder=missing)
+    # Another name is another popover, and that one is closed: a comment that was sent needs none.
+    with st.popover("Say more?" if about.key("said") in st.session_state else "Thank you. Say why?"):
+        _offer_comment(about, placeholder="What helped?" if chosen else "What was missing?")
+
+
+def _offer_comment(about: About, *, placeholder: str) -> None:
+    with st.form(about.key("why"), border=False):
+        st.text_area("Comment", key=about.key("comment"), max_chars=COMMENT_LENGTH, placeholder=placeholder)
         st.form_submit_button("Send the comment", on_click=_send_comment, args=(about,))
 
 
@@ -60,9 +75,9 @@ def show_failure(about: About) -> None:
         problem.show()
 
 
-def _send_thumb(about: About) -> None:
-    if st.session_state[about.key("thumb")] is not None and not _send(about, comment=None):
-        st.session_state[about.key("thumb")] = None
+def _send_thumb(about: About, good: bool) -> None:
+    if st.session_state.get(about.key("thumb")) is not good and _send(about, good, comment=None):
+        st.session_state[about.key("thumb")] = good
 
 
 def _send_comment(about: About) -> None:
@@ -70,17 +85,19 @@ def _send_comment(about: About) -> None:
     comment = str(st.session_state[about.key("comment")] or "").strip()
     if not comment:
         st.toast("There is no comment yet.")
-    elif comment == st.session_state.get(about.key("said")) or _send(about, comment=comment):
+    elif comment == st.session_state.get(about.key("said")) or _send(
+        about, st.session_state[about.key("thumb")], comment=comment
+    ):
         st.session_state[about.key("said")] = comment
         st.session_state[about.key("comment")] = ""
-        st.toast("Your comment is on the audit log.")
+        st.toast("Thank you. Those who look after Carrel read it.")
 
 
-def _send(about: About, *, comment: str | None) -> bool:
+def _send(about: About, good: bool, *, comment: str | None) -> bool:
     """Put feedback on the audit log; tell whether it got there."""
     st.session_state.pop(about.key("problem"), None)
     try:
-        about.send(bool(st.session_state[about.key("thumb")]), comment)
+        about.send(good, comment)
     except carrel.CarrelError as error:
         st.session_state[about.key("problem")] = problem_of(error)
         return False
