@@ -13,6 +13,10 @@ from service.search.question import Unit
 
 SMALLEST_DEVIATION = 1e-6
 
+# So many deviations below the dense leg's units, nothing is further away in meaning. They lie the closer together the
+# more texts there are of a kind, and what only a rare word finds would count the less for it, without a limit.
+FURTHEST_IN_MEANING = -4.0
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:
@@ -43,7 +47,8 @@ class Fusion:
 
     def score(self, scores: Scores) -> float:
         """Return the mean of the two standardised scores."""
-        return (self.lexical.standardise(scores.lexical) + self.dense.standardise(scores.dense)) / 2
+        dense = max(self.dense.standardise(scores.dense), FURTHEST_IN_MEANING)
+        return (self.lexical.standardise(scores.lexical) + dense) / 2
 
 
 @dataclass(frozen=True, slots=True)

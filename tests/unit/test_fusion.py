@@ -81,6 +81,16 @@ def test_a_search_without_words_is_the_dense_ranking():
     assert [scores[unit].dense for unit in fuse(scores, fusion_of(legs, scores))] == [0.7, 0.4, 0.1]
 
 
+@given(st.floats(-1, 0.4))
+def test_a_word_that_one_unit_alone_has_finds_it(far):
+    """It comes first however far it is in meaning from units that all lie close together, as near copies do."""
+    copies = [Unit(UUID(int=number), WHOLE) for number in range(100)]
+    scores = {unit: Scores(0, 0.5 + number / 10_000) for number, unit in enumerate(copies)}
+    named = Unit(UUID(int=100), WHOLE)
+    scores[named] = Scores(5, far)
+    assert fuse(scores, fusion_of(Legs(lexical=[named], dense=copies), scores))[0] == named
+
+
 @given(st.lists(COSINES, max_size=50))
 def test_shown_scores_fall_with_the_rank(similarities):
     """They are between 0 and 1, never rise, and keep the sum of the similarities they stand for."""
