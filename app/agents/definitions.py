@@ -1,7 +1,8 @@
 """Agents as their admins think of them: what they are told, from what they answer, and who may use them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from uuid import UUID
 
 import streamlit as st
@@ -10,13 +11,15 @@ from app import api
 from app.auth.current import person_client
 from app.finding import Principal, Resource, is_id
 from app.permissions.grants import Grants, MeanwhileChangedError, grants_on
-from app.vocabulary import COLLECTION, types_of
+from app.vocabulary import COLLECTION, GROUP, types_of
 from app.words import one_line
 from carrel.wire.agents import AgentDefinition
 from carrel.wire.common import Action, ResourceReference, ResourceType, UserReference
 
 DEFAULT_MODEL = ""
 """What stands for the model that the service has at the time."""
+MOST_LOOKED_AT = 10
+"""Of so many of those who may use an agent, the page looks whether it has anything for them."""
 _MANY = 1000
 
 
@@ -96,6 +99,18 @@ def is_mine(agent_id: UUID) -> bool:
     return permissions.check_resource_authorization_for_user(resource, action=Action.READ).authorized
 
 
+def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Principal]:
+    """Return who of these may search none of an agent's collections: it finds nothing to answer them from.
+
+    Of the first `MOST_LOOKED_AT` people and service accounts; in a group, it is another matter for each.
+    """
+    if not agent.collection_ids:
+        return []
+    count = api.client().admin.access.count_resources
+    looked_at = islice((one for one in who if one.kind != GROUP), MOST_LOOKED_AT)
+    return [one for one in looked_at if not count(object_ids=agent.collection_ids, readable_by=one.reference).total]
+
+
 def gains_and_losses(before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> list[str]:
     """Say who may use an agent then who may not now, and the other way round, a sentence each."""
     said: list[str] = []
@@ -105,13 +120,14 @@ def gains_and_losses(before: Grants, after: Mapping[str, Principal], *, everybod
         said.append("It is not open to everybody in the organization any more.")
     gained = [one.label for key, one in after.items() if key not in before.who]
     lost = [one.label for key, one in before.who.items() if key not in after]
-    said += [f"May use it from now on: {_named(gained)}."] if gained else []
-    said += [f"May not use it any more: {_named(lost)}."] if lost else []
+    said += [f"May use it from now on: {named(gained)}."] if gained else []
+    said += [f"May not use it any more: {named(lost)}."] if lost else []
     if lost and everybody:
         said.append("Being open to everybody, it stays in the reach of the people among them all the same.")
     return said
 
 
-def _named(labels: list[str]) -> str:
+def named(labels: list[str]) -> str:
+    """Name several in a line, or the first ten of them."""
     more = f" and {len(labels) - 10:,} more" if len(labels) > 10 else ""
     return f"{'; '.join(labels[:10])}{more}"

@@ -17,7 +17,9 @@ from app.agents.definitions import (
     gains_and_losses,
     is_mine,
     models,
+    named,
     save,
+    without_sources,
 )
 from app.auth.current import person_client
 from app.chat.replies import message_html, reply_html
@@ -127,6 +129,11 @@ def show_deployment(agent: AgentDefinition) -> None:
     changes = gains_and_losses(before, after, everybody=everybody)
     for change in changes:
         show_text(change)
+    if lacking := explain(lambda: without_sources(agent, chosen)):
+        show_warning(
+            "Whoever may search none of its collections gets no answer but that there is none.",
+            f"Let them read one first: {named([one.label for one in lacking])}.",
+        )
     with st.container(horizontal=True):
         if st.button("Save who may use it …", key="deploy", type="primary", disabled=not changes):
             confirm(

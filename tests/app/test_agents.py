@@ -129,6 +129,21 @@ def test_deploying_says_who_gains_and_who_loses_and_asks_first(house: House, age
     assert users_of(house.client, agent) == ({"Vera Quill"}, True)
 
 
+def test_who_may_search_none_of_its_collections_is_named(house: House, agent: AgentDefinition) -> None:
+    """An agent can answer them nothing, and says so to nobody else; who may search one is not named."""
+    house.client.admin.users.upsert([{"email": "vera@example.test", "name": "Vera Quill"}])
+    collection = house.client.document_collections.create_document_collection(f"Pier {uuid4()}").document_collection_id
+    house.client.admin.agents.update(agent.agent_id, collection_ids=[collection])
+    house.client.admin.agents.deploy(agent.agent_id, [{"type": "user", "email": "vera@example.test"}])
+    page = open_agent(house, agent, "deploy")
+    assert "Let them read one first: Vera Quill" in html_of(page)
+    house.client.admin.grants.set(
+        {"resourceId": str(collection), "resourceType": "DOCUMENT_COLLECTION"},
+        [{"principal": {"type": "user", "email": "vera@example.test"}, "role": "VIEWER"}],
+    )
+    assert "Let them read one first" not in html_of(open_agent(house, agent, "deploy"))
+
+
 def test_an_agent_that_is_not_mine_is_tried_once_deployed_to_me(house: House, agent: AgentDefinition) -> None:
     """The page says that it isn't deployed to whoever looks, deploys it beside the others, and shows the reply."""
     house.client.admin.users.upsert([{"email": "vera@example.test", "name": "Vera Quill"}])
