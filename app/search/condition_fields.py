@@ -7,7 +7,7 @@ from typing import cast
 
 import streamlit as st
 
-from app.search.conditions import IN_WORDS, MOST, OF_TIMES, OFFERED, Condition, Kinds, applied
+from app.search.conditions import IN_WORDS, MOST, OF_TIMES, OFFERED, Condition, Kinds, applied, kinds_of
 from app.search.questions import Answer, Question
 from app.ui.notices import show_text
 from carrel.wire.collections import DocumentCollection, FieldType
@@ -18,11 +18,6 @@ Go = Callable[[Question], None]
 _ONLY, _FIELD = "only", "only.field"
 _YES_NO = {"true": "yes", "false": "no"}
 _FOR_CATALOG = tuple(IN_WORDS)
-
-
-def kinds_of(collection: DocumentCollection | None) -> Kinds:
-    """Return the types of a collection's fields; of the catalog's, which are text, there are none."""
-    return {} if collection is None else {one.name: one.type for one in collection.custom_metadata_schema.fields}
 
 
 def offer_conditions(question: Question, collection: DocumentCollection | None, go: Go) -> None:

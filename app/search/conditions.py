@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import TypeAlias
 from urllib.parse import quote, unquote
 
-from carrel.wire.collections import FieldType
+from carrel.wire.collections import DocumentCollection, FieldType
 from carrel.wire.search import AppliedFilter, FilterOperator
 
 MOST = 50
@@ -73,9 +74,25 @@ class Condition:
         value = {"true": "yes", "false": "no"}.get(self.value, self.value) if kind is FieldType.BOOLEAN else self.value
         return f"{self.field} {words[self.operator]} {value}"
 
-    def asked(self) -> dict[str, str]:
-        """Return it as the service is asked."""
-        return {"field": self.field, "operator": self.operator.value, "value": self.value}
+    def asked(self, kinds: Kinds) -> list[dict[str, str]]:
+        """Return it as the service is asked: for a time that is on a day, from its beginning until the next one's."""
+        if kinds.get(self.field) is FieldType.DATETIME and self.operator is FilterOperator.EQUAL:
+            try:
+                day = date.fromisoformat(self.value)
+                bounds = {FilterOperator.GREATER_OR_EQUAL: day, FilterOperator.LESS: day + timedelta(days=1)}
+            except (ValueError, OverflowError):
+                pass  # a moment, or what the service says is none
+            else:
+                return [self._asked(operator, at.isoformat()) for operator, at in bounds.items()]
+        return [self._asked(self.operator, self.value)]
+
+    def _asked(self, operator: FilterOperator, value: str) -> dict[str, str]:
+        return {"field": self.field, "operator": operator.value, "value": value}
+
+
+def kinds_of(collection: DocumentCollection | None) -> Kinds:
+    """Return the types of a collection's fields; of the catalog's, which are text, there are none."""
+    return {} if collection is None else {one.name: one.type for one in collection.custom_metadata_schema.fields}
 
 
 def applied(found: AppliedFilter) -> Condition:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from app import api
-from app.search.conditions import Condition, from_address
+from app.search.conditions import Condition, Kinds, from_address
 from carrel.wire.search import SearchDocumentCatalogResponse, SearchDocumentCollectionResponse, SearchMode
 
 CATALOG = "catalog"
@@ -62,19 +62,20 @@ class Question:
         return {name: values for name, values in wanted.items() if any(values)}
 
 
-def search(question: Question, *, size: int) -> Answer:
-    """Ask the service for at most `size` documents, or chunks in a collection."""
+def search(question: Question, kinds: Kinds, *, size: int) -> Answer:
+    """Ask the service for at most `size` documents, or chunks in a collection, whose fields are of these kinds."""
+    conditions = [asked for condition in question.only for asked in condition.asked(kinds)]
     if question.where == CATALOG:
         return api.client().search.search_document_catalog(
             search_query=question.text,
             max_results=size,
             mode=question.mode,
-            metadata_filters=[condition.asked() for condition in question.only],
+            metadata_filters=conditions,
         )
     return api.client().search.search_document_collection(
         document_collection_id=UUID(question.where),
         search_query=question.text,
         max_chunks=size,
         mode=question.mode,
-        structured_query_filters=[condition.asked() for condition in question.only],
+        structured_query_filters=conditions,
     )

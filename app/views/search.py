@@ -6,7 +6,8 @@ import streamlit as st
 
 from app import api
 from app.documents.details import show_details
-from app.search.condition_fields import kinds_of, offer_conditions, show_applied
+from app.search.condition_fields import offer_conditions, show_applied
+from app.search.conditions import kinds_of
 from app.search.questions import CATALOG, LONGEST, MODES, SIZES, Answer, Question, search
 from app.search.results import by_meaning_alone, offer_document, show_result
 from app.ui.errors import explain
@@ -107,7 +108,8 @@ def answer(question: Question) -> tuple[Answer, int]:
 def ask_service(question: Question, size: int) -> tuple[Question, Answer, int]:
     """Ask, with a sign that it goes on; an error ends the page's run."""
     with st.spinner("Searching …"):
-        return question, explain(lambda: search(question, size=size)), size
+        kinds = kinds_of(collections_by_id().get(question.where))
+        return question, explain(lambda: search(question, kinds, size=size)), size
 
 
 def show(found: Answer, result: CatalogSearchResult | CollectionSearchResult) -> None:

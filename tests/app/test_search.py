@@ -414,6 +414,25 @@ def test_a_collection_is_filtered_by_its_fields(
     assert "only" not in again.query_params
 
 
+def test_a_time_is_on_a_day_whatever_its_hour(house: House) -> None:
+    """From the day's beginning until the next one's, in UTC; a moment is that moment alone."""
+    collection = new_collection(house.client, f"Watches {uuid4()}")
+    for due in ("2026-01-30T23:59:59Z", "2026-01-31", "2026-01-31T23:30:00Z", "2026-02-01"):
+        document = load(house.client, f"Watch {due}", "Sheep on watch.")
+        house.client.document_collections.add_document_to_collection(
+            document_id=document, document_collection_id=collection, custom_metadata={"due": due}
+        )
+
+    def on(due: str) -> list[str]:
+        page = house.open("search", q="sheep", only=f"due:is:{due}", **{"in": collection})
+        assert page.multiselect(key="only").options == [f"due is {due}"]
+        return [name.removeprefix("Watch ") for name in found(page)]
+
+    assert on("2026-01-31") == ["2026-01-31", "2026-01-31T23:30:00Z"]
+    assert on("2026-01-31T23:30:00Z") == ["2026-01-31T23:30:00Z"]
+    assert on("9999-12-31") == []
+
+
 def test_the_catalog_is_filtered_by_what_documents_say(house: House, pen: str) -> None:
     """By a field's name and a value, whatever stands in them; several narrow together, also in the address."""
     page = house.open("search", q="sheep")
