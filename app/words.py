@@ -1,6 +1,7 @@
 """Figures and times as people read them."""
 
 import unicodedata
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -35,7 +36,8 @@ def ago(at: datetime | None, *, now: datetime | None = None, never: str = "never
     if at is None:
         return never
     apart = at - (now or datetime.now(UTC))
-    distance = _span(abs(apart))
+    # What was chosen to be in 30 days is so for a while yet; what was 29 days ago isn't 30 days ago before it is.
+    distance = _span(apart, as_int=round) if apart > timedelta(0) else _span(-apart, as_int=int)
     if distance is None:
         return "just now"
     return f"in {distance}" if apart > timedelta(0) else f"{distance} ago"
@@ -53,9 +55,9 @@ def size(count: int) -> str:
     return f"{amount:.1f} GiB"
 
 
-def _span(apart: timedelta) -> str | None:
+def _span(apart: timedelta, *, as_int: Callable[[float], int]) -> str | None:
     seconds = apart.total_seconds()
     for unit, name in _UNITS:
         if seconds >= unit:
-            return counted(int(seconds // unit), name)
+            return counted(as_int(seconds / unit), name)
     return None

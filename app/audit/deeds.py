@@ -108,7 +108,12 @@ _KINDS = {
     "message": "a message",
 }
 _OWN = {DOCUMENT: "a document", COLLECTION: "a collection", AGENT: "an agent"}
-_VERDICTS = {"THUMBS_UP": "helpful", "THUMBS_DOWN": "not helpful"}
+_VERDICTS = {
+    "THUMBS_UP": "helpful",
+    "THUMBS_DOWN": "not helpful",
+    "POSITIVE": "helpful",
+    "NEGATIVE": "not helpful",
+}
 
 
 def actions() -> dict[str, str]:

@@ -59,7 +59,10 @@ def end_noted(one: ServiceAccountToken | ApiKey) -> str:
     at = one.expires_at
     if at is None or at.year >= NEVER.year:
         return ends(at)
-    return f"{'⚠ ' if soon_over(one) else ''}{at.astimezone(UTC):%d %b %Y}, {ends(at)}"
+    day = f"{at.astimezone(UTC):%d %b %Y}"
+    if one.status is CredentialStatus.REVOKED:
+        return day  # nothing ends then any more
+    return f"{'⚠ ' if soon_over(one) else ''}{day}, {ends(at)}"
 
 
 def ending_soon(tokens: Iterable[ServiceAccountToken]) -> list[ServiceAccountToken]:

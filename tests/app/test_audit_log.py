@@ -4,11 +4,13 @@ import csv
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.audit.deeds import DEEDS
+from app.audit.deeds import DEEDS, sentence
+from carrel.wire.admin import AuditEntry
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.test_search import HOSTILE
 from tests.app.test_service_accounts import choose
@@ -35,6 +37,23 @@ def test_every_action_of_the_service_has_words() -> None:
     recorded = {action for path in sources for action in RECORDED.findall(path.read_text(encoding="utf-8"))}
     assert "grants.set" in recorded
     assert recorded - DEEDS.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("action", "verdict"),
+    [("search.feedback", "THUMBS_UP"), ("agent.feedback", "POSITIVE")],
+)
+def test_feedback_says_which_way_it_went(action: str, verdict: str) -> None:
+    """On a search and on a reply alike."""
+    against = {"THUMBS_UP": "THUMBS_DOWN", "POSITIVE": "NEGATIVE"}[verdict]
+
+    def told(feedback: str) -> str:
+        details = {"feedback": feedback}
+        entry = AuditEntry(audit_log_id=uuid4(), at=datetime.now(UTC), action=action, details=details)
+        return sentence(entry, {})
+
+    assert told(verdict).endswith(" helpful")
+    assert told(against).endswith(" not helpful")
 
 
 def test_deeds_are_sentences_with_names(house: House) -> None:

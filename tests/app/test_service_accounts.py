@@ -202,6 +202,7 @@ def test_a_token_is_revoked_after_asking(house: House) -> None:
     assert "This token was revoked" in html_of(page)
     press(page, "All its tokens")
     assert rows(page)[0]["Status"] == "Revoked"
+    assert " in " not in rows(page)[0]["Expires"]
     refused = httpx.post(
         f"{house.service.base_url}/api/v0/search/searchDocumentCatalog",
         json={"searchQuery": "hello"},
