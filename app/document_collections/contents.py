@@ -1,7 +1,8 @@
 """What is in collections: what of it is stale, and changes to it, one document after the other."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from uuid import UUID
 
 import carrel
@@ -16,13 +17,25 @@ MOST_AT_ONCE = 50
 _PAGE = 1000
 
 
+class Again(StrEnum):
+    """What becomes of a document's fields when it is to be added to the collection that it is in."""
+
+    LEAVE = "leave"
+    CHANGE = "change"
+    REPLACE = "replace"
+
+
 @dataclass(frozen=True)
 class Done:
-    """What came of a change to one document of a collection; `problem` is empty where it went well."""
+    """What came of a change to one document of a collection; `problem` is empty where it went well.
+
+    `left`: nothing was changed, since nothing was to be.
+    """
 
     document_id: UUID
     name: str
     problem: str = ""
+    left: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,12 +76,36 @@ def index_again(collection_id: UUID, documents: Iterable[tuple[UUID, str]]) -> I
     return _one_by_one(documents, lambda one: index(document_id=one, document_collection_id=collection_id))
 
 
-def add(collection_id: UUID, documents: Iterable[tuple[UUID, str]], metadata: Mapping[str, str]) -> Iterator[Done]:
-    """Add documents (id, name) to a collection, each with this metadata; yield what came of each."""
+def fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID, dict[str, str]]:
+    """Return the fields of those of the documents that are in a collection."""
+    listing = api.client().document_collections.list_documents_in_collection
+    batches = (documents[start : start + _PAGE] for start in range(0, len(documents), _PAGE))
+    return {
+        one.document_id: one.custom_metadata
+        for batch in batches
+        for one in listing(collection_id, ids=batch, page_size=_PAGE)
+    }
+
+
+def add(
+    collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, again: Again
+) -> Iterator[Done]:
+    """Add documents (id, name) to a collection, each with this metadata; yield what came of each.
+
+    The service replaces the fields of a document that is in it: which are, is asked now, since others add too.
+    """
     put = api.client().document_collections.add_document_to_collection
-    return _one_by_one(
-        documents, lambda one: put(document_id=one, document_collection_id=collection_id, custom_metadata=metadata)
-    )
+    present = fields_inside(collection_id, [document_id for document_id, _ in documents])
+
+    def add_one(document_id: UUID) -> None:
+        kept = present.get(document_id, {}) if again is Again.CHANGE else {}
+        put(document_id=document_id, document_collection_id=collection_id, custom_metadata={**kept, **metadata})
+
+    for document_id, name in documents:
+        if again is Again.LEAVE and document_id in present:
+            yield Done(document_id, name, left=True)
+        else:
+            yield from _one_by_one([(document_id, name)], add_one)
 
 
 def _one_by_one(documents: Iterable[tuple[UUID, str]], change: Callable[[UUID], object]) -> Iterator[Done]:

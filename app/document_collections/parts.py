@@ -1,8 +1,7 @@
-"""What is shown and changed in one collection: its documents, what in it is stale, and what is added to it."""
+"""What is shown and changed in one collection: its documents, and what of them is stale."""
 
-from collections.abc import Iterable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import streamlit as st
@@ -11,25 +10,20 @@ from app import api
 from app.document_collections.contents import (
     MOST_AT_ONCE,
     MOST_LOOKED_THROUGH,
-    Done,
     Stale,
-    add,
     find_stale,
     index_again,
 )
-from app.document_collections.writing import ask_for_values
+from app.document_collections.outcomes import INSIDE, show_outcomes, work_through
 from app.ui.dialogs import confirm
 from app.ui.errors import explain
 from app.ui.links import show_link
-from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text, show_warning
-from app.ui.progress import counted_off
+from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from app.words import ago, counted, moment, one_line
+from app.words import ago, counted, moment
 from carrel.wire.collections import DocumentCollection, DocumentInCollection, ListDocumentsInCollectionResponse
 
-INSIDE = "inside"
-_OUTCOMES, _STALE, _LEFT = "collection.outcomes", "collection.stale", "add.left"
-_FOUND = 50
+_STALE = "collection.stale"
 
 
 def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
@@ -107,7 +101,7 @@ def _take_out(where: UUID, document_id: UUID) -> None:
 
 
 def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:
-    explain(lambda: _work_through(index_again(where, documents), of=len(documents), doing="Indexing"))
+    explain(lambda: work_through(index_again(where, documents), [], of=len(documents), doing="Indexing"))
     st.session_state.pop(_STALE, None)
     st.rerun()
 
@@ -139,69 +133,3 @@ def _show_stale(collection: DocumentCollection) -> None:
         show_link("These are many: index them again in a run, under Ingestion", "ingestion")
     else:
         show_text("These are many: have an admin index them again in a run.")
-
-
-def offer_adding(collection: DocumentCollection) -> None:
-    """Offer finding documents by name, and adding several at once."""
-    where = collection.document_collection_id
-    query = st.text_input("Find documents", key="add.query", max_chars=200, placeholder="A part of the name")
-    named: dict[str, str] = st.session_state.setdefault("add.names", {})
-    found = _find(query.strip()) if query.strip() else {}
-    named.update(found)
-    if _LEFT in st.session_state:
-        st.session_state["add.chosen"] = st.session_state.pop(_LEFT)
-    chosen: list[str] = st.session_state.get("add.chosen", [])
-    options = list(dict.fromkeys([*(one for one in chosen if one in named), *found]))
-    picked = st.multiselect(
-        "Documents to add", options, key="add.chosen", format_func=lambda one: named[one], filter_mode=None
-    )
-    if query.strip() and not found:
-        show_text("No document that you may read has this in its name.")
-    metadata = ask_for_values(collection)
-    if st.button("Add", type="primary", key="add.go", disabled=not picked):
-        documents = [(UUID(one), named[one]) for one in picked]
-        failed = explain(lambda: _work_through(add(where, documents, metadata), of=len(documents), doing="Adding"))
-        st.session_state[_LEFT] = [str(one.document_id) for one in failed]
-        api.collections.clear()
-        st.rerun()
-    show_outcomes()
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _found(query: str) -> dict[str, str]:
-    page = next(api.client().catalog.list_documents(document_name=query, page_size=_FOUND).pages())
-    return {
-        str(one.document_id): one_line(f"{one.document_name} · {one.document_external_id} · {one.owner.name}")
-        for one in page.documents
-    }
-
-
-def _find(query: str) -> dict[str, str]:
-    return explain(lambda: _found(query))
-
-
-def _work_through(outcomes: Iterable[Done], *, of: int, doing: str) -> list[Done]:
-    """Keep each outcome as soon as it is known: who leaves the page half-way still learns what was done.
-
-    Return those that failed.
-    """
-    kept: list[Done] = []
-    st.session_state[_OUTCOMES] = (kept, of)
-    forget(INSIDE)
-    kept.extend(counted_off(outcomes, of=of, doing=doing))
-    return [one for one in kept if one.problem]
-
-
-def show_outcomes() -> None:
-    """Show what came of the last change, this once."""
-    outcomes, of = cast("tuple[list[Done], int]", st.session_state.pop(_OUTCOMES, ([], 0)))
-    failed = [one for one in outcomes if one.problem]
-    if len(outcomes) < of:
-        show_warning(
-            f"Interrupted: {of - len(outcomes):,} of {counted(of, 'document')} were not begun. Try them again."
-        )
-    if failed:
-        show_problem(f"{len(failed)} of {counted(len(outcomes), 'document')} failed.", "The others are done.")
-        show_table([(one.name, one.problem) for one in failed], heads=("Document", "Why"))
-    elif outcomes:
-        show_text(f"Done: {counted(len(outcomes), 'document')}.")

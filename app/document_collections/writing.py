@@ -46,17 +46,27 @@ def ask_for_values(collection: DocumentCollection) -> dict[str, str]:
     return {name: value for name, value in written.items() if value}
 
 
+def empty_values(collection: DocumentCollection) -> None:
+    """Empty what `ask_for_values` asks for; before it is drawn."""
+    for number in range(len(collection.custom_metadata_schema.fields)):
+        st.session_state[_value_key(collection.document_collection_id, number)] = ""
+
+
 def _ask_for_value(field: SchemaFieldInfo, number: int, collection_id: UUID) -> str:
     name, value = st.columns([2, 3], vertical_alignment="center")
     kind = f"<small>{type_in_words(field.type).lower()}</small>"
     name.html(f'<p class="carrel-text">{html.escape(field.name)}<br>{kind}</p>')
     return value.text_input(
         field.name,
-        key=f"add.value.{collection_id}.{number}",
+        key=_value_key(collection_id, number),
         max_chars=_LONGEST_VALUE,
         placeholder=EXAMPLES[field.type],
         label_visibility="collapsed",
     ).strip()
+
+
+def _value_key(collection_id: UUID, number: int) -> str:
+    return f"add.value.{collection_id}.{number}"
 
 
 def _name(key: str, number: int) -> str:

@@ -5,10 +5,11 @@ from functools import partial
 import streamlit as st
 
 from app import api
+from app.document_collections.adding import offer_adding
 from app.document_collections.contents import embedding_models, find_collection
 from app.document_collections.fields import type_in_words
 from app.document_collections.index_rebuilds import show_index
-from app.document_collections.parts import offer_adding, show_documents
+from app.document_collections.parts import show_documents
 from app.document_collections.writing import ask_for_fields, written_fields
 from app.ui.access import require_editor
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog

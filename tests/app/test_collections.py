@@ -1,6 +1,7 @@
 """The page of collections in its states, on the real service."""
 
 import html
+from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,11 +11,12 @@ from streamlit.testing.v1 import AppTest
 
 from app import navigation
 from app.auth import current
+from app.document_collections import outcomes
 from app.document_collections.contents import Done
 from carrel import Carrel
 from service.rebuilds.running import rebuild_all
 from tests.app.conftest import VIEWS, House, html_of, markdown_of, sign_in
-from tests.app.pressing import answer, press, press_twice
+from tests.app.pressing import answer, button, press, press_twice
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.oauth.flow import a_person
 
@@ -58,6 +60,25 @@ def inside(client: Carrel, collection: UUID) -> dict[str, int | None]:
     """The documents of a collection, with the version that can be found there."""
     listed = client.document_collections.list_documents_in_collection(collection)
     return {one.document_name: one.indexed_version for one in listed}
+
+
+TEAM_AND_SECRET = {"fields": [{"name": "team", "type": "STRING"}, {"name": "secret", "type": "BOOLEAN"}]}
+OPERATIONS = {"team": "operations", "secret": "true"}
+
+
+def choose_to_add(house: House, collection: UUID, query: str, *documents: str) -> AppTest:
+    """Find documents, and choose these to be added."""
+    page = open_collection(house, collection, "add")
+    page.text_input(key="add.query").set_value(query).run()
+    page.multiselect(key="add.chosen").set_value(list(documents)).run()
+    assert not page.exception
+    return page
+
+
+def fields_in(client: Carrel, collection: UUID) -> dict[str, dict[str, str]]:
+    """The fields of a collection's documents."""
+    listed = client.document_collections.list_documents_in_collection(collection)
+    return {one.document_name: one.custom_metadata for one in listed}
 
 
 def test_a_member_without_a_collection_to_look_after_is_told_so(house: House) -> None:
@@ -123,6 +144,94 @@ def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -
     shown = open_collection(house, collection).dataframe[0].value
     assert sorted(shown["Name"]) == [f"{tag} one", f"{tag} two"]
     assert set(shown["State"]) == {"Searchable"}
+
+
+def test_what_is_in_a_collection_already_keeps_its_fields(house: House) -> None:
+    """It is marked, its fields are shown, and without being asked for nothing of them is changed."""
+    tag = uuid4().hex[:8]
+    collection = a_collection(house.client, custom_metadata_schema=TEAM_AND_SECRET)
+    there, new = load(house.client, f"{tag} there"), load(house.client, f"{tag} new")
+    page = choose_to_add(house, collection, tag, there, new)
+    assert "already in" not in html_of(page)
+    put = house.client.document_collections.add_document_to_collection
+    put(document_id=there, document_collection_id=collection, custom_metadata=OPERATIONS)
+    st.cache_data.clear()
+    page.run()
+    assert page.multiselect(key="add.chosen").value == [there, new]
+    labels = page.multiselect(key="add.chosen").options
+    assert [label.endswith(" · already in it") for label in labels] == [f"{tag} there" in label for label in labels]
+    assert "1 of these is already in the collection:" in html_of(page)
+    assert "<td>team: operations, secret: true</td>" in html_of(page)
+    assert page.radio(key="add.again").value == "leave"
+    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake")
+    page = press(page, "Add")
+    assert "Done: 1 document." in html_of(page)
+    assert "Already in it, and left as it is: 1 document." in html_of(page)
+    assert fields_in(house.client, collection) == {f"{tag} there": OPERATIONS, f"{tag} new": {"team": "Kittiwake"}}
+
+
+def test_what_is_added_meanwhile_keeps_its_fields_too(house: House) -> None:
+    """Somebody else adds the document while the page stands open, which doesn't know of it yet."""
+    tag = uuid4().hex[:8]
+    collection = a_collection(house.client, custom_metadata_schema=TEAM_AND_SECRET)
+    there = load(house.client, f"{tag} there")
+    page = choose_to_add(house, collection, tag, there)
+    put = house.client.document_collections.add_document_to_collection
+    put(document_id=there, document_collection_id=collection, custom_metadata=OPERATIONS)
+    assert "Already in it, and left as it is: 1 document." in html_of(press(page, "Add"))
+    assert fields_in(house.client, collection) == {f"{tag} there": OPERATIONS}
+
+
+@pytest.mark.parametrize(
+    ("again", "expected"), [("change", {"team": "Kittiwake", "secret": "true"}), ("replace", {"team": "Kittiwake"})]
+)
+def test_fields_of_what_is_in_it_are_changed_by_choice(house: House, again: str, expected: dict[str, str]) -> None:
+    """Those that are filled in, or all of them."""
+    tag = uuid4().hex[:8]
+    collection = a_collection(house.client, custom_metadata_schema=TEAM_AND_SECRET)
+    there = load(house.client, f"{tag} there")
+    put = house.client.document_collections.add_document_to_collection
+    put(document_id=there, document_collection_id=collection, custom_metadata=OPERATIONS)
+    page = choose_to_add(house, collection, tag, there)
+    page.radio(key="add.again").set_value(again)
+    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake")
+    assert "Done: 1 document." in html_of(press(page, "Add"))
+    assert fields_in(house.client, collection) == {f"{tag} there": expected}
+
+
+def test_after_adding_the_form_is_empty_and_the_count_is_new(house: House) -> None:
+    """What was chosen and filled in is gone, and so is the offer to add it once more."""
+    tag = uuid4().hex[:8]
+    collection = a_collection(house.client, custom_metadata_schema=TEAM_AND_SECRET)
+    documents = [load(house.client, f"{tag} {number}") for number in range(2)]
+    page = choose_to_add(house, collection, tag, *documents)
+    page.text_input(key=f"add.value.{collection}.0").set_value("Kittiwake")
+    assert "0 documents that you may read" in html_of(page)
+    page = press(page, "Add")
+    assert "2 documents that you may read" in html_of(page)
+    assert page.multiselect(key="add.chosen").value == []
+    assert page.text_input(key="add.query").value == ""
+    assert page.text_input(key=f"add.value.{collection}.0").value == ""
+    assert button(page, "Add").disabled
+    assert fields_in(house.client, collection) == {f"{tag} {number}": {"team": "Kittiwake"} for number in range(2)}
+
+
+def test_what_is_left_half_way_stays_in_the_form(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something else is pressed when the first is added: the other one is still chosen, and the count is new."""
+    tag = uuid4().hex[:8]
+    collection = a_collection(house.client)
+    first, second = load(house.client, f"{tag} one"), load(house.client, f"{tag} two")
+    page = choose_to_add(house, collection, tag, first, second)
+
+    def interrupted(outcomes: Iterable[Done], **_: object) -> Iterator[Done]:
+        yield next(iter(outcomes))
+        st.rerun()
+
+    monkeypatch.setattr(outcomes, "counted_off", interrupted)
+    page = press(page, "Add")
+    assert "1 of 2 documents were not begun." in html_of(page)
+    assert "1 document that you may read" in html_of(page)
+    assert page.multiselect(key="add.chosen").value == [second]
 
 
 def test_what_was_not_begun_is_said(house: House) -> None:

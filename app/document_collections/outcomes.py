@@ -1,0 +1,41 @@
+"""What came of changes to documents of a collection, one after the other: kept while they go on, and shown once."""
+
+from collections.abc import Iterable
+from typing import cast
+
+import streamlit as st
+
+from app.document_collections.contents import Done
+from app.ui.notices import show_problem, show_table, show_text, show_warning
+from app.ui.progress import counted_off
+from app.ui.tables import forget
+from app.words import counted
+
+INSIDE = "inside"
+"""The table of a collection's documents."""
+_OUTCOMES = "collection.outcomes"
+
+
+def work_through(outcomes: Iterable[Done], kept: list[Done], *, of: int, doing: str) -> None:
+    """Keep each outcome as soon as it is known: who leaves the page half-way still learns what was done."""
+    st.session_state[_OUTCOMES] = (kept, of)
+    forget(INSIDE)
+    kept.extend(counted_off(outcomes, of=of, doing=doing))
+
+
+def show_outcomes() -> None:
+    """Show what came of the last change, this once."""
+    outcomes, of = cast("tuple[list[Done], int]", st.session_state.pop(_OUTCOMES, ([], 0)))
+    failed = [one for one in outcomes if one.problem]
+    unchanged = sum(one.left for one in outcomes)
+    if len(outcomes) < of:
+        show_warning(
+            f"Interrupted: {of - len(outcomes):,} of {counted(of, 'document')} were not begun. Try them again."
+        )
+    if failed:
+        show_problem(f"{len(failed)} of {counted(len(outcomes), 'document')} failed.", "The others are done.")
+        show_table([(one.name, one.problem) for one in failed], heads=("Document", "Why"))
+    elif done := len(outcomes) - unchanged:
+        show_text(f"Done: {counted(done, 'document')}.")
+    if unchanged:
+        show_text(f"Already in it, and left as it is: {counted(unchanged, 'document')}.")
