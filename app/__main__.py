@@ -14,6 +14,7 @@ def main() -> None:
         app = create_app()
     except (CarrelError, ValueError) as error:
         sys.exit(f"The workbench can't start: {error}")
+    sys.stderr.write(f"The workbench listens at {chosen.origin}\n")
     app.run(
         config={
             "server.address": chosen.app_host,
@@ -28,6 +29,8 @@ def main() -> None:
             # Pages that hold Streamlit's in a frame and send it messages: nobody's.
             "client.allowedOrigins": [],
             "browser.gatherUsageStats": False,
+            # To tell it, Streamlit would ask a server elsewhere for the address of this machine.
+            "logger.hideWelcomeMessage": True,
             "runner.magicEnabled": False,
             # Looking through all there is in memory after each run holds up the next one, and all other people's; what
             # is new is looked through anyway.

@@ -18,6 +18,9 @@ CARREL_SAMPLE_PASSWORD={sample_password}
 CARREL_BASE_URL=http://127.0.0.1:8000
 CARREL_API_KEY={api_key}
 PREFECT_API_URL=http://127.0.0.1:4200/api
+
+# INFO tells every request, too.
+CARREL_LOG_LEVEL=WARNING
 """
 
 
