@@ -181,7 +181,7 @@ def _only(options: Mapping[str, object], *, typed: str) -> str | None:
 def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str) -> list[One]:
     """Offer typing, and return at most `MOST` that match."""
     query = st.text_input(
-        label, key=_typed(key), type="search", live="250ms", placeholder="A part of the name", autocomplete="off"
+        label, key=_typed(key), type="search", live="100ms", placeholder="A part of the name", autocomplete="off"
     )
     asked = (query or "").strip()
     found = explain(lambda: find(asked))
