@@ -29,14 +29,22 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
+class Place:
+    """A page of the workbench: what the way to it is called, and its address."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True)
 class Finding:
-    """What is found of one thing: a sentence, and what to do where something is wrong; `see` is the page that helps."""
+    """What is found of one thing: a sentence, what to do where something is wrong, and the page to do it on."""
 
     about: str
     level: Level
     said: str
     todo: str = ""
-    see: str = ""
+    see: Place | None = None
 
 
 def ask_service() -> AdminStatusGetResponse | Finding:
@@ -78,10 +86,11 @@ def _of_index(index: IndexingState, at: datetime) -> Finding:
     if index.failed:
         said = f"{can}{waits} {counted(index.failed, 'document')} could not be indexed."
         todo = "Look at why, and add mended files. They are tried again now and then."
-        return Finding("The index", Level.TROUBLE, said, todo, "documents?of=all&state=failed")
+        return Finding("The index", Level.TROUBLE, said, todo, Place("The documents", "documents?of=all&state=failed"))
     if _is_late(index.oldest_waiting_at, at, LATE_INDEXING):
         todo = "Indexing doesn't keep up, or the embedding model is away: look at the service's log."
-        return Finding("The index", Level.TROUBLE, f"{can}{waits}", todo, "documents?of=all&state=running")
+        see = Place("The documents", "documents?of=all&state=running")
+        return Finding("The index", Level.TROUBLE, f"{can}{waits}", todo, see)
     return Finding("The index", Level.BUSY if index.running else Level.FINE, f"{can}{waits}")
 
 
@@ -89,25 +98,31 @@ def _of_rebuilds(running: int) -> list[Finding]:
     if not running:
         return []
     said = f"{counted(running, 'index is', 'indexes are')} being made anew with another model."
-    return [Finding("Rebuilding", Level.BUSY, said, see="collections")]
+    return [Finding("Rebuilding", Level.BUSY, said, see=Place("The collections", "collections"))]
 
 
 def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
+    about, agents = "Replies and sync runs", Place("The agents", "agents")
     doing = f"{jobs.running:,} at work, {jobs.waiting:,} waiting{_since(jobs.oldest_waiting_at, at)}."
     if _is_late(jobs.oldest_waiting_at, at, LATE_JOBS):
-        todo = "Replies and syncs are made slower than they are asked for: let the service have more workers."
-        return Finding("Jobs", Level.TROUBLE, doing, f"{todo} (CARREL_AGENT_WORKERS)")
+        todo = (
+            "The service makes them slower than they are asked for. Let it make more at a time: CARREL_AGENT_WORKERS "
+        )
+        return Finding(about, Level.TROUBLE, doing, f"{todo}for agents' replies, CARREL_DOCSTORE_WORKERS for syncs.")
     if jobs.failed:
-        said = f"{doing} {jobs.failed:,} failed in the last 24 hours."
-        return Finding("Jobs", Level.TROUBLE, said, "The service's log says why (job_failed). People can ask again.")
-    return Finding("Jobs", Level.BUSY if jobs.running or jobs.waiting else Level.FINE, doing)
+        said = f"{doing} {counted(jobs.failed, 'reply of an agent', 'replies of agents')} failed in the last 24 hours."
+        todo = "Ask an agent something to see whether it answers now; whoever got no reply can ask again. Why each "
+        return Finding(about, Level.TROUBLE, said, f"{todo}failed is in the service's log.", agents)
+    return Finding(about, Level.BUSY if jobs.running or jobs.waiting else Level.FINE, doing)
 
 
 def _of_syncs(syncs: SyncsState) -> Finding:
     going = f"{counted(syncs.running, 'goes on', 'go on')}." if syncs.running else "None goes on."
     if syncs.failed:
         said = f"{going} The last run of {counted(syncs.failed, 'sync')} failed."
-        return Finding("Syncs", Level.TROUBLE, said, "Look at why, mend it, and run it again.", "syncs")
+        return Finding(
+            "Syncs", Level.TROUBLE, said, "Look at why, mend it, and run it again.", Place("The syncs", "syncs")
+        )
     return Finding("Syncs", Level.BUSY if syncs.running else Level.FINE, going)
 
 
@@ -130,7 +145,8 @@ def of_flows() -> Finding:
     ready = sum(deployment.get("status") == "READY" for deployment in deployments)
     if not ready:
         said = "Prefect answers, but nobody carries out runs: what is started or scheduled waits."
-        return Finding("The flows", Level.TROUBLE, said, "Start what does: python -m flows serve")
+        waiting = Place("The runs", "ingestion?part=runs")
+        return Finding("The flows", Level.TROUBLE, said, "Start what does: python -m flows serve", waiting)
     offered = counted(ready, "flow is", "flows are")
     return Finding("The flows", Level.FINE, f"Prefect answers, and {offered} served.")
 

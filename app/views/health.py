@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from app.health import Finding, ask_service, findings_of, of_flows, troubles
+from app.health import Finding, Place, ask_service, findings_of, of_flows, troubles
 from app.ui.access import require_admin
 from app.ui.errors import explain
 from app.ui.notices import show_title
@@ -51,11 +51,15 @@ def show_numbers(status: AdminStatusGetResponse) -> None:
 def card(finding: Finding) -> str:
     """Return what is found of one thing as HTML."""
     todo = f"<p>{html.escape(finding.todo)}</p>" if finding.todo else ""
-    see = f'<p><a href="{html.escape(finding.see)}" target="_self">Look there</a></p>' if finding.see else ""
+    see = _link(finding.see) if finding.see else ""
     return (
         f'<section class="carrel-is-{finding.level.name.lower()}"><h3>{html.escape(finding.about)}</h3>'
         f'<p class="carrel-level">{finding.level}</p><div><p>{html.escape(finding.said)}</p>{todo}{see}</div></section>'
     )
+
+
+def _link(place: Place) -> str:
+    return f'<p><a href="{html.escape(place.address)}" target="_self">{html.escape(place.name)}</a></p>'
 
 
 def page() -> None:

@@ -56,7 +56,7 @@ async def read_state(connection: AsyncConnection, organization_id: UUID) -> AnyR
         "jobs_waiting": _number(jobs, waits),
         "jobs_running": _number(jobs, jobs.c.status == "doing"),
         "jobs_since": _oldest(jobs, waits),
-        "jobs_failed": _failed_replies(organization_id) + _failed_runs(organization_id),
+        "replies_failed": _failed_replies(organization_id),
         "syncs_running": _syncs(organization_id, "PENDING", "RUNNING"),
         "syncs_failed": _syncs(organization_id, "FAILED"),
         "rebuilds": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
@@ -141,15 +141,6 @@ def _failed_replies(organization_id: UUID) -> ColumnElement[int]:
         turns.c.organization_id == organization_id,
         turns.c.status == "FAILED",
         turns.c.finished_at > func.now() - LATELY,
-    )
-
-
-def _failed_runs(organization_id: UUID) -> ColumnElement[int]:
-    return _number(
-        docstore_syncs,
-        docstore_syncs.c.organization_id == organization_id,
-        docstore_syncs.c.status == "FAILED",
-        docstore_syncs.c.finished_at > func.now() - LATELY,
     )
 
 

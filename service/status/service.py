@@ -29,7 +29,7 @@ async def get_status(runtime: Runtime, connection: AsyncConnection, caller: Call
         jobs=JobsState(
             waiting=row.jobs_waiting,
             running=row.jobs_running,
-            failed=row.jobs_failed,
+            failed=row.replies_failed,
             oldest_waiting_at=row.jobs_since,
         ),
         syncs=SyncsState(running=row.syncs_running, failed=row.syncs_failed),

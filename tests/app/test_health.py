@@ -61,11 +61,15 @@ def test_what_is_well_is_fine_and_asks_for_nothing() -> None:
             "The index",
             Level.TROUBLE,
         ),
-        ({"jobs": JobsState(waiting=1, running=2, failed=0, oldest_waiting_at=NOW)}, "Jobs", Level.BUSY),
-        ({"jobs": JobsState(waiting=0, running=0, failed=1)}, "Jobs", Level.TROUBLE),
+        (
+            {"jobs": JobsState(waiting=1, running=2, failed=0, oldest_waiting_at=NOW)},
+            "Replies and sync runs",
+            Level.BUSY,
+        ),
+        ({"jobs": JobsState(waiting=0, running=0, failed=1)}, "Replies and sync runs", Level.TROUBLE),
         (
             {"jobs": JobsState(waiting=9, running=2, failed=0, oldest_waiting_at=NOW - timedelta(minutes=6))},
-            "Jobs",
+            "Replies and sync runs",
             Level.TROUBLE,
         ),
         ({"syncs": SyncsState(running=1, failed=0)}, "Syncs", Level.BUSY),
@@ -78,6 +82,8 @@ def test_what_is_at_work_or_wrong_is_told_apart(changes: dict[str, Any], about: 
     found = {one.about: one for one in findings_of(a_status(**changes), now=NOW)}
     assert found[about].level is level
     assert bool(found[about].todo) == (level is Level.TROUBLE)
+    if level is Level.TROUBLE:
+        assert bool(found[about].see) != ("CARREL_AGENT_WORKERS" in found[about].todo), "nowhere to act"
     assert {one.level for name, one in found.items() if name != about} == {Level.FINE}
 
 
@@ -111,7 +117,15 @@ def test_documents_that_failed_lead_to_their_list(house: House) -> None:
         )
     shown = html_of(house.open("health"))
     assert "1 document could not be indexed." in shown
-    assert 'href="documents?of=all&amp;state=failed"' in shown
+    assert 'href="documents?of=all&amp;state=failed" target="_self">The documents</a>' in shown
+
+
+def test_one_that_failed_is_told_once() -> None:
+    """A sync's last run, and a reply of an agent: each is one thing that somebody should look at."""
+    for changes in ({"syncs": SyncsState(running=0, failed=1)}, {"jobs": JobsState(waiting=0, running=0, failed=1)}):
+        assert troubles(findings_of(a_status(**changes), now=NOW)) == 1
+    found = findings_of(a_status(jobs=JobsState(waiting=0, running=0, failed=1)), now=NOW)
+    assert any("1 reply of an agent failed" in one.said for one in found)
 
 
 def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(
@@ -157,3 +171,4 @@ def test_flows_that_nobody_serves_are_told_from_those_that_somebody_does(
         prefect.withdraw(offered)
     assert "nobody carries out runs" in shown
     assert "python -m flows serve" in shown
+    assert '<a href="ingestion?part=runs" target="_self">The runs</a>' in shown

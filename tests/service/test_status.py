@@ -1,5 +1,6 @@
 """How an organization is doing: each figure counts what it says, of that organization alone."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -74,6 +75,9 @@ def test_documents_and_how_far_they_are_indexed(service: RunningService) -> None
     for name in ("DONE", "RUNNING", "FAILED"):
         listed = done(service.call("catalog/listDocuments", {"indexing": name, "pageSize": 1000}))["documents"]
         assert len(listed) == now["indexing"][name.lower()]
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE spaces SET model = 'another' WHERE is_catalog")
+    assert status(service)["embeddingModel"] == "another"
     other = status(service, api_key=stranger)
     assert other["documentCount"] == other["collectionCount"] == other["chunkCount"] == 0
     assert other["indexing"] == {"done": 0, "running": 0, "failed": 0}
@@ -95,7 +99,10 @@ def catalog(connection: psycopg.Connection[Any]) -> int:
 
 
 def test_jobs_syncs_and_rebuilds(desk: Desk) -> None:
-    """What waits, runs, or failed lately; not what failed long ago, and nothing of another organization."""
+    """What waits, runs, or failed lately; not what failed long ago, and nothing of another organization.
+
+    A run that failed is told by its sync alone; agents and collections are no documents.
+    """
     service = desk.service
     stranger = another_organization(service)
     own, collection = organization_id(service), uuid7()
@@ -107,18 +114,30 @@ def test_jobs_syncs_and_rebuilds(desk: Desk) -> None:
         for turn, state in zip(turns, ("todo", "todo", "doing"), strict=True):
             a_job(connection, own, state, turn_id=turn)
         a_job(connection, organization_id(service, api_key=stranger), "todo", turn_id=turns[2])
-        for hours in (1, 23, 25):
-            a_turn(connection, own, desk.agent_id, at=moment - timedelta(hours=hours), failed=True)
+        for hours in (1, 23.5, 25):
+            failed_at = moment - timedelta(hours=hours)
+            a_turn(connection, own, desk.agent_id, at=failed_at - timedelta(minutes=50), failed_at=failed_at)
         for state, hours in (("PENDING", 0), ("RUNNING", 0), ("FAILED", 1), ("FAILED", 25), ("COMPLETED", 1)):
-            a_sync(connection, own, collection, state, finished=moment - timedelta(hours=hours))
+            sync = a_sync(connection, own, collection, state, finished=moment - timedelta(hours=hours))
         connection.execute(
-            "INSERT INTO index_rebuilds (rebuild_id, organization_id, collection_id, space_id, model, previous_model,"
-            " started_by) SELECT %s, organization_id, %s, 0, 'x', 'y', created_by FROM collections LIMIT 1",
-            (uuid7(), collection),
+            "UPDATE docstore_syncs SET updated_at = %s, progress_at = %s WHERE sync_id = %s",
+            (moment - timedelta(hours=9), moment - timedelta(minutes=5), sync),
         )
+        for state in ("RUNNING", "COMPLETED"):
+            connection.execute(
+                "INSERT INTO index_rebuilds (rebuild_id, organization_id, collection_id, space_id, model,"
+                " previous_model, status, started_by) SELECT %s, organization_id, %s, 0, 'x', 'y', %s, created_by"
+                " FROM collections LIMIT 1",
+                (uuid7(), collection, state),
+            )
     found = status(service)
-    assert (found["jobs"]["waiting"], found["jobs"]["running"], found["jobs"]["failed"]) == (2, 1, 3)
+    assert found["documentCount"] == len(done(service.call("catalog/listDocuments", {}))["documents"])
+    assert (found["jobs"]["waiting"], found["jobs"]["running"], found["jobs"]["failed"]) == (2, 1, 2)
     assert instant(found["jobs"]["oldestWaitingAt"]) == moment - timedelta(minutes=2)
+    with service.owner_connection() as connection:
+        a_job(connection, own, "todo", sync_id=sync)
+    with_run = status(service)["jobs"]
+    assert (with_run["waiting"], instant(with_run["oldestWaitingAt"])) == (3, moment - timedelta(minutes=5))
     assert found["syncs"] == {"running": 2, "failed": 2}
     assert found["rebuildsRunning"] == 1
     other = status(service, api_key=stranger)
@@ -129,7 +148,12 @@ def test_jobs_syncs_and_rebuilds(desk: Desk) -> None:
 
 
 def a_turn(
-    connection: psycopg.Connection[Any], organization: UUID, agent_id: str, *, at: datetime, failed: bool = False
+    connection: psycopg.Connection[Any],
+    organization: UUID,
+    agent_id: str,
+    *,
+    at: datetime,
+    failed_at: datetime | None = None,
 ) -> UUID:
     """A message to an agent, in a conversation of its own."""
     conversation, turn = uuid7(), uuid7()
@@ -141,14 +165,15 @@ def a_turn(
     connection.execute(
         "INSERT INTO turns (turn_id, organization_id, conversation_id, turn_no, credential_id, message, status,"
         " created_at, finished_at, attempt) VALUES (%s, %s, %s, 1, %s, 'Hello?', %s, %s, %s, 1)",
-        (turn, organization, conversation, uuid7(), "FAILED" if failed else "RUNNING", at, at if failed else None),
+        (turn, organization, conversation, uuid7(), "FAILED" if failed_at else "RUNNING", at, failed_at),
     )
     return turn
 
 
-def a_job(connection: psycopg.Connection[Any], organization: UUID, state: str, *, turn_id: UUID) -> None:
+def a_job(connection: psycopg.Connection[Any], organization: UUID, state: str, **about: UUID) -> None:
     """A job in a queue that nobody works; what is taken up stays so, by a worker that shows life for long."""
-    args = {"organization_id": str(organization), "turn_id": str(turn_id), "request_id": "r"}
+    ids = {name: str(one) for name, one in about.items()}
+    args = {"organization_id": str(organization), **ids, "request_id": "r"}
     [(worker,)] = connection.execute(
         "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() + interval '1 day') RETURNING id"
     ).fetchall()
@@ -161,13 +186,21 @@ def a_job(connection: psycopg.Connection[Any], organization: UUID, state: str, *
 
 def a_sync(
     connection: psycopg.Connection[Any], organization: UUID, collection: UUID, state: str, *, finished: datetime
-) -> None:
+) -> UUID:
     """A sync of a collection whose last run went so."""
+    sync = uuid7()
     connection.execute(
         "INSERT INTO docstore_syncs (sync_id, organization_id, collection_id, principal_id, credential_id, config,"
         " status, finished_at) SELECT %s, %s, %s, created_by, %s, '{}', %s, %s FROM collections LIMIT 1",
-        (uuid7(), organization, collection, uuid7(), state, finished),
+        (sync, organization, collection, uuid7(), state, finished),
     )
+    return sync
+
+
+def test_the_agents_own_model_is_named(make_service: Callable[..., RunningService]) -> None:
+    """The first of the models of an endpoint, which need not answer for that."""
+    service = make_service(model_url="http://127.0.0.1:9/v1", model_names=("small", "large"))
+    assert status(service)["languageModel"] == "small"
 
 
 def test_it_is_for_admins(service: RunningService) -> None:

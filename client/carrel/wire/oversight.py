@@ -62,7 +62,7 @@ class IndexingState(ResponseModel):
 class JobsState(ResponseModel):
     """Jobs of the organization: replies of agents, and runs of syncs.
 
-    `failed`: how many replies and runs failed in the last 24 hours.
+    `failed`: how many replies failed in the last 24 hours; a run that failed is told by its sync.
     """
 
     waiting: int
