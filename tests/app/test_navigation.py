@@ -32,14 +32,19 @@ from app.auth.current import person_client
 from app.loading.runs import runs_to_change
 from flows.runs import RunsError
 
+def at_prefect():
+    try:
+        runs_to_change()
+    except RunsError as error:
+        return str(error)
+    return "done"
+
+def at_the_service():
+    api._is_admin_still.clear()  # what five seconds do
+    return "as the person" if api.client() is person_client() else "with the key"
+
 st.text(api.me().is_admin)
-try:
-    runs_to_change()
-    st.text("done")
-except RunsError as error:
-    st.text(str(error))
-api._is_admin_still.clear()  # what five seconds do
-st.text("as the person" if api.client() is person_client() else "with the key")
+st.text({where}())
 """
 
 
@@ -137,20 +142,25 @@ def test_runs_are_there_for_who_is_an_admin_and_signed_in_now(workbench: SetUp, 
     assert "Your sign-in has ended" in asked(cookie)
 
 
-def test_who_is_no_admin_any_more_does_nothing_more(workbench: SetUp, service: RunningService) -> None:
+@pytest.mark.parametrize(
+    ("where", "before", "after"),
+    [
+        ("at_prefect", "done", "Runs are for admins. Reload this page."),
+        ("at_the_service", "with the key", "as the person"),
+    ],
+)
+def test_who_is_no_admin_any_more_does_nothing_more(
+    workbench: SetUp, service: RunningService, where: str, before: str, after: str
+) -> None:
     """What pages show may be a minute old; what is done at Prefect, or with the workbench's own key, is asked anew."""
     workbench(service, CARREL_APP_API_KEY=service.api_key)
     a_person(service, MEMBER, isAdmin=True)
     st.cache_data.clear()
-    page = AppTest.from_string(ACTS, default_timeout=60)
+    page = AppTest.from_string(ACTS.format(where=where), default_timeout=60)
     page.session_state["signed_in.owner"] = digest_of(sign_in(service, MEMBER))
-    assert [text.value for text in page.run().text] == ["True", "done", "with the key"]
+    assert [text.value for text in page.run().text] == ["True", before]
     a_person(service, MEMBER, isAdmin=False)
-    assert [text.value for text in page.run().text] == [
-        "True",
-        "Runs are for admins. Reload this page.",
-        "as the person",
-    ]
+    assert [text.value for text in page.run().text] == ["True", after]
 
 
 def _failing() -> None:
