@@ -104,6 +104,7 @@ def test_choosing_a_row_opens_the_document(house: House) -> None:
     page.run()
     assert page.query_params["document"] in (document, [document])
     assert f"{tag} only</h2>" in html_of(page)
+    assert page.query_params["name"] in (tag, [tag])
     page = press(page, "All documents")
     assert names(page) == [f"{tag} only"]
 
