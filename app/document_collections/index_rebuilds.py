@@ -39,7 +39,9 @@ def show_index(collection: DocumentCollection) -> None:
         show_text(
             "A document is indexed again by itself when it changes. All of them can be in a run, under Ingestion."
         )
-        show_link("Index all of it again in a run", "ingestion")
+        show_link(
+            "Index all of it again in a run", "ingestion", job="indexing", collection=str(where), what="everything"
+        )
     _offer_rebuild(collection)
 
 

@@ -130,6 +130,7 @@ def _show_stale(collection: DocumentCollection) -> None:
         return
     show_text(f"… and {counted(more, 'document')} more.")
     if api.me().is_admin:
-        show_link("These are many: index them again in a run, under Ingestion", "ingestion")
+        text = "These are many: index them again in a run, under Ingestion"
+        show_link(text, "ingestion", job="indexing", collection=str(where))
     else:
         show_text("These are many: have an admin index them again in a run.")

@@ -57,7 +57,13 @@ def offer_indexing() -> None:
     )
     collection = _choose_collection(explain(api.collections), everything=True)
     kinds = [MODEL] if collection == CATALOG else [STALE, EVERYTHING, MODEL]
-    what = st.radio("What is indexed", kinds, key=f"what-{batch()}-{collection == CATALOG}")
+    everything = st.query_params.get("what") == "everything" and EVERYTHING in kinds
+    what = st.radio(
+        "What is indexed",
+        kinds,
+        index=kinds.index(EVERYTHING) if everything else 0,
+        key=f"what-{batch()}-{collection == CATALOG}",
+    )
     model, force = None, False
     if what == MODEL:
         model = st.selectbox("Embedding model", _models(), key=f"model-{batch()}", accept_new_options=True)
@@ -80,7 +86,14 @@ def _choose_collection(collections: list[DocumentCollection], *, everything: boo
     names = {str(one.document_collection_id): one.collection_name for one in collections}
     if everything:
         names[CATALOG] = "The whole catalog"
-    return st.selectbox("Collection", list(names), key=f"to-{batch()}", format_func=lambda key: names[key])
+    asked = st.query_params.get("collection", "")
+    return st.selectbox(
+        "Collection",
+        list(names),
+        index=list(names).index(asked) if asked in names else 0,
+        key=f"to-{batch()}",
+        format_func=lambda key: names[key],
+    )
 
 
 def _models() -> list[str]:

@@ -9,16 +9,18 @@ from app.loading.schedules import show_schedules
 from app.loading.starting import offer_upload
 from app.loading.starting_others import offer_addition, offer_indexing
 from app.ui.access import require_admin
-from app.ui.filters import part_of
+from app.ui.filters import choice_filter, part_of
 from app.ui.notices import show_title
 
 PARTS = {"start": "Start", "runs": "Runs", "quarantine": "Not loaded", "schedules": "Schedules"}
+ONLY_ON = {"quarantine": ("source",), "start": ("job", "collection", "what")}
+"""What the address says for one part alone."""
 JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Index again"}
 
 
 def show_start() -> None:
     """Let a person start a run."""
-    job = st.selectbox("What to do", list(JOBS), key="start.job", format_func=lambda job: JOBS[job])
+    job = choice_filter("What to do", "job", JOBS, default="upload")
     if job == "upload":
         offer_upload()
     elif job == "addition":
@@ -35,8 +37,8 @@ def page() -> None:
         show_run_page(run)
         return
     part = part_of("part", PARTS, default="start")
-    if part != "quarantine":
-        st.query_params.pop("source", None)
+    for name in [name for other, names in ONLY_ON.items() if other != part for name in names]:
+        st.query_params.pop(name, None)
     if part == "runs":
         show_runs()
     elif part == "quarantine":

@@ -1,6 +1,8 @@
 """Starting runs from the workbench, on the real service and a real Prefect server."""
 
+import html
 from pathlib import Path
+from urllib.parse import parse_qsl
 from uuid import uuid4
 
 import pytest
@@ -201,7 +203,7 @@ def test_additions_and_indexing_begin_here_too(house: LoadingHouse) -> None:
     identifier = str(made.document_collection_id)
     with offered(house.prefect, "collection-add") as adding, offered(house.prefect, "reindex") as indexing:
         page = house.open("ingestion")
-        page.get_by_key("start.job").set_value("addition").run()
+        page.get_by_key("filter.job").set_value("addition").run()
         assert "It isn&#x27;t said which documents." in html_of(press(page, "Start the addition"))
         next(one for one in page.selectbox if one.label == "Collection").set_value(identifier)
         page.text_input[0].set_value("catalog://policies/*?team=ferries").run()
@@ -212,12 +214,12 @@ def test_additions_and_indexing_begin_here_too(house: LoadingHouse) -> None:
             identifier,
         )
         page = house.open("ingestion")
-        page.get_by_key("start.job").set_value("indexing").run()
+        page.get_by_key("filter.job").set_value("indexing").run()
         next(one for one in page.selectbox if one.label == "Collection").set_value(identifier).run()
         page.radio[0].set_value("Everything").run()
         press(page, "Start the indexing")
         page = house.open("ingestion")
-        page.get_by_key("start.job").set_value("indexing").run()
+        page.get_by_key("filter.job").set_value("indexing").run()
         next(one for one in page.selectbox if one.label == "Collection").set_value("catalog:").run()
         assert page.radio[0].options == ["Everything, with another model"]
         newest = house.prefect.runs_of(indexing)[0]
@@ -235,13 +237,30 @@ def test_a_second_click_starts_nothing_else(house: LoadingHouse, deployment: str
     assert "nothing to load yet" in html_of(plan(page.run()))
 
 
+def test_an_address_chooses_what_is_indexed_again(house: LoadingHouse) -> None:
+    """A link on a collection's page leads to that job for that collection; another address, to the first choices."""
+    for name in ("Aa first", "Zz last"):
+        made = house.client.document_collections.create_document_collection(name)
+    last = str(made.document_collection_id)
+    link = html_of(house.open("collections", collection=last, part="index")).split('<a href="')[-1].split('"')[0]
+    where, _, asked = html.unescape(link).partition("?")
+    page = house.open(where, **dict(parse_qsl(asked)))
+    assert page.get_by_key("filter.job").value == "indexing"
+    assert next(one for one in page.selectbox if one.label == "Collection").value == last
+    assert page.radio[0].value == "Everything"
+    page = house.open("ingestion", job="indexing", collection=str(uuid4()), what="whatever")
+    assert not page.exception
+    assert next(one for one in page.selectbox if one.label == "Collection").value != last
+    assert page.radio[0].value == "What has changed since"
+
+
 def test_indexing_with_another_model_needs_one(house: LoadingHouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no model can be chosen nothing else is started in its place, and the page says what is missing."""
     monkeypatch.setattr(starting_others, "_models", list[str])
     house.client.document_collections.create_document_collection("Without a model")
     with offered(house.prefect, "reindex") as indexing:
         page = house.open("ingestion")
-        page.get_by_key("start.job").set_value("indexing").run()
+        page.get_by_key("filter.job").set_value("indexing").run()
         page.radio[0].set_value("Everything, with another model").run()
         page.toggle[0].set_value(True).run()
         page = press(page, "Start the indexing")
