@@ -60,9 +60,10 @@ class Progress:
         """Publish the plan, and follow this ledger from now on."""
         self._ledger = ledger
         self.phase = "sending"
-        await self.publish(PLAN, kind="markdown", data=plan_markdown(scanned, plan))
+        problems = await asyncio.to_thread(ledger.problem_count)
+        await self.publish(PLAN, kind="markdown", data=plan_markdown(scanned, plan, problems=problems))
         numbers = {name: number for name, number in asdict(plan).items() if name != "held_back"}
-        await self.publish_table(PLANNED, [{**numbers, "problems": scanned.problems}])
+        await self.publish_table(PLANNED, [{**numbers, "problems": problems}])
         await self.update()
 
     async def update(self) -> None:
@@ -139,8 +140,8 @@ async def following(flow_run_id: UUID) -> AsyncGenerator[Progress]:
                 await follower
 
 
-def plan_markdown(scanned: Scanned, plan: Plan) -> str:
-    """Return the plan as a page for people."""
+def plan_markdown(scanned: Scanned, plan: Plan, *, problems: int) -> str:
+    """Return the plan as a page for people; `problems` are items that can't be a document, but for ignored ones."""
     lines = [
         "| planned | documents |",
         "|---|---|",
@@ -150,7 +151,7 @@ def plan_markdown(scanned: Scanned, plan: Plan) -> str:
         f"| forbidden | {plan.forbidden} |",
         f"| refused before, still the same | {plan.refused} |",
         f"| sent already by this run | {plan.resumed} |",
-        f"| items that can't be a document | {scanned.problems} |",
+        f"| items that can't be a document | {problems} |",
         f"| ignored | {plan.ignored} |",
         f"| delete, since the source no longer has them | {plan.delete} |",
         f"| no longer in the source, but changed by others or in another source: left alone | {plan.left} |",

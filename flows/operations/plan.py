@@ -110,7 +110,7 @@ def read_plan(ledger: Ledger) -> Plan:
         forbidden=by_state[State.FORBIDDEN],
         refused=by_state[State.FAILED],
         resumed=by_state[State.UPLOADED] + by_state[State.INDEXED] - asked_after,
-        ignored=by_state[State.IGNORED],
+        ignored=by_state[State.IGNORED] + ledger.problem_count(ignored=True),
         delete=numbers.get((State.PLANNED, Action.DELETE), 0),
         left=numbers.get((State.UNCHANGED, Action.DELETE), 0),
         held_back=ledger.held_back(),

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,7 +15,7 @@ from flows.operations.ledger.rows import Entry
 from flows.operations.names import Names
 from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, folders_of
 from flows.operations.sources.fingerprint import fingerprint_of
-from flows.operations.sources.hashing import hash_files
+from flows.operations.sources.hashing import FileHash, hash_files
 from flows.operations.sources.objects import marker_digest
 from flows.operations.sources.reading import read_source
 
@@ -22,6 +23,7 @@ Prepare = Callable[[Ledger, list[SourceDocument]], Sequence[Entry | Problem]]
 """Makes the ledger's entries of documents; called in a thread."""
 
 _CHUNK = 1000
+_EMPTY = "The file is empty: it has 0 bytes. Check where it came from."
 _EXAMPLES = 5
 _EXTERNAL_ID = TypeAdapter[str](Identifier)
 
@@ -110,26 +112,26 @@ def _count_skipped(scanned: Scanned, skipped: Iterable[Skipped]) -> None:
 
 
 def hash_documents(ledger: Ledger, documents: list[SourceDocument]) -> list[Entry | Problem]:
-    """Return the documents with their files' digests and their fingerprints; an unreadable file is a problem.
+    """Return the documents with their files' digests and their fingerprints; a file that can't be sent is a problem.
 
-    An object of a store isn't read: its marker stands for its contents.
+    That is one that can't be read, or is empty. An object of a store isn't read: its marker stands for its contents.
     """
     hashes = hash_files(ledger, (document.path for document in documents if document.stored is None))
-    prepared: list[Entry | Problem] = []
-    for document in documents:
-        if document.stored is not None:
-            digest = marker_digest(document.stored.marker)
-            fingerprint = fingerprint_of(document, sha256=digest)
-            prepared.append(Entry(document, document.stored.size, digest, fingerprint))
-            continue
+    return [_prepared(document, hashes) for document in documents]
+
+
+def _prepared(document: SourceDocument, hashes: Mapping[Path, FileHash | OSError]) -> Entry | Problem:
+    if document.stored is not None:
+        size, sha256 = document.stored.size, marker_digest(document.stored.marker)
+    else:
         found = hashes[document.path]
         if isinstance(found, OSError):
             message = f"The file can't be read: {found.strerror or found}"
-            prepared.append(Problem(document.place, "file_unreadable", message, document.external_id))
-        else:
-            fingerprint = fingerprint_of(document, sha256=found.sha256)
-            prepared.append(Entry(document, found.size, found.sha256, fingerprint))
-    return prepared
+            return Problem(document.place, "file_unreadable", message, document.external_id)
+        size, sha256 = found.size, found.sha256
+    if not size:
+        return Problem(document.place, "file_empty", _EMPTY, document.external_id)
+    return Entry(document, size, sha256, fingerprint_of(document, sha256=sha256))
 
 
 def _record(

@@ -36,7 +36,7 @@ def shelf(tmp_path: Path, load: Load) -> Path:
     (folder / "empty.md").write_bytes(b"")
     (folder / "broken [bold].pdf").write_bytes(b"%PDF-1.7 this is no PDF")
     ended, counts = load("upload", "shelf", "--direct")
-    assert (ended.code, counts["created"], counts["failed"]) == (1, 3, 2)
+    assert (ended.code, counts["created"], counts["quarantined"]) == (1, 3, 2)
     return folder
 
 
@@ -76,7 +76,7 @@ def test_what_is_ignored_no_longer_counts(load: Load) -> None:
     assert (ended.code, counts["quarantined"], counts["ignored"]) == (0, 0, 2)
     assert load("quarantine", "list")[1]["quarantine"] == []
     listed = load("quarantine", "list", "--ignored")[1]["quarantine"]
-    assert [(item["document"], item["ignored"]) for item in listed] == [("broken [bold].pdf", True), ("empty.md", True)]
+    assert [(item["document"], item["ignored"]) for item in listed] == [("empty.md", True), ("broken [bold].pdf", True)]
     assert load("quarantine", "ignore", "shelf", "empty.md", "--undo")[0].code == 0
     assert load("upload", "shelf", "--direct")[0].code == 1
 

@@ -42,14 +42,27 @@ async def test_bad_files_are_quarantined_and_the_others_arrive(library: Path, fl
     (library / "broken.pdf").write_bytes(b"%PDF-1.7 this is no PDF")
     (library / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     outcome = await upload(str(library), options=UploadOptions(), settings=flow_settings)
-    assert (outcome.summary.created, outcome.summary.failed) == (12, 3)
+    assert (outcome.summary.created, outcome.summary.failed, outcome.summary.problems) == (12, 2, 1)
     with Ledger(outcome.ledger) as ledger:
         ledger.join_latest()
         reasons = {failure.external_id: failure for failure in ledger.failures()}
     assert set(reasons) == {"empty.md", "broken.pdf", "picture.png"}
     assert all(failure.code.startswith("file_") and failure.message for failure in reasons.values())
     again = await _run(library, flow_settings)
-    assert (again["failed"], again["sent_bytes"], again["unchanged"]) == (3, 0, 12)
+    assert (again["quarantined"], again["sent_bytes"], again["unchanged"]) == (3, 0, 12)
+
+
+async def test_an_empty_file_is_known_before_anything_is_sent(library: Path, flow_settings: FlowSettings) -> None:
+    """The plan doesn't create it, and says why; what is in the catalog under its name stays, though all else may go."""
+    note = library / "shelf-0" / "note-0.md"
+    await _run(library, flow_settings)
+    note.write_bytes(b"")
+    (library / "empty.md").write_bytes(b"")
+    options = UploadOptions(delete_missing=True)
+    planned = await upload(str(library), options=options, settings=flow_settings, dry_run=True)
+    assert (planned.plan.sends, planned.plan.unchanged, planned.plan.delete, planned.summary.problems) == (0, 11, 0, 2)
+    done = await upload(str(library), options=options, settings=flow_settings)
+    assert (done.summary.sent, done.summary.deleted, done.summary.quarantined) == (0, 0, 2)
 
 
 async def test_manifest_brings_access_and_metadata(
