@@ -42,6 +42,7 @@ async def plan_deletions(client: AsyncCarrel, ledger: Ledger, *, options: Upload
         await asyncio.to_thread(ledger.hold_back, f"Nothing is deleted: {reason}")
     else:
         await asyncio.to_thread(ledger.confirm_deletions)
+        await asyncio.to_thread(ledger.set_aside)
 
 
 def deletions(ledger: Ledger, *, states: Sequence[State]) -> Iterator[str]:

@@ -6,33 +6,20 @@ ledger costs time and never a document. Beyond its runs it keeps what the source
 when the source no longer has it) and what is in quarantine.
 """
 
-import hashlib
-import os
-import socket
-import time
-from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
-from uuid import uuid4
+from typing import Any
 
-from pydantic import SecretStr
 from sqlalchemy import Connection
 
-from flows.errors import LedgerError, SourceBusyError
 from flows.operations.ledger import queries
-from flows.operations.ledger.addresses import Address
-from flows.operations.ledger.locks import lock_halves, lock_of
 from flows.operations.ledger.rows import (
     FIRST,
     LAST,
     Digest,
     Entry,
     Failure,
-    Missing,
-    deletion_of,
     entry_of,
     failure_of,
     failure_values,
@@ -42,7 +29,7 @@ from flows.operations.ledger.rows import (
     values_of,
 )
 from flows.operations.ledger.states import Action, Count, State
-from flows.operations.ledger.store import Store
+from flows.operations.ledger.vanishing import VanishingLedger
 from flows.operations.sources.documents import Problem
 from flows.operations.sources.fingerprint import key_of, key_range
 
@@ -51,162 +38,8 @@ _FORBIDDEN = ("external_id_taken", "The external id names a document that this c
 _NOT_IN_CATALOG = ("not_in_catalog", "No document of this external id can be read by this caller. Upload it first.")
 
 
-class Ledger:
-    """One source's ledger. `claim` names the run it works on, and the right to, from `begin` or `join`.
-
-    Every write raises SourceBusyError once somebody else has taken the run up, and LedgerError once the lock on the
-    source is lost: then nothing is written that another run could not know of.
-    """
-
-    def __init__(self, address: Address, *, kind: str = "", target: str = "", source: str = "") -> None:
-        self.address = address
-        self._described = {"kind": kind, "target": target, "source": source}
-        self._store = Store(address)
-        self._lock = lock_of(self._store)
-        self._halves = lock_halves(address.name) if address.shared else None
-        self._position = 0
-        self._doubtful = False
-        self.run_key, self.claim = "", ""
-        self.source_id, self.run_id, self.scan = 0, 0, 0
-
-    @classmethod
-    def at(
-        cls, folder: Path, *, target: str, source: str, kind: str = "upload", database_url: SecretStr | None = None
-    ) -> Self:
-        """Open the ledger of a source (flows.operations.sources.reading.source_identity) on the service at `target`.
-
-        It is a file in `folder`, or in the database that is given.
-        """
-        identity = source if kind == "upload" else f"{kind} {source}"
-        name = hashlib.sha256(f"{target}\n{identity}".encode()).hexdigest()[:24]
-        return cls(Address(folder, name, database_url), kind=kind, target=target, source=source)
-
-    @classmethod
-    def join(cls, address: Address, claim: str) -> Self:
-        """Open the ledger of a run that somebody else has begun and holds the lock of.
-
-        Raises SourceBusyError when it was taken up by another since.
-        """
-        ledger = cls(address)
-        try:
-            ledger.claim = claim
-            with ledger._write() as connection:
-                ledger._follow(ledger._own_run(connection))
-        except BaseException:
-            ledger.close()
-            raise
-        return ledger
-
-    @classmethod
-    def watch(cls, address: Address, *, process: int) -> Self | None:
-        """Open the ledger of the run that a process of this machine has begun, to read; None as long as it has not."""
-        if not address.shared and not address.path.exists():
-            return None
-        ledger = cls(address)
-        with ledger._store.read() as connection:
-            found = queries.run_of_process(connection, address.name, host=socket.gethostname(), process=process)
-        if found is None:
-            ledger.close()
-            return None
-        ledger._follow(found)
-        return ledger
-
-    def join_latest(self) -> None:
-        """Read the run that was begun last."""
-        with self._store.read() as connection:
-            found = queries.latest_run(connection, self.address.name)
-        if found is not None:
-            self._follow(found)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Give the lock back and close the connections."""
-        self._lock.release()
-        self._store.close()
-
-    @property
-    def quarantine_file(self) -> Path:
-        """Where this machine keeps the run's quarantine for people to read."""
-        return self.address.folder / f"{self.address.name}.quarantine.jsonl"
-
-    # A run's life
-
-    def begin(self, *, options: str | None = None, anew: bool = False) -> None:
-        """Take the source, and take up the run that was not finished, else (or `anew`) begin a new one.
-
-        `options` are kept for `quarantine.retry`. Raises SourceBusyError while another run has the source. Rows of
-        earlier runs are dropped.
-        """
-        holder = self._lock.acquire(described=self._holder())
-        with self._store.write() as connection:
-            known = {"name": self.address.name, **self._described}
-            before = queries.read_source(connection, self.address.name)
-            known["options"] = options or (before.options if before else "{}")
-            self.source_id = queries.keep_source(connection, known)
-            unfinished = None if anew else queries.unfinished_run(connection, self.source_id)
-            run_key = unfinished.run_key if unfinished else uuid4().hex
-            queries.drop_runs(connection, self.source_id, but=run_key)
-            claimed = self._claimed(run_key, lock_pid=holder, scan=queries.next_scan(connection, self.source_id))
-            self._follow(queries.claim_run(connection, claimed))
-            self._doubtful = unfinished is not None or queries.has_intents(connection, self.source_id)
-
-    def _claimed(self, run_key: str, *, lock_pid: int | None, scan: int) -> dict[str, Any]:
-        return {
-            "source_id": self.source_id,
-            "run_key": run_key,
-            "claim": uuid4().hex,
-            "scan": scan,
-            "started_at": time.time(),
-            "host": socket.gethostname(),
-            "process": os.getpid(),
-            "lock_pid": lock_pid,
-            "held_back": "",
-        }
-
-    def finish(self) -> None:
-        """Mark the run finished: the next one begins anew. What it has not come upon is in quarantine no more."""
-        with self._write() as connection:
-            queries.update_run(connection, self.run_id, {"finished_at": time.time()})
-            queries.release_unseen(connection, self.source_id, scan=self.scan)
-
-    def _follow(self, run: queries.AnyRow) -> None:
-        self.run_key, self.claim = run.run_key, run.claim
-        self.source_id, self.run_id, self.scan = run.source_id, run.run_id, run.scan
-
-    @contextmanager
-    def _write(self) -> Generator[Connection]:
-        """Write as who has the run; nobody takes it up before this is committed."""
-        with self._store.write() as connection:
-            self._own_run(connection)
-            yield connection
-
-    def _own_run(self, connection: Connection) -> queries.AnyRow:
-        run = queries.run_of_claim(connection, self.claim, lock=self._halves)
-        if run is None:
-            msg = "Another run has taken this source over. Wait for it to end, then run again."
-            raise SourceBusyError(msg)
-        if not run.held:
-            msg = (
-                "The connection that held the lock on this source broke, so that another run may have it. Nothing more"
-                " is written. Run again: the run goes on from here."
-            )
-            raise LedgerError(msg)
-        return run
-
-    def _holder(self) -> str:
-        with self._store.read() as connection:
-            run = queries.latest_run(connection, self.address.name)
-        who = "another process"
-        if run is not None:
-            since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.started_at))
-            machine = f" on {run.host}" if self.address.shared else ""
-            who = f"process {run.process}{machine}, since {since}"
-        return f"This source is being worked on by another run ({who}). Wait for it to end, or stop it, then run again."
+class Ledger(VanishingLedger):
+    """One source's ledger: what its run finds, plans and does."""
 
     # What a scan finds
 
@@ -331,113 +164,6 @@ class Ledger:
                     queries.set_aside(
                         connection, self.source_id, run_id=self.run_id, scan=self.scan, states=states, ignored=ignored
                     )
-
-    # What the source no longer has
-
-    def missing(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, Missing]]:
-        """Return up to `limit` documents (with their keys) that the source has sent and this run has not found."""
-        with self._store.read() as connection:
-            rows = queries.missing(connection, self.source_id, run_id=self.run_id, after=after, limit=limit)
-        return [
-            (bytes(row.key), Missing(row.external_id, row.document_id, row.fingerprint, row.intended)) for row in rows
-        ]
-
-    def found(self) -> int:
-        """Return how many documents this scan has found."""
-        with self._store.read() as connection:
-            return queries.count_found(connection, self.run_id, scan=self.scan)
-
-    def known(self) -> int:
-        """Return how many of the documents found were in the catalog before this run."""
-        with self._store.read() as connection:
-            return queries.count_known(connection, self.run_id)
-
-    def found_by_others(self, names: Sequence[str]) -> set[str]:
-        """Return which of these external ids the last run of another source of the same service has found.
-
-        As far as this place of ledgers knows; at most a thousand.
-        """
-        by_key = {key_of(name): name for name in names}
-        name = self.address.name
-        with self._store.read() as connection:
-            own = queries.read_source(connection, name)
-        target = own.target if own else ""
-        found: set[bytes] = set()
-        for store in self._stores():
-            try:
-                with store.read() as connection:
-                    found |= queries.found_by_others(connection, name=name, target=target, keys=list(by_key))
-            finally:
-                if store is not self._store:
-                    store.close()
-        return {by_key[bytes(key)] for key in found}
-
-    def _stores(self) -> Iterator[Store]:
-        """Yield where other sources' ledgers are: the same database, or the other files of the folder."""
-        if self.address.shared:
-            yield self._store
-            return
-        for path in sorted(self.address.folder.glob("*.sqlite")):
-            if path != self.address.path:
-                yield Store(self.address.of(path.stem))
-
-    def named_by_problems(self, names: Sequence[str]) -> set[str]:
-        """Return which of these external ids this scan has come upon as what can't be a document."""
-        with self._store.read() as connection:
-            return queries.problems_named(connection, self.source_id, scan=self.scan, names=names)
-
-    def hidden_by_problems(self, codes: Sequence[str]) -> tuple[int, str]:
-        """Return how many problems may hide documents (no external id, or one of `codes`), and one of their places."""
-        with self._store.read() as connection:
-            row = queries.problems_hiding(connection, self.source_id, scan=self.scan, codes=codes)[0]
-        return row.number, row.place or ""
-
-    def mark(self, documents: Sequence[Missing], *, state: State = State.FOUND) -> None:
-        """Keep documents as what may be deleted; UNCHANGED: as what is left alone."""
-        values = [
-            values_of(deletion_of(one), key_of(one.external_id), run_id=self.run_id, scan=self.scan)
-            | {"state": state, "action": Action.DELETE}
-            for one in documents
-        ]
-        if values:
-            with self._write() as connection:
-                queries.mark(connection, values)
-
-    def confirm_deletions(self) -> None:
-        """Plan to delete what is marked."""
-        with self._write() as connection:
-            queries.confirm(connection, self.run_id)
-        self.set_aside()
-
-    def hold_back(self, reason: str) -> None:
-        """Keep why nothing is deleted; what was marked stays so, and nothing deletes it."""
-        with self._write() as connection:
-            queries.update_run(connection, self.run_id, {"held_back": reason})
-
-    def held_back(self) -> str:
-        """Return why nothing is deleted, or nothing."""
-        with self._store.read() as connection:
-            run = queries.latest_run(connection, self.address.name)
-        return run.held_back if run is not None and run.run_id == self.run_id else ""
-
-    def forget_sent(self, external_ids: Sequence[str]) -> None:
-        """Forget documents that are in the catalog no more."""
-        if external_ids:
-            with self._write() as connection:
-                queries.forget_sent(connection, self.source_id, [key_of(name) for name in external_ids])
-
-    def assure(self) -> None:
-        """Raise what a write would when this run is no longer the one that has the source."""
-        with self._write():
-            pass
-
-    def deleted(self, external_id: str) -> None:
-        """Keep that a document is deleted."""
-        key = key_of(external_id)
-        with self._write() as connection:
-            queries.update_document(connection, self.run_id, key, {"state": State.DELETED})
-            queries.forget_sent(connection, self.source_id, [key])
-            queries.release(connection, self.source_id, part=1, key=key)
 
     def forget_plan(self) -> None:
         """Forget what was planned to be sent, since nothing of it is: a later run need not ask if it arrived."""
