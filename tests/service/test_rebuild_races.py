@@ -1,9 +1,6 @@
 """Rebuilds beside everything else: each test stops one in the middle of its transaction, and lets another come by."""
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
@@ -21,46 +18,15 @@ from service.search import service as search_service
 from tests.harness.documents import add_to_collection, chunks, ok, refused, upload
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.harness.services import RunningService
-from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass, places, wait_blocked
-
-
-class Gate:
-    """Stops whoever comes to it first, inside of what it does, until it is opened."""
-
-    def __init__(self) -> None:
-        self.reached = threading.Event()
-        self.open = threading.Event()
-
-    async def stop(self) -> None:
-        """Wait here, once."""
-        if not self.reached.is_set():
-            self.reached.set()
-            assert await asyncio.to_thread(self.open.wait, 60)
-
-    def behind(self, work: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `work` with the gate behind it, before whatever follows."""
-
-        async def gated(*args: Any, **options: Any) -> Any:
-            result = await work(*args, **options)
-            await self.stop()
-            return result
-
-        return gated
+from tests.service.races import Race, race_with
+from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass, places
 
 
 @pytest.fixture
-def gate() -> Iterator[Gate]:
-    """A gate that is open at the end of the test."""
-    gate = Gate()
-    yield gate
-    gate.open.set()
-
-
-@pytest.fixture
-def beside() -> Iterator[Callable[..., "Future[Any]"]]:
-    """Do something in another thread."""
-    with ThreadPoolExecutor(6) as pool:
-        yield pool.submit
+def race(monkeypatch: pytest.MonkeyPatch) -> Iterator[Race]:
+    """A race that is over at the end of the test."""
+    with race_with(monkeypatch) as race:
+        yield race
 
 
 @pytest.fixture
@@ -121,18 +87,14 @@ async def the_rebuild(service: RunningService) -> Any:
     return rebuild
 
 
-def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(
-    shelf: Shelf, gate: Gate, beside: Callable[..., "Future[Any]"], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(shelf: Shelf, race: Race) -> None:
     """The swap waits for its transaction; the upload then waits for the index that is searched by that time."""
     ready(shelf)
-    monkeypatch.setattr(uploads, "_record", gate.behind(uploads._record))
-    adding = beside(shelf.add, "gull", "The gull follows the boat.")
-    assert gate.reached.wait(60)
-    swapping = beside(shelf.go_on)
-    wait_blocked(shelf.service)
+    race.stop_behind(uploads, "_record")
+    adding = race.begin(shelf.add, "gull", "The gull follows the boat.")
+    swapping = race.begin_blocked(shelf.service, shelf.go_on)
     assert shelf.model() == LOCAL
-    gate.open.set()
+    race.go_on()
     document_id = adding.result(60)
     swapping.result(60)
     shelf.finish()
@@ -140,23 +102,14 @@ def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(
     assert chunks(shelf.service, document_id, shelf.collection_id) == ["The gull follows the boat."]
 
 
-def test_an_upload_that_an_index_is_replaced_under_is_found_when_it_says_so(
-    shelf: Shelf, gate: Gate, beside: Callable[..., "Future[Any]"], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_upload_that_an_index_is_replaced_under_is_found_when_it_says_so(shelf: Shelf, race: Race) -> None:
     """It was to be indexed in the old one; by its answer it is searchable in the new one."""
     ready(shelf)
-    vectors = indexing._Work._vectors
-
-    async def after_the_swap(work: Any, *args: Any) -> Any:
-        await gate.stop()
-        return await vectors(work, *args)
-
-    monkeypatch.setattr(indexing._Work, "_vectors", after_the_swap)
-    adding = beside(shelf.add, "gull", "The gull follows the boat.")
-    assert gate.reached.wait(60)
+    race.stop_before(indexing._Work, "_vectors")
+    adding = race.begin(shelf.add, "gull", "The gull follows the boat.")
     assert shelf.service.run(swap(shelf.service))
     assert shelf.model() == MODEL
-    gate.open.set()
+    race.go_on()
     adding.result(60)
     assert shelf.search("gull boat")[0] == "gull.txt"
 
@@ -167,17 +120,13 @@ async def swap(service: RunningService) -> bool:
     return await running.try_swap(service.runtime, organization_id, await the_rebuild(service))
 
 
-def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_back(
-    shelf: Shelf, gate: Gate, beside: Callable[..., "Future[Any]"], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_back(shelf: Shelf, race: Race) -> None:
     """Whoever has been told that it is searchable finds it, before and after the swap."""
     ready(shelf)
-    monkeypatch.setattr(indexing, "write_index", gate.behind(indexing.write_index))
-    changing = beside(shelf.add, "ferry", "The ferry leaves at one now.")
-    assert gate.reached.wait(60)
-    swapping = beside(shelf.service.run, swap(shelf.service))
-    wait_blocked(shelf.service)
-    gate.open.set()
+    race.stop_behind(indexing, "write_index")
+    changing = race.begin(shelf.add, "ferry", "The ferry leaves at one now.")
+    swapping = race.begin_blocked(shelf.service, shelf.service.run, swap(shelf.service))
+    race.go_on()
     changing.result(60)
     if shelf.collection_id is None:
         assert swapping.result(60) is False
@@ -189,32 +138,26 @@ def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_b
     assert chunks(shelf.service, document_id, shelf.collection_id) == ["The ferry leaves at one now."]
 
 
-def test_a_search_that_an_index_is_replaced_under_answers_from_the_new_one(
-    shelf: Shelf, gate: Gate, beside: Callable[..., "Future[Any]"], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_an_index_is_replaced_under_answers_from_the_new_one(shelf: Shelf, race: Race) -> None:
     """Its query was embedded for an index that is gone by the time of its snapshot: it is embedded again."""
     ready(shelf)
-    monkeypatch.setattr(search_service, "_asked", gate.behind(search_service._asked))
-    searching = beside(shelf.search, "the lamp at dusk")
-    assert gate.reached.wait(60)
+    race.stop_behind(search_service, "_asked")
+    searching = race.begin(shelf.search, "the lamp at dusk")
     shelf.finish()
     let_time_pass(shelf.service, "30 minutes")
     shelf.go_on()
-    gate.open.set()
+    race.go_on()
     found = searching.result(60)
     assert (found[0], sorted(found)) == ("lamp.txt", ["crew.txt", "ferry.txt", "lamp.txt"])
 
 
-def test_a_search_that_has_its_snapshot_reads_the_old_index_to_its_end(
-    shelf: Shelf, gate: Gate, beside: Callable[..., "Future[Any]"], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_has_its_snapshot_reads_the_old_index_to_its_end(shelf: Shelf, race: Race) -> None:
     """Between its ranking and its texts the index is replaced: the answer is whole all the same."""
     ready(shelf)
-    monkeypatch.setattr(search_service, "rank", gate.behind(search_service.rank))
-    searching = beside(shelf.search, "the lamp at dusk")
-    assert gate.reached.wait(60)
+    race.stop_behind(search_service, "rank")
+    searching = race.begin(shelf.search, "the lamp at dusk")
     shelf.finish()
-    gate.open.set()
+    race.go_on()
     found = searching.result(60)
     assert (found[0], sorted(found)) == ("lamp.txt", ["crew.txt", "ferry.txt", "lamp.txt"])
 
@@ -222,25 +165,22 @@ def test_a_search_that_has_its_snapshot_reads_the_old_index_to_its_end(
 def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(
     quiet: RunningService,
     embeddings: EmbeddingsEndpoint,
-    gate: Gate,
-    beside: Callable[..., "Future[Any]"],
-    monkeypatch: pytest.MonkeyPatch,
+    race: Race,
 ) -> None:
     """Retrieval embeds its query again too when the index is replaced under it."""
     del embeddings
     shelf = a_shelf(quiet, *TEXTS)
     ready(shelf)
-    monkeypatch.setattr(retrieval, "_question", gate.behind(retrieval._question))
+    race.stop_behind(retrieval, "_question")
     caller = the_admin(quiet)
     asked = retrieval.retrieve(
         quiet.runtime, caller, collection_ids=[UUID(str(shelf.collection_id))], query="the lamp at dusk", limit=3
     )
-    retrieving = beside(quiet.run, asked)
-    assert gate.reached.wait(60)
+    retrieving = race.begin(quiet.run, asked)
     shelf.finish()
     let_time_pass(quiet, "30 minutes")
     shelf.go_on()
-    gate.open.set()
+    race.go_on()
     passages = retrieving.result(60)
     names = [passage.document_name for passage in passages]
     assert (names[0], len(names)) == ("lamp.txt", 3)
@@ -250,27 +190,23 @@ def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(
 @pytest.mark.parametrize("operation", ["removeDocumentFromCollection", "deleteDocument"])
 def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(
     quiet: RunningService,
-    gate: Gate,
-    beside: Callable[..., "Future[Any]"],
-    monkeypatch: pytest.MonkeyPatch,
+    race: Race,
     operation: str,
 ) -> None:
     """Its place in the new index is there before the removal goes on, which waits for the copy."""
     shelf = a_shelf(quiet, "ferry", "lamp")
     document_id = shelf.add("gull", "The gull follows the boat.")
     shelf.start()
-    monkeypatch.setattr(running, "_copy_chunks", gate.behind(running._copy_chunks))
-    copying = beside(shelf.go_on)
-    assert gate.reached.wait(60)
+    race.stop_behind(running, "_copy_chunks")
+    copying = race.begin(shelf.go_on)
 
     def remove() -> Any:
         if operation == "deleteDocument":
             return quiet.call("catalog/deleteDocument", {"documentId": document_id})
         return add_to_collection(quiet, document_id, str(shelf.collection_id), operation=operation)
 
-    removing = beside(remove)
-    wait_blocked(quiet)
-    gate.open.set()
+    removing = race.begin_blocked(quiet, remove)
+    race.go_on()
     ok(removing.result(60))
     copying.result(60)
     shelf.finish()
@@ -278,33 +214,25 @@ def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(
     assert "gull.txt" not in shelf.search("gull boat")
 
 
-def test_a_cancel_comes_too_late_for_a_swap_that_has_begun(
-    shelf: Shelf, gate: Gate, beside: Callable[..., "Future[Any]"], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cancel_comes_too_late_for_a_swap_that_has_begun(shelf: Shelf, race: Race) -> None:
     """It waits for the swap, and says then that the rebuild is over."""
     ready(shelf)
-    monkeypatch.setattr(queries, "swap", gate.behind(queries.swap))
-    swapping = beside(shelf.go_on)
-    assert gate.reached.wait(60)
-    cancelling = beside(shelf.call, "cancel")
-    wait_blocked(shelf.service)
-    gate.open.set()
+    race.stop_behind(queries, "swap")
+    swapping = race.begin(shelf.go_on)
+    cancelling = race.begin_blocked(shelf.service, shelf.call, "cancel")
+    race.go_on()
     refused(cancelling.result(60), 409, "rebuild_over")
     swapping.result(60)
     assert (shelf.model(), shelf.state()["status"]) == (MODEL, "COMPLETED")
 
 
-def test_a_swap_comes_too_late_for_a_cancel_that_has_begun(
-    shelf: Shelf, gate: Gate, beside: Callable[..., "Future[Any]"], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_swap_comes_too_late_for_a_cancel_that_has_begun(shelf: Shelf, race: Race) -> None:
     """It waits for the cancel, and leaves the index as it is."""
     ready(shelf)
-    monkeypatch.setattr(rules, "_record", gate.behind(rules._record))
-    cancelling = beside(shelf.call, "cancel")
-    assert gate.reached.wait(60)
-    swapping = beside(shelf.go_on)
-    wait_blocked(shelf.service)
-    gate.open.set()
+    race.stop_behind(rules, "_record")
+    cancelling = race.begin(shelf.call, "cancel")
+    swapping = race.begin_blocked(shelf.service, shelf.go_on)
+    race.go_on()
     ok(cancelling.result(60))
     swapping.result(60)
     assert (shelf.model(), shelf.state()["status"]) == (LOCAL, "CANCELLED")
@@ -313,21 +241,17 @@ def test_a_swap_comes_too_late_for_a_cancel_that_has_begun(
 def test_a_collection_that_is_deleted_while_its_index_is_swapped_is_gone(
     quiet: RunningService,
     embeddings: EmbeddingsEndpoint,
-    gate: Gate,
-    beside: Callable[..., "Future[Any]"],
-    monkeypatch: pytest.MonkeyPatch,
+    race: Race,
 ) -> None:
     """The deletion waits for the swap and removes what is searched by then; of the rest nothing stays."""
     del embeddings
     shelf = a_shelf(quiet, "ferry", "lamp")
     ready(shelf)
-    monkeypatch.setattr(queries, "swap", gate.behind(queries.swap))
-    swapping = beside(shelf.go_on)
-    assert gate.reached.wait(60)
+    race.stop_behind(queries, "swap")
+    swapping = race.begin(shelf.go_on)
     body = {"documentCollectionId": shelf.collection_id}
-    deleting = beside(quiet.call, "documentCollections/deleteDocumentCollection", body)
-    wait_blocked(quiet)
-    gate.open.set()
+    deleting = race.begin_blocked(quiet, quiet.call, "documentCollections/deleteDocumentCollection", body)
+    race.go_on()
     ok(deleting.result(60))
     swapping.result(60)
     let_time_pass(quiet)
@@ -340,42 +264,38 @@ def test_a_collection_that_is_deleted_while_its_index_is_swapped_is_gone(
 def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(
     quiet: RunningService,
     embeddings: EmbeddingsEndpoint,
-    gate: Gate,
-    beside: Callable[..., "Future[Any]"],
-    monkeypatch: pytest.MonkeyPatch,
+    race: Race,
 ) -> None:
     """The collection is found, though its space is another one than when the editor began to wait."""
     del embeddings
     shelf = a_shelf(quiet, "ferry")
     document_id = ok(upload(quiet, "gull", "The gull follows the boat.", file_name="gull.txt"))["documentId"]
     ready(shelf)
-    monkeypatch.setattr(queries, "swap", gate.behind(queries.swap))
-    swapping = beside(shelf.go_on)
-    assert gate.reached.wait(60)
-    adding = beside(add_to_collection, quiet, document_id, str(shelf.collection_id))
-    wait_blocked(quiet)
-    gate.open.set()
+    race.stop_behind(queries, "swap")
+    swapping = race.begin(shelf.go_on)
+    adding = race.begin_blocked(quiet, add_to_collection, quiet, document_id, str(shelf.collection_id))
+    race.go_on()
     assert ok(adding.result(60))["status"] == "INDEXED"
     swapping.result(60)
     assert shelf.search("gull boat")[0] == "gull.txt"
 
 
-def test_starts_at_once_are_one_rebuild(shelf: Shelf, beside: Callable[..., "Future[Any]"]) -> None:
+def test_starts_at_once_are_one_rebuild(shelf: Shelf, race: Race) -> None:
     """The second waits for the first and finds it running."""
-    answers = [each.result(60) for each in [beside(shelf.start) for _ in range(4)]]
+    answers = [each.result(60) for each in [race.beside(shelf.start) for _ in range(4)]]
     assert len({answer["indexRebuildId"] for answer in answers}) == 1
     shelf.finish()
 
 
 def test_replicas_share_a_rebuild_and_do_nothing_twice(
-    shelf: Shelf, embeddings: EmbeddingsEndpoint, beside: Callable[..., "Future[Any]"]
+    shelf: Shelf, embeddings: EmbeddingsEndpoint, race: Race
 ) -> None:
     """Three go on with it at once: each document is embedded once, and the swap is made once."""
     for number in range(12):
         shelf.add(f"note-{number}", f"Note number {number} of the log.")
     shelf.start()
     embeddings.texts.clear()
-    for each in [beside(shelf.go_on) for _ in range(3)]:
+    for each in [race.beside(shelf.go_on) for _ in range(3)]:
         each.result(120)
     shelf.finish()
     assert len(embeddings.texts) == len(set(embeddings.texts)) == 15
