@@ -112,7 +112,8 @@ def test_documents_that_failed_lead_to_their_list(house: House) -> None:
     )
     with house.service.owner_connection() as connection:
         connection.execute(
-            "UPDATE space_documents SET indexed_version = NULL, attempts = 9, error = 'x' WHERE document_id = %s",
+            "UPDATE space_documents SET indexed_version = NULL, attempts = 9, error = 'x',"
+            " claimed_until = now() + interval '1 day' WHERE document_id = %s",
             (done.document_id,),
         )
     shown = html_of(house.open("health"))
