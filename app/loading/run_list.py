@@ -51,8 +51,8 @@ def show_runs() -> None:
             "Taken": st.column_config.TextColumn(help="Created, updated or indexed again", alignment="right"),
             "A second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
         },
+        hint="Choose a row to see how it went, or goes on.",
     )
-    st.caption("Choose a row to see how it went, or goes on.")
     if chosen is not None:
         look_at(chosen)
 

@@ -21,6 +21,8 @@ from carrel.wire.search import SearchFeedback, SearchMode
 _THUMBS = {SearchFeedback.THUMBS_UP: "Thumbs up", SearchFeedback.THUMBS_DOWN: "Thumbs down"}
 _ERASED, _UNSEEN = "(erased)", "A collection that you may not search"
 _EXCERPT = 320
+REPLIES = {"action": "agent.feedback"}
+"""What the audit log is narrowed to for the thumbs that replies were given."""
 
 
 def list_without_results() -> None:
@@ -35,13 +37,19 @@ def list_without_results() -> None:
 
 def list_thumbs_down() -> None:
     """List the searches that were given thumbs down; one that is chosen is done again."""
+    show_link_to_replies()
     hint = "Searches that people give thumbs down are listed here, with what they said."
     _show_list(
         "down",
         partial(_fetch, without_results=False, feedback=SearchFeedback.THUMBS_DOWN),
-        empty=partial(show_empty, "Nobody has given thumbs down.", hint),
+        empty=partial(show_empty, "No search has been given thumbs down.", hint),
         unsaid="Thumbs",
     )
+
+
+def show_link_to_replies() -> None:
+    """Say where thumbs for replies stand, which the log of searches doesn't have."""
+    show_link("This is about searches. What people thought of replies in Chat: the audit log", "audit_log", **REPLIES)
 
 
 def _fetch(token: str | None, *, without_results: bool, feedback: SearchFeedback | None) -> AdminSearchLogQueryResponse:
@@ -54,20 +62,25 @@ def _fetch(token: str | None, *, without_results: bool, feedback: SearchFeedback
 def _show_list(key: str, fetch: "partial[AdminSearchLogQueryResponse]", *, empty: "partial[None]", unsaid: str) -> None:
     """Show one of the lists; `unsaid` is the column that would say the same in every row."""
     places = _places()
-    chosen = show_pages(
+    show_pages(
         f"searches.{key}",
         Source(fetch, lambda page: page.searches, key),
         row=lambda one: _row(one, places),
         empty=empty,
         columns={
-            "Searched for": st.column_config.TextColumn(width=220),
-            "Exactly": st.column_config.TextColumn(width=160),
+            "Searched for": st.column_config.TextColumn(width=170),
+            "In": st.column_config.TextColumn(width=130),
+            "By": st.column_config.TextColumn(width=80),
+            "Results": st.column_config.NumberColumn(width=70),
+            "Thumbs": st.column_config.TextColumn(width=90),
+            "Who": st.column_config.TextColumn(width=90),
+            "When": st.column_config.TextColumn(width=100),
+            "Exactly": st.column_config.TextColumn(width=150),
             unsaid: None,
         },
+        go=lambda chosen: look_at("search", chosen.search_id),
+        hint="Choose a row to see what was said, and to search again in every mode.",
     )
-    if chosen is not None:
-        look_at("search", chosen.search_id)
-    st.caption("Choose a row to see what was said, and to search again in every mode.")
 
 
 def _places() -> dict[str, str]:

@@ -87,14 +87,16 @@ def show_pages(
     empty: Callable[[], None],
     columns: Mapping[str, Any] | None = None,
     go: Callable[[Item], object] | None = None,
+    hint: str = "",
 ) -> Item | None:
     """Show the page of a list a person is at, with the way to the next ones; return the row they chose.
 
     `row` gives what the columns hold; `columns` is Streamlit's column_config; `empty` is drawn in place of an empty
     list. An error of the service ends the page's run, as app.ui.errors.explained does. `go` leads away from the list
-    to the chosen row, and so at once, before the list would be drawn again.
+    to the chosen row, and so at once, before the list would be drawn again. `hint` says under the rows what choosing
+    one does.
     """
-    chosen = _show(key, source, row=row, empty=empty, columns=columns, mode="single-row", go=go)
+    chosen = _show(key, source, row=row, empty=empty, columns=columns, mode="single-row", go=go, hint=hint)
     return chosen[0] if chosen else None
 
 
@@ -119,6 +121,7 @@ def _show(
     columns: Mapping[str, Any] | None,
     mode: Literal["single-row", "multi-row"],
     go: Callable[[Item], object] | None = None,
+    hint: str = "",
 ) -> list[Item]:
     place = _place(key, source.about)
     if not source.items(_page(place, source)) and len(place.tokens) == 1:
@@ -151,6 +154,8 @@ def _show(
         place.chosen = list(shown.selection.rows)
 
     draw()
+    if hint:
+        st.caption(hint)
     items = source.items(_page(place, source))
     return [items[number] for number in place.chosen if number < len(items)]
 

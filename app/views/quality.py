@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.quality.comparisons import show_comparison
 from app.quality.log import SPANS, Totals, counts, share
-from app.quality.searches import list_thumbs_down, list_without_results, show_replay
+from app.quality.searches import list_thumbs_down, list_without_results, show_link_to_replies, show_replay
 from app.ui.access import require_admin
 from app.ui.errors import explain
 from app.ui.filters import choice_filter, part_of
@@ -40,6 +40,7 @@ def show_overview() -> None:
         column.metric(label, figure)
     if not totals.searches:
         show_empty("Nobody has searched in this time.", "Look at a longer time, or come back when people have.")
+        show_link_to_replies()
         return
     show_note(
         "Without results are searches that found nothing: by words that are nowhere, under filters that nothing fits, "
@@ -57,7 +58,12 @@ def show_charts(buckets: Sequence[SearchesInBucket]) -> None:
     # Without its zone, in which a browser elsewhere would draw a day of UTC as the day before or after.
     at = [bucket.from_.astimezone(UTC).replace(tzinfo=None) for bucket in buckets]
     draw("Searches", at, {"With results": found, "Without results": without}, alt="Searches with and without results")
-    draw("What people thought", at, {"Thumbs up": ups, "Thumbs down": downs}, alt="Searches given thumbs up and down")
+    if any(ups) or any(downs):
+        thumbs = {"Thumbs up": ups, "Thumbs down": downs}
+        draw("What people thought", at, thumbs, alt="Searches given thumbs up and down")
+    else:
+        show_text("No search of this time was given a thumb, up or down.")
+    show_link_to_replies()
     show_text(f"Each bar begins at midnight UTC; the first one on {moment(buckets[0].from_)}.")
 
 
@@ -67,6 +73,7 @@ def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {"From": at, **counted},
         x="From",
+        x_label="Time",
         y=list(counted),
         color=[BLUE, ORANGE],
         y_label="Searches",

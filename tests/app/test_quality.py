@@ -52,7 +52,11 @@ def test_before_anybody_has_searched_every_part_says_what_it_is_for(house: House
     assert figures(page)["Searches"] == "0"
     assert "%" not in figures(page)["Without results"]
     assert "Every search found something." in html_of(draw(house, "without"))
-    assert "Nobody has given thumbs down." in html_of(draw(house, "down"))
+    for part in ("overview", "without", "down"):
+        page = draw(house, part)
+        assert not page.caption, part
+        assert ("audit_log?action=agent.feedback" in html_of(page)) is (part != "without")
+    assert "No search has been given thumbs down." in html_of(page)
 
 
 def test_searches_are_counted_and_drawn(house: House) -> None:
@@ -60,6 +64,9 @@ def test_searches_are_counted_and_drawn(house: House) -> None:
     load(house.client, "Livestock", "Sheep travel on deck.")
     found = house.client.search.search_document_catalog("sheep", mode="LEXICAL")
     house.client.search.search_document_catalog("zeppelin", mode="LEXICAL")
+    page = draw(house)
+    assert len(page.get("vega_lite_chart")) == 1
+    assert "No search of this time was given a thumb" in html_of(page)
     house.client.search.submit_search_feedback(search_id=found.search_id, feedback="THUMBS_UP")
     page = draw(house)
     assert figures(page) == {"Searches": "2", "Without results": "1 (50%)", "Thumbs up": "1", "Thumbs down": "0"}
