@@ -7,6 +7,7 @@ STYLE = """<style>
 [data-testid="stMainBlockContainer"] { max-width: 72rem; padding-top: 3.25rem; }
 @media (min-width: 60rem) { [data-testid="stMainBlockContainer"] { padding-inline: 3rem; } }
 /* It would have the rows that are shown and no others, and cells that spreadsheets compute; pages export themselves. */
+.st-key-load details:not([open]) { width: fit-content; }
 [data-testid="stElementToolbar"] [aria-label="Download as CSV"] { display: none; }
 /* "Press Enter to …" would lie over what is typed: over the end of a line, and over the last line of an area. */
 [data-testid="stTextInput"] [data-testid="InputInstructions"] { display: none; }

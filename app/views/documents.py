@@ -14,7 +14,7 @@ from app.documents.small_upload import offer_upload
 from app.ui.dialogs import confirm
 from app.ui.errors import explain, explained
 from app.ui.filters import choice_filter, part_of, text_filter
-from app.ui.links import leave, look_at, offer_way_back
+from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from app.words import ago, counted, moment
@@ -84,7 +84,8 @@ def nothing_there(wanted: Wanted) -> None:
     if wanted.name or wanted.kind or wanted.state or (wanted.owner and not mine):
         show_empty("No document is like that.", "Take something out of the fields above, or look at whose it may be.")
     elif mine:
-        show_empty("You have no documents yet.", "Add some above, or look at all that you may read.")
+        show_empty("You have no documents of your own yet.", "Add some above, or look at those of others.")
+        show_link("All that you may read", "documents", of=ALL)
     else:
         show_empty("There are no documents here.", "Add some above. Those that you may read appear here.")
 
@@ -104,8 +105,8 @@ def show_list() -> None:
         empty=partial(nothing_there, wanted),
         columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
         go=lambda chosen: look_at("document", chosen.document_id),
+        hint="Choose a row to see more of a document.",
     )
-    st.caption("Choose a row to see more of a document.")
 
 
 def find(address: str) -> GetDocumentResponse | None:
