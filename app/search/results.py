@@ -20,6 +20,7 @@ from carrel.wire.search import (
 )
 
 _LONGEST_PASSAGE, _LONGEST_FACT = 2000, 200
+_YES_NO = {"true": "yes", "false": "no"}
 _FIT = "How near its meaning is to that of the question"
 
 
@@ -91,6 +92,6 @@ def _heading(name: str, url: str | None, score: float) -> str:
 
 
 def _facts(external_id: str, metadata: Mapping[str, str], *more: str) -> str:
-    named = (f"{key}: {shortened(value, _LONGEST_FACT)}" for key, value in metadata.items())
+    named = (f"{key}: {_YES_NO.get(value) or shortened(value, _LONGEST_FACT)}" for key, value in metadata.items())
     facts: Iterable[str] = (external_id, *named, *more)
     return f'<p class="carrel-facts">{html.escape(" · ".join(facts))}</p>'

@@ -104,6 +104,12 @@ def test_a_passage_does_not_say_the_name_again(open_page: Open, client: Carrel) 
     assert "At most 120 sheep <mark>travel</mark>." in shown
 
 
+def test_what_is_true_or_false_is_said_in_words(open_page: Open, client: Carrel) -> None:
+    """Other values of an organization's fields stand as they are."""
+    load(client, "Rota", "Who is on deck.", custom_metadata={"secret": "false", "signed": "true", "team": "False"})
+    assert "team: False · secret: no · signed: yes" in html_of(open_page("search", q="deck"))
+
+
 def test_an_address_asks_and_is_asked_once(open_page: Open, client: Carrel, service: RunningService) -> None:
     """A deep link searches when opened; drawing the page again asks nothing, sending the form asks anew."""
     load(client, "Livestock", "Sheep travel on deck.")
