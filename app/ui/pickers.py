@@ -198,7 +198,7 @@ def _show_chosen(name: str, *, label: str, chosen: Principal | Resource) -> None
             f'<p class="carrel-chosen"><small>{html.escape(label)}</small><br>'
             f"<strong>{html.escape(one_line(chosen.name))}</strong> · {html.escape(chosen.facts)}</p>"
         )
-        st.button("Change", key=f"{name}.change", icon=":material/search:", on_click=_clear, args=(name,))
+        st.button("Choose another", key=f"{name}.change", icon=":material/search:", on_click=_clear, args=(name,))
 
 
 def _clear(name: str) -> None:
