@@ -73,6 +73,7 @@ def show_definition(agent: AgentDefinition) -> None:
             known,
             key=_key(agent, "collections"),
             format_func=lambda one: names[one],
+            placeholder="Choose collections" if names else "There is no collection that you may search",
             max_selections=100,
         )
         st.checkbox(

@@ -139,7 +139,14 @@ def _offer_rebuild(collection: DocumentCollection) -> None:
     others = [model for model in explain(embedding_models) if model != collection.embeddings_model]
     show_text("Choose one that another collection has, or write the name of one that whoever runs the service has set.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        model = st.selectbox("Model", others, key="rebuild.model", index=None, accept_new_options=True)
+        model = st.selectbox(
+            "Model",
+            others,
+            key="rebuild.model",
+            index=None,
+            accept_new_options=True,
+            placeholder="Choose one, or write its name" if others else "Write its name",
+        )
         if st.button("Make it anew …", key="rebuild.start", disabled=not model) and model:
             rebuilds = api.client().document_collections.index_rebuilds
             confirm(

@@ -66,7 +66,13 @@ def offer_indexing() -> None:
     )
     model, force = None, False
     if what == MODEL:
-        model = st.selectbox("Embedding model", _models(), key=f"model-{batch()}", accept_new_options=True)
+        model = st.selectbox(
+            "Embedding model",
+            _models(),
+            key=f"model-{batch()}",
+            accept_new_options=True,
+            placeholder="Choose one, or write its name",
+        )
         force = st.toggle("Go without the documents that fail", key=f"force-{batch()}")
         show_text("The new index is made beside the old one, and takes its place when it is whole.")
     if pressed(st.button("Start the indexing", type="primary", key="start.indexing")):

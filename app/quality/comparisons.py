@@ -47,7 +47,12 @@ def _offer() -> None:
         left, right = st.columns(2)
         where = left.selectbox("In", list(places), key="compare.where", format_func=lambda one: places[one])
         modes = right.multiselect(
-            "By", list(MODES), list(MODES), key="compare.modes", format_func=lambda mode: MODES[mode]
+            "By",
+            list(MODES),
+            list(MODES),
+            key="compare.modes",
+            format_func=lambda mode: MODES[mode],
+            placeholder="Choose at least one",
         )
         if st.form_submit_button("Compare", type="primary"):
             _begin([one for one in (file and file.getvalue(), pasted.strip()) if one], where, modes)

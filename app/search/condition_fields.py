@@ -30,6 +30,7 @@ def offer_conditions(question: Question, collection: DocumentCollection | None, 
             question.only,
             key=_ONLY,
             format_func=lambda condition: condition.in_words(kinds),
+            placeholder="No filter",
             on_change=_keep,
             args=(question, go),
         )

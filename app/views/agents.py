@@ -70,8 +70,8 @@ def show_list() -> None:
             "Exactly": st.column_config.TextColumn(width=160),
         },
         go=lambda chosen: look_at("agent", chosen.agent_id),
+        hint="Choose a row to change an agent, say who may use it, or try it.",
     )
-    st.caption("Choose a row to change an agent, say who may use it, or try it.")
 
 
 @st.dialog("New agent", on_dismiss=close_dialog)
@@ -81,7 +81,7 @@ def ask_for_agent() -> None:
         st.rerun()
     st.text_input("Name", key="new.name", max_chars=200)
     st.text_input("What it is for", key="new.description", max_chars=500)
-    offer_submit(NEW, "Make it", action=make)
+    offer_submit(NEW, "Create", action=make)
 
 
 def make() -> None:

@@ -112,7 +112,7 @@ def show_new() -> None:
             "That is for servers that know who asks them. The audit log names both.",
         )
     ask_expiry("key", default="365")
-    offer_submit(NEW, "Create the key", action=create)
+    offer_submit(NEW, "Create", action=create)
 
 
 def create() -> None:

@@ -75,8 +75,8 @@ def show_list() -> None:
         empty=partial(nothing_there, name),
         columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
         go=lambda chosen: look_at("collection", chosen.document_collection_id),
+        hint="Choose a row to see what is in a collection.",
     )
-    st.caption("Choose a row to see what is in a collection.")
 
 
 @st.dialog("New collection", width="medium", on_dismiss=close_dialog)
@@ -94,7 +94,7 @@ def ask_for_collection() -> None:
         accept_new_options=True,
         placeholder="The service's default; choose another, or write its name",
     )
-    offer_submit(NEW, "Make it", action=make)
+    offer_submit(NEW, "Create", action=make)
 
 
 def make() -> None:

@@ -115,7 +115,7 @@ def change(resource: Resource, before: Grants) -> None:
         list(holders),
         format_func=lambda key: holders[key][0] if key in holders else key,
         key="removed",
-        placeholder="Choose who shall hold it no more" if holders else "It is granted to nobody",
+        placeholder="Choose from whom" if holders else "It is granted to nobody",
     )
     everybody = st.checkbox("Everybody in the organization may read it", value=before.everybody, key="everybody")
     after = before.with_changes(added=added, role=role, removed=removed, everybody=everybody)

@@ -49,9 +49,9 @@ def test_without_agents_the_page_says_what_they_are_and_makes_the_first(house: H
     assert not page.exception
     assert "There is no agent yet." in html_of(page)
     page = press(page, "New agent")
-    assert "An agent needs a name." in html_of(press(page, "Make it"))
+    assert "An agent needs a name." in html_of(press(page, "Create"))
     page.text_input(key="new.name").set_value("Harbour desk")
-    page = press(page, "Make it")
+    page = press(page, "Create")
     (made,) = house.client.admin.agents.list()
     assert page.query_params["agent"] in (str(made.agent_id), [str(made.agent_id)])
     assert "Harbour desk" in html_of(page)

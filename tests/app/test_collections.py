@@ -98,17 +98,17 @@ def test_a_collection_is_made_with_its_fields(house: House) -> None:
     """Rows with a name become fields of their type; two of one name are refused in words."""
     name = f"Handbook {uuid4()}"
     page = press(house.open("collections"), "New collection")
-    assert "A collection needs a name." in html_of(press(page, "Make it"))
+    assert "A collection needs a name." in html_of(press(page, "Create"))
     page.text_input(key="new.name").set_value(name)
     for number, (field, kind) in enumerate([("team", "Text"), ("pages", "Whole number"), (" ", "Text")]):
         page.text_input(key=f"new.fields.{number}.name").set_value(field)
         page.selectbox(key=f"new.fields.{number}.type").set_value(kind)
         page.run()
     page.text_input(key="new.fields.2.name").set_value("team ")
-    page = press(page, "Make it")
+    page = press(page, "Create")
     assert "Two fields have the same name: team." in html_of(page)
     page.text_input(key="new.fields.2.name").set_value("")
-    page = press_twice(page, "Make it")
+    page = press_twice(page, "Create")
     assert "taken" not in html_of(page)
     (made,) = house.client.document_collections.list_document_collections(collection_name=name)
     assert [(field.name, field.type) for field in made.custom_metadata_schema.fields] == [

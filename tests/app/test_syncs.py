@@ -75,7 +75,7 @@ def metrics(page: AppTest) -> dict[str, str]:
 
 def test_a_sync_is_made_and_shown_to_its_end(house: House, syncing: Syncing) -> None:
     """Its first run begins at once; the address is neither shown nor kept, and a reload shows the same."""
-    page = press(new(house, syncing), "Make it, and start the first run")
+    page = press(new(house, syncing), "Create, and start the first run")
     name = page.query_params["sync"]
     syncing.sync_id = str(name[0] if isinstance(name, list) else name)
     assert "sync.address" not in page.session_state
@@ -92,18 +92,18 @@ def test_a_sync_is_made_and_shown_to_its_end(house: House, syncing: Syncing) -> 
 
 def test_what_is_wrong_is_said_in_words_of_the_form(house: House, syncing: Syncing) -> None:
     """What is missing, what is no query, what the service refuses: each is named as the form names it."""
-    page = press(house.open("syncs", new="yes"), "Make it, and start the first run")
+    page = press(house.open("syncs", new="yes"), "Create, and start the first run")
     assert f"Fill in: {LABELS['syncName']}, {LABELS['docstoreURI']}," in html_of(page)
     page = new(house, syncing)
     page.text_area(key="sync.filter").set_value("{state: published}")
-    assert "this is no JSON" in html_of(press(page, "Make it, and start the first run"))
+    assert "this is no JSON" in html_of(press(page, "Create, and start the first run"))
     page = new(house, syncing, body="$where")
-    said = html_of(press(page, "Make it, and start the first run"))
+    said = html_of(press(page, "Create, and start the first run"))
     assert LABELS["body"] in said
     assert "sourceFields" not in said
     page = new(house, syncing)
     page.text_input(key="sync.address").set_value("mongodb://10.0.0.1/shop")
-    said = html_of(press(page, "Make it, and start the first run"))
+    said = html_of(press(page, "Create, and start the first run"))
     assert "CARREL_DOCSTORE_ALLOWED_HOSTS" in said
     assert "Request id:" in said
     assert "sync" not in page.query_params
@@ -162,7 +162,7 @@ def test_a_sync_is_deleted_after_a_question(house: House, syncing: Syncing) -> N
 
 def test_a_second_click_makes_no_second_sync(house: House, syncing: Syncing) -> None:
     """It comes before the sync's page is drawn, and leads to the one that was made."""
-    page = press_twice(new(house, syncing, syncName="Twice"), "Make it, and start the first run")
+    page = press_twice(new(house, syncing, syncName="Twice"), "Create, and start the first run")
     listed = house.client.document_collections.docstore.list_docstore_syncs(
         document_collection_id=UUID(syncing.collection_id)
     )
