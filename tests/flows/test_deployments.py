@@ -26,7 +26,7 @@ from flows.runs import Runs, RunsError
 from flows.scheduling import register
 from flows.serving import FLOWS
 from flows.settings import FlowSettings
-from tests.flows.test_runs import _process, _until
+from tests.flows.processes import SERVE, running, said, until
 
 NIGHTLY = """
 deployments:
@@ -297,21 +297,19 @@ async def test_serve_follows_the_file_while_it_runs(
         "CARREL_FLOWS_DEPLOYMENTS": str(written),
         "PREFECT_RUNNER_POLL_FREQUENCY": "1",
     }
-    serve = (sys.executable, "-m", "flows", "serve")
-    with _process(*serve, **environment) as process, Runs(prefect_api) as runs:
-        await _until(lambda: _known(runs, "nightly"))
+    with running(*SERVE, **environment) as process, Runs(prefect_api) as runs:
+        await until(lambda: _known(runs, "nightly"))
         await asyncio.to_thread(written.write_text, NIGHTLY + entry)
-        await _until(lambda: _known(runs, name))
+        await until(lambda: _known(runs, name))
         flow_run_id = _start(runs, name)
-        assert await _until(lambda: runs.run_status(flow_run_id).finished)
+        assert await until(lambda: runs.run_status(flow_run_id).finished)
         assert runs.run_status(flow_run_id).counts.created == 12
         await asyncio.to_thread(written.write_text, WRONG)
-        await asyncio.sleep(6)  # it is looked at every two seconds, and has to be the same twice
+        await asyncio.to_thread(said, process, "other: flow: there is no flow nothing")
         assert _known(runs, name)
         process.terminate()
-        _, errors = await asyncio.to_thread(process.communicate)
-    assert "other: flow: there is no flow nothing" in errors
-    with _process(*serve, **environment) as process:
+        await asyncio.to_thread(process.communicate)
+    with running(*SERVE, **environment) as process:
         _, errors = await asyncio.to_thread(process.communicate)
     assert process.returncode == 2
     assert "other: flow: there is no flow nothing" in errors

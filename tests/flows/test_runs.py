@@ -5,10 +5,6 @@ import json
 import logging
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,9 +27,8 @@ from flows.runs import Runs, RunsError, RunStatus
 from flows.schedules import Schedule, Seen, list_schedules, look_at, pause, resume
 from flows.serving import FLOWS
 from flows.settings import FlowSettings
+from tests.flows.processes import CARREL, SERVE, running, until
 from tests.harness.services import RunningService
-
-CARREL = str(Path(sys.executable).with_name("carrel"))
 
 
 async def _flow_state(flow: Any, *arguments: Any) -> State[Any]:
@@ -59,10 +54,11 @@ async def test_flow_tells_its_plan_counts_and_failures(
         status = await asyncio.to_thread(runs.run_status, flow_run_id)
         assert flow_run_id in await asyncio.to_thread(runs.recent)
     assert (status.state, status.finished, status.phase, status.progress) == ("COMPLETED", True, "done", 100.0)
-    assert (status.counts.created, status.counts.failed, status.counts.documents) == (12, 1, 13)
+    assert (status.counts.created, status.counts.problems, status.counts.documents) == (12, 1, 12)
     assert status.counts.sent_bytes == _size(library)
     assert [(row["document"], row["code"]) for row in status.failures] == [("empty.md", "file_empty")]
-    assert "| create | 13 |" in status.plan
+    assert "| create | 12 |" in status.plan
+    assert (status.planned["create"], status.planned["problems"]) == (12, 1)
     assert len(_documents(service)) == 12
 
 
@@ -126,36 +122,17 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*.md"))
 
 
-@contextmanager
-def _process(*command: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-async def _until(condition: Any, *, seconds: float = 90) -> Any:
-    async with asyncio.timeout(seconds):
-        while not (found := await asyncio.to_thread(condition)):  # noqa: ASYNC110 - no event comes from a process
-            await asyncio.sleep(0.05)
-        return found
-
-
 @pytest.mark.usefixtures("flow_settings")
 @pytest.mark.parametrize("after", [1, 5, 9])
 async def test_killed_run_is_finished_by_the_next_one(library: Path, service: RunningService, after: int) -> None:
     """Killed at some moment and run again: every document is there, once, at its first version."""
     environment = {"CARREL_FLOWS_CONCURRENCY": "1"}
-    with _process(CARREL, "upload", str(library), "--direct", "--json", **environment) as process:
-        await _until(lambda: len(_documents(service)) >= after or process.poll() is not None)
+    with running(CARREL, "upload", str(library), "--direct", "--json", **environment) as process:
+        await until(lambda: len(_documents(service)) >= after or process.poll() is not None)
         process.send_signal(signal.SIGKILL)
         process.wait()
     before = len(_documents(service))
-    with _process(CARREL, "upload", str(library), "--direct", "--json") as process:
+    with running(CARREL, "upload", str(library), "--direct", "--json") as process:
         output, errors = await asyncio.to_thread(process.communicate)
     assert process.returncode == 0, errors
     counts = json.loads(output)
@@ -172,7 +149,7 @@ async def test_second_run_on_a_busy_source_says_so(library: Path, flow_settings:
     """While a run has the source, another one ends with exit code 5 and names the first one's process."""
     with upload_ledger(str(library), settings=flow_settings) as ledger:
         ledger.begin()
-        with _process(CARREL, "upload", str(library), "--direct", "--json") as process:
+        with running(CARREL, "upload", str(library), "--direct", "--json") as process:
             output, _ = await asyncio.to_thread(process.communicate)
     assert process.returncode == 5
     answer = json.loads(output)
@@ -191,9 +168,7 @@ async def test_served_flow_is_started_and_followed_over_http(
     with Runs(prefect_api) as runs:
         with pytest.raises(RunsError, match="python -m flows serve"):
             await asyncio.to_thread(runs.start_upload, str(library))
-        with _process(
-            sys.executable, "-m", "flows", "serve", PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="1"
-        ) as process:
+        with running(*SERVE, PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="1") as process:
 
             def start() -> UUID | None:
                 try:
@@ -201,8 +176,8 @@ async def test_served_flow_is_started_and_followed_over_http(
                 except RunsError:
                     return None
 
-            flow_run_id = await _until(start)
-            assert await _until(lambda: runs.run_status(flow_run_id).finished)
+            flow_run_id = await until(start)
+            assert await until(lambda: runs.run_status(flow_run_id).finished)
             status = await asyncio.to_thread(runs.run_status, flow_run_id)
             process.terminate()
             _, errors = await asyncio.to_thread(process.communicate)
@@ -226,8 +201,7 @@ async def test_plan_and_quarantine_are_worked_over_http(
     entry = {"name": "yearly", "flow": "bulk-upload", "source": str(library), "cron": "0 0 1 1 *"}
     entries.write_text(json.dumps({"deployments": [entry | {"options": {"internal_public": True}}]}))
     environment = {"PREFECT_API_URL": prefect_api, "CARREL_FLOWS_DEPLOYMENTS": str(entries)}
-    serve = (sys.executable, "-m", "flows", "serve")
-    with _process(*serve, **environment, PREFECT_RUNNER_POLL_FREQUENCY="1"), Runs(prefect_api) as runs:
+    with running(*SERVE, **environment, PREFECT_RUNNER_POLL_FREQUENCY="1"), Runs(prefect_api) as runs:
 
         def served() -> bool:
             try:
@@ -236,34 +210,39 @@ async def test_plan_and_quarantine_are_worked_over_http(
                 return False
 
         async def ended(flow_run_id: UUID) -> RunStatus:
-            await _until(lambda: runs.run_status(flow_run_id).finished)
+            await until(lambda: runs.run_status(flow_run_id).finished)
             return await asyncio.to_thread(runs.run_status, flow_run_id)
 
-        await _until(served)
+        await until(served)
         options = UploadOptions(internal_public=True)
         plan = await ended(runs.start_plan(str(library), options, person="ada@example.com", key="once"))
         assert (plan.state, plan.only_plans, plan.person) == ("COMPLETED", True, "ada@example.com")
-        assert (plan.planned["create"], plan.planned["delete"], plan.counts.waiting) == (14, 0, 14)
+        assert (plan.planned["create"], plan.planned["delete"], plan.counts.waiting) == (13, 0, 13)
         assert _documents(service) == []
         assert runs.start_plan(str(library), options, key="once") == plan.flow_run_id
 
         loaded = await ended(runs.start_upload(str(library), options))
-        assert (loaded.counts.created, loaded.counts.failed, loaded.by_schedule) == (12, 2, False)
+        assert (loaded.counts.created, loaded.counts.quarantined, loaded.by_schedule) == (12, 2, False)
         assert (await ended(start_listing(runs))).state == "COMPLETED"
         told = read_quarantine(runs)
         assert told is not None
         (source,) = told.sources
         assert (source.source, source.items, source.ignored) == (str(library), 2, 0)
         assert [(item.name, item.code) for item in source.shown] == [
-            ("broken.pdf", "file_corrupt"),
             ("empty.md", "file_empty"),
+            ("broken.pdf", "file_corrupt"),
         ]
         done = await ended(start_ignoring(runs, source.ledger, ["broken.pdf", "gone.md"]))
         assert done.message == "1 in quarantine. No longer in quarantine: gone.md."
         assert _in_quarantine(runs) == {"broken.pdf": True, "empty.md": False}
         (library / "empty.md").write_text("Mended.")
-        sent = await ended(start_retry(runs, source.ledger))
-        assert (sent.flow, sent.state, sent.counts.created) == ("quarantine-retry", "COMPLETED", 1)
+        sent = await ended(start_retry(runs, source))
+        assert (sent.flow, sent.source, sent.state, sent.counts.created) == (
+            "quarantine-retry",
+            str(library),
+            "COMPLETED",
+            1,
+        )
         assert _in_quarantine(runs) == {"broken.pdf": True}
         await ended(start_ignoring(runs, source.ledger, ["broken.pdf"], undo=True))
         assert _in_quarantine(runs) == {"broken.pdf": False}
