@@ -56,7 +56,7 @@ def nothing_there(name: str) -> None:
 
 def show_list() -> None:
     """Show the list, and go to the agent that is chosen in it."""
-    st.button("New agent", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
+    st.button("New agent", type="primary", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
     if is_open(NEW):
         ask_for_agent()
     name = text_filter("Name", "name", placeholder="Part of a name")

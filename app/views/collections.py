@@ -64,7 +64,7 @@ def nothing_there(name: str) -> None:
 
 def show_list() -> None:
     """Show the list, and go to the collection that is chosen in it."""
-    st.button("New collection", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
+    st.button("New collection", type="primary", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
     if is_open(NEW):
         ask_for_collection()
     name = text_filter("Name", "name", placeholder="Part of a name")

@@ -25,7 +25,7 @@ _MADE = "sync.made"
 def show_list() -> None:
     """Show the syncs, and go to the one that is chosen."""
     with st.container(horizontal=True):
-        if st.button("New sync", icon=":material/add:", key="new"):
+        if st.button("New sync", type="primary", icon=":material/add:", key="new"):
             st.query_params["new"] = "yes"
             st.rerun()
         if st.button("Look again", icon=":material/refresh:", key="again"):
