@@ -28,10 +28,9 @@ up: setup .env
 .env: | $(SETUP)
 	@$(BIN)/python -m sample.environment .env
 
-# In the order of the folders: the files with the fewest tests, which would come last otherwise, take the longest. Three at once,
-# for two cores: tests wait for processes a fifth of their time.
+# In the order of the folders: the files with the fewest tests, which would come last otherwise, take the longest.
 test: setup
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long" $(ARGS)
 
 test-long: setup
 	@$(BIN)/python -m pytest -m long --timeout 7200 $(ARGS)
