@@ -139,7 +139,7 @@ def test_the_environment_is_wrong(run: Run, service: RunningService) -> None:
         ({"CARREL_BASE_URL": "nowhere"}, 2, "CARREL_BASE_URL"),
         ({"CARREL_API_KEY": wrong}, 3, "working key"),
         ({"CARREL_API_KEY": nobody}, 3, "admin"),
-        ({"CARREL_BASE_URL": service.base_url + "/elsewhere"}, 3, "404"),
+        ({"CARREL_BASE_URL": service.base_url + "/elsewhere"}, 2, "404"),
     ):
         ended = run(*ALL, "--yes", **changes)
         assert (changes, ended.code) == (changes, code)
