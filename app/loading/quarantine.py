@@ -51,9 +51,8 @@ def show_quarantine() -> None:
         show_warning(said)
     if found is None and at_work is None:
         show_empty(
-            "Nobody has looked yet.",
-            "Documents that could not be loaded are kept where the runs are carried out, each with its reason. Look "
-            "to have them told here.",
+            "Look, to see what was not loaded.",
+            "Documents that could not be loaded are kept where the runs are carried out, each with its reason.",
         )
     elif found is not None and not found.sources:
         show_empty("Everything was loaded.", "A document that can't be is listed here with its reason.")
@@ -190,10 +189,10 @@ def _show_items(found: Quarantine, source: QuarantinedSource) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Set aside …", key="quarantine.ignore", disabled=not counting):
             _ask_to_ignore(source, counting)
-        if st.button("Count again …", key="quarantine.restore", disabled=not aside):
+        if st.button("Put back …", key="quarantine.restore", disabled=not aside):
             _ask_to_restore(source, aside)
         if not chosen:
-            st.caption("Choose rows to read them whole, to set documents aside, or to count them again.")
+            st.caption("Choose rows to read them whole, to set documents aside, or to put them back.")
     if chosen:
         show_table(
             [(item.document or item.place, why_in_words(item.reason)) for item in chosen], heads=("Document", "Reason")
@@ -205,7 +204,7 @@ def _row(item: Item) -> dict[str, object]:
     return {
         "Document": one_line(f"{item.document or item.place}{where}"),
         "Reason": one_line(why_in_words(item.reason)),
-        "": "set aside" if item.ignored else "",
+        "Set aside": "yes" if item.ignored else "",
         "Since": ago(item.since),
         "Exactly": moment(item.since),
     }
@@ -223,9 +222,9 @@ def _ask_to_ignore(source: QuarantinedSource, items: Sequence[Item]) -> None:
 
 def _ask_to_restore(source: QuarantinedSource, items: Sequence[Item]) -> None:
     confirm(
-        f"Count {counted(len(items), 'document')} again?",
-        f"What counts is listed as not loaded, and sent when that is tried again. {_named(items)}",
-        doing="Count again",
+        f"Put {counted(len(items), 'document')} back?",
+        f"What is put back is listed as not loaded, and sent when that is tried again. {_named(items)}",
+        doing="Put back",
         action=partial(_change, source, items, undo=True),
     )
 

@@ -44,8 +44,7 @@ _PLANNED = (
 
 
 def show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
-    """Show a run; `left_waiting` is one that nobody has come for."""
-    show_head(run)
+    """Show a run beneath its head; `left_waiting` is one that nobody has come for."""
     _show_state(run, left_waiting=left_waiting)
     if run.only_plans:
         show_planned(run)
@@ -58,7 +57,7 @@ def show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
     if run.changes:
         show_changes(run)
     if run.plan:
-        with st.expander("The plan in full" if run.only_plans else "The plan"):
+        with st.expander("The plan in numbers"):
             show_plan(run.plan)
 
 
@@ -87,9 +86,13 @@ def show_head(run: RunStatus) -> None:
         one_line(title_of(run)),
         f"started by {started_by(run)}",
         begun,
-        f"took {took}" if run.finished and took else "",
+        f"took {took}" if run.finished and took and not _says_how_long(run) else "",
         f"documents belong to {owner}" if owner and owner != run.person else "",
     )
+
+
+def _says_how_long(run: RunStatus) -> bool:
+    return run.state == "COMPLETED" and not run.only_plans
 
 
 def show_numbers(run: RunStatus) -> None:

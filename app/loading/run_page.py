@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import streamlit as st
 
 from app.loading import staging
-from app.loading.run import show_run
+from app.loading.run import show_head, show_run
 from app.loading.runs import StartError, is_done, runs, runs_to_change, start_again, start_planned
 from app.settings import settings
 from app.ui.dialogs import confirm
@@ -60,6 +60,7 @@ def watch(run: UUID) -> None:
         return
     if status.finished:
         st.rerun()
+    show_head(status)
     show_run(status, left_waiting=left_waiting)
 
 
@@ -77,6 +78,7 @@ def _offer_stop(run: RunStatus) -> None:
 
 def _show_ended(run: RunStatus) -> None:
     staging.sweep(settings().uploads_dir, lambda one: one == run.flow_run_id and is_done(one))
+    show_head(run)
     _show_problem()
     again = partial(start_again, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
     if run.only_plans and run.state == "COMPLETED":

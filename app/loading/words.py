@@ -8,6 +8,8 @@ from pathlib import Path
 from cron_descriptor import FormatError, get_description
 from cron_descriptor import Options as CronOptions
 
+from app import api
+from app.finding import is_id
 from app.settings import settings
 from flows.runs import RunStatus
 from flows.schedules import Times
@@ -63,6 +65,10 @@ def source_in_words(source: str) -> str:
     """Return where a run's documents come from."""
     if is_of_dropped_files(source):
         return "Files dropped in the workbench"
+    if is_id(source):
+        return next(
+            (one.collection_name for one in api.collections() if str(one.document_collection_id) == source), source
+        )
     return "The whole catalog" if source == "catalog:" else source
 
 

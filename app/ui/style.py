@@ -59,6 +59,7 @@ STYLE = """<style>
 .carrel-table { width: 100%; border-collapse: collapse; font-size: .9rem; }
 .carrel-table th, .carrel-table td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border: 0;
   border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); overflow-wrap: anywhere; }
+.carrel-table td:first-child { min-width: 9rem; }
 .carrel-table th { font-weight: 600; opacity: .75; white-space: nowrap; }
 [data-testid="stColumn"]:has(.st-key-chat-side) { position: sticky; top: 4rem; align-self: flex-start; }
 .st-key-chat-side { max-height: calc(100vh - 11rem); overflow-y: auto; }
@@ -68,7 +69,7 @@ STYLE = """<style>
 .st-key-chat-side button code { white-space: normal;
   display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; overflow: hidden; }
 .st-key-chat-side [class*="-current"] { border-left: .2rem solid #2f8594; padding-left: .5rem; }
-.carrel-message .carrel-passage { margin: 0; }
+.carrel-message .carrel-passage { margin: 0; max-height: 24rem; overflow-y: auto; }
 .carrel-said { container-type: inline-size; overflow-wrap: anywhere; }
 .carrel-reply { line-height: 1.55; }
 .carrel-reply > :first-child { margin-top: 0; }

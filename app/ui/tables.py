@@ -128,36 +128,45 @@ def _show(
         empty()
         return []
     place.chosen = _chosen(_table_key(key, place))
-
-    @st.fragment
-    def draw() -> None:
-        """Going on and back draws no more of the page than this; choosing draws all of it."""
-        table = _table_key(key, place)
-        chosen = _chosen(table)
-        if chosen != place.chosen:
-            place.fetched_at = time.monotonic()  # they chose among what they saw: that is the page now
-        page = _page(place, source)
-        items = source.items(page)
-        if go is not None and chosen and chosen[0] < len(items):
-            go(items[chosen[0]])
-        if chosen != place.chosen:
-            st.rerun()
-        shown = st.dataframe(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
-            [dict(row(item)) for item in items],
-            key=table,
-            hide_index=True,
-            column_config=cast("Any", columns),
-            on_select="rerun",
-            selection_mode=mode,
-        )
-        _offer_pages(key, place, count=len(items), more=page.next_page_token)
-        place.chosen = list(shown.selection.rows)
-
-    draw()
+    _draw(key, place, source, row=row, columns=columns, mode=mode, go=go)
     if hint:
         st.caption(hint)
     items = source.items(_page(place, source))
     return [items[number] for number in place.chosen if number < len(items)]
+
+
+@st.fragment
+def _draw(
+    key: str,
+    place: _Place,
+    source: Source[Page, Item],
+    *,
+    row: Callable[[Item], Mapping[str, Any]],
+    columns: Mapping[str, Any] | None,
+    mode: Literal["single-row", "multi-row"],
+    go: Callable[[Item], object] | None,
+) -> None:
+    """Draw the rows. Going on and back draws no more of the page than this; choosing draws all of it."""
+    table = _table_key(key, place)
+    chosen = _chosen(table)
+    if chosen != place.chosen:
+        place.fetched_at = time.monotonic()  # they chose among what they saw: that is the page now
+    page = _page(place, source)
+    items = source.items(page)
+    if go is not None and chosen and chosen[0] < len(items):
+        go(items[chosen[0]])
+    if chosen != place.chosen:
+        st.rerun()
+    shown = st.dataframe(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
+        [dict(row(item)) for item in items],
+        key=table,
+        hide_index=True,
+        column_config=cast("Any", columns),
+        on_select="rerun",
+        selection_mode=mode,
+    )
+    _offer_pages(key, place, count=len(items), more=page.next_page_token)
+    place.chosen = list(shown.selection.rows)
 
 
 def _table_key(key: str, place: _Place) -> str:

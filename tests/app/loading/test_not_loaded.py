@@ -11,7 +11,7 @@ def test_the_quarantine_is_looked_at_where_the_runs_are(house: LoadingHouse) -> 
     """It is told by a run, listed by source as text, set aside and tried again after a question."""
     prefect = house.prefect
     page = house.open("ingestion", part="quarantine")
-    assert "Nobody has looked yet." in html_of(page)
+    assert "Look, to see what was not loaded." in html_of(page)
     items = [
         {"ledger": "a1", "name": HOSTILE, "place": HOSTILE, "document": HOSTILE, "code": "file_empty"},
         {"ledger": "a1", "name": "old.pdf", "place": "old.pdf", "document": "", "code": "file_corrupt"},
