@@ -13,11 +13,11 @@ from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog
 from app.ui.errors import explain
 from app.ui.exporting import Export, offer_export
-from app.ui.links import look_at, offer_way_back
+from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_table, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, pick_principal, pick_principals, pick_resource
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from app.vocabulary import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS, TYPES
+from app.vocabulary import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS
 from app.words import one_line
 from carrel.wire.common import GrantRole, GroupPrincipal, ResourceType, Role, UserPrincipal
 from carrel.wire.permissions import ListAuthorizedPrincipalsForResourceResponse
@@ -86,7 +86,7 @@ def show_grants(grants: Grants) -> None:
     if not rows:
         show_text("Nothing is granted to anybody: it is its owner's alone.")
         return
-    show_table(rows[:SHOWN_GRANTS], heads=("Granted to", "", "As"))
+    show_table(rows[:SHOWN_GRANTS], heads=("Granted to", "Who that is", "As"))
     if len(rows) > SHOWN_GRANTS:
         with st.expander(f"{len(rows) - SHOWN_GRANTS:,} more"):
             show_table(rows[SHOWN_GRANTS:])
@@ -191,7 +191,8 @@ def page() -> None:
     resource = pick_resource("resource", label="Document, collection or agent")
     if resource is None:
         return
-    st.html(f'<p class="carrel-facts">{TYPES[resource.type]}</p>')
+    if resource.kind == DOCUMENT and resource.object_id is not None:
+        show_link("Open document", "documents", document=str(resource.object_id))
     if "who" in st.query_params:
         show_one(resource)
     else:

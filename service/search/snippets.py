@@ -69,18 +69,24 @@ def _window(text: str, run: list[_Word], length: int) -> tuple[int, int]:
         return 0, len(text)
     first, last = (run[0].start, run[-1].end) if run else (0, 0)
     spare = length - (last - first)
-    start = _begin(text, max(0, min(first - spare // 3, len(text) - length)), latest=first)
+    start = _begin(
+        text, max(0, min(first - spare // 3, len(text) - length)), earliest=max(0, last - length), latest=first
+    )
     end = min(start + length, len(text))
     return start, _end(text, end, earliest=max(last, start + length // 2))
 
 
-def _begin(text: str, start: int, *, latest: int) -> int:
-    """Return where the first sentence after `start` begins, or else the first word."""
+def _begin(text: str, start: int, *, earliest: int, latest: int) -> int:
+    """Return where the first sentence after `start` begins, or else the one that `start` is in, or else a word."""
     if start == 0:
         return 0
-    before = _BEFORE_SENTENCES.search(text, start - 1, latest)
+    after = _BEFORE_SENTENCES.search(text, start - 1, latest)
+    if after:
+        return after.end()
+    before = [0] if earliest == 0 else []
+    before += [match.end() for match in _BEFORE_SENTENCES.finditer(text, earliest, start)]
     if before:
-        return before.end()
+        return before[-1]
     if text[start - 1].isspace():
         return start
     return next((at + 1 for at in range(start, latest) if text[at].isspace()), start)

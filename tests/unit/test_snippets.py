@@ -47,6 +47,18 @@ def test_whole_sentences_are_shown_where_there_are_some():
     assert passage.text.endswith("for a car.")
 
 
+def test_a_match_late_in_a_long_sentence_is_shown_with_its_beginning():
+    """Nothing begins in the middle of a sentence that fits whole."""
+    text = (
+        "Short ones come first. " * 20 + f"Anything {'very ' * 30}long ends with the ferry. " + "And on it goes. " * 30
+    )
+    passage = snippet_of(text, terms("ferry"), language=ENGLISH)
+    assert passage.text.startswith(("Short ones", "Anything"))
+    assert "with the ferry." in passage.text
+    opening = snippet_of(text.removeprefix("Short ones come first. " * 20), terms("ferry"), language=ENGLISH)
+    assert opening.text.startswith("Anything")
+
+
 def test_without_sentences_it_is_cut_between_words():
     """A list or a table is cut at spaces, around what matched."""
     text = "pump valve hose " * 60 + "ferry " + "pump valve hose " * 60
