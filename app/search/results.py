@@ -35,7 +35,7 @@ def show_result(found: Answer, result: CatalogSearchResult | CollectionSearchRes
         heading = _heading(result.document_name, result.document_url, score)
         facts = _facts(result.document_external_id, result.document_metadata)
     shown = (_beneath(result.document_name, text, spans) for text, spans in _passages(found, result))
-    passages = "".join(marked(text, spans) for text, spans in shown)
+    passages = "".join(marked(*_in_the_middle(text, spans)) for text, spans in shown)
     st.html(f'<article class="carrel-result">{heading}{passages}{facts}</article>')
 
 
@@ -81,6 +81,15 @@ def _beneath(name: str, text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequ
         return text, spans
     cut = len(text) - len(rest)
     return rest, [TextSpan(start=span.start - cut, end=span.end - cut) for span in spans if span.start >= cut]
+
+
+def _in_the_middle(text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequence[TextSpan]]:
+    """Say of what begins within a sentence that it does."""
+    if not text[:1].islower():
+        return text, spans
+    left_out = "… "
+    moved = [TextSpan(start=span.start + len(left_out), end=span.end + len(left_out)) for span in spans]
+    return f"{left_out}{text}", moved
 
 
 def _heading(name: str, url: str | None, score: float) -> str:

@@ -110,6 +110,12 @@ def test_what_is_true_or_false_is_said_in_words(open_page: Open, client: Carrel)
     assert "team: False · secret: no · signed: yes" in html_of(open_page("search", q="deck"))
 
 
+def test_a_passage_from_the_middle_of_a_sentence_says_so(open_page: Open, client: Carrel) -> None:
+    """The marks stay where the words are."""
+    load(client, "Livestock", "on deck travel at most 120 sheep.")
+    assert ">… on deck travel at most 120 <mark>sheep</mark>." in html_of(open_page("search", q="sheep"))
+
+
 def test_an_address_asks_and_is_asked_once(open_page: Open, client: Carrel, service: RunningService) -> None:
     """A deep link searches when opened; drawing the page again asks nothing, sending the form asks anew."""
     load(client, "Livestock", "Sheep travel on deck.")

@@ -290,7 +290,8 @@ def test_every_page_is_whole_and_fetches_nothing_from_elsewhere(
             if theme == "dark" and name not in DARK:
                 continue
             open_whole(page, f"{stack.workbench}/{address}")
-            page.screenshot(path=pictures / (f"{name}.png" if theme == "light" else f"{name}-dark.png"))
+            if name != "runs":  # it shows a folder of this machine
+                page.screenshot(path=pictures / (f"{name}.png" if theme == "light" else f"{name}-dark.png"))
         context.close()
     assert {host for host in hosts if host} == {urlsplit(stack.workbench).netloc}
     assert refused == []
