@@ -66,7 +66,7 @@ STYLE = """<style>
 .st-key-chat-side [data-testid="stBaseButton-tertiary"] :is(div, span) { justify-content: flex-start; }
 /* Names on buttons stand as code, in which Markdown means nothing; they shall read as the other words do. */
 [data-testid="stButton"] button code { font: inherit; color: inherit; background: none; padding: 0; }
-.st-key-chat-side button code { white-space: normal;
+.st-key-chat-side button code { white-space: normal; text-align: left;
   display: -webkit-box; -webkit-line-clamp: 2; -webkit-box-orient: vertical; overflow: hidden; }
 .st-key-chat-side [class*="-current"] { border-left: .2rem solid #2f8594; padding-left: .5rem; }
 .carrel-message .carrel-passage { margin: 0; max-height: 24rem; overflow-y: auto; }
