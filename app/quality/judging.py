@@ -22,7 +22,7 @@ MOST_BYTES = 5_000_000
 _MOST_CHUNKS = 100
 _MOST_PROBLEMS = 10
 _MOST_GRADE = 1000
-_LONGEST_QUERY = 8192
+_LONGEST_QUERY, _LONGEST_ID = 8192, 1024
 _HEADS = {
     "query": frozenset({"query", "question", "q"}),
     "document": frozenset({"externalid", "documentexternalid", "document", "documentid", "doc", "id"}),
@@ -178,6 +178,9 @@ def _judgement(row: Sequence[str], columns: Mapping[str, int]) -> tuple[str, str
         raise ValueError(msg)
     if len(cells["query"]) > _LONGEST_QUERY or "\0" in cells["query"]:
         msg = "the query is longer than can be searched for, or has characters that can't be"
+        raise ValueError(msg)
+    if len(cells["document"]) > _LONGEST_ID:
+        msg = f"an external id has at most {_LONGEST_ID:,} characters"
         raise ValueError(msg)
     return cells["query"], cells["document"], _grade(cells.get("grade", ""))
 

@@ -300,6 +300,7 @@ def test_judgements_are_read_as_spreadsheets_write_them(delimiter: str) -> None:
         b"query,id\n" + b"".join(b"q%d,x\n" % number for number in range(MOST_QUERIES + 1)),
         b"query,id\na\0b,x\n",
         b"query,id\n" + b"q" * 9000 + b",x\n",
+        b"query,id\nq," + b"x" * 2000 + b"\n",
         b"query,id\nq," + b"x" * 200_000 + b"\n",
         b"x" * 5_000_001,
     ],
