@@ -106,18 +106,28 @@ def _offer_adding(key: str, found: Mapping[str, Principal], *, most: int | None)
             kwargs={"most": most},
         )
     elif options:
-        st.selectbox(
-            "Matches",
-            list(options),
-            index=None,
-            key=_match(key),
-            format_func=lambda one: options[one][0] if one in options else one,
-            placeholder="Choose one to add",
-            filter_mode=None,
-            on_change=_add_match,
-            args=(key, found),
-            kwargs={"most": most},
+        _choose_match(
+            key, options, placeholder="Choose one to add", on_change=partial(_add_match, key, found, most=most)
         )
+
+
+def _choose_match(
+    key: str,
+    options: Mapping[str, tuple[str, object]],
+    *,
+    placeholder: str,
+    on_change: Callable[[], None] | None = None,
+) -> str | None:
+    return st.selectbox(
+        "Matches",
+        list(options),
+        index=None,
+        key=_match(key),
+        format_func=lambda one: options[one][0] if one in options else one,
+        placeholder=placeholder,
+        filter_mode=None,
+        on_change=on_change,
+    )
 
 
 def _add_match(key: str, found: Mapping[str, Principal], *, most: int | None) -> None:
@@ -156,15 +166,7 @@ def _pick(
         options = told_apart(_search(name, label=label, find=find, none=none))
         picked = _only(options, typed=str(st.session_state[_typed(name)] or "")) if options else None
         if options and picked is None:
-            picked = st.selectbox(
-                "Matches",
-                list(options),
-                index=None,
-                key=_match(name),
-                format_func=lambda one: options[one][0] if one in options else one,
-                placeholder="Choose one",
-                filter_mode=None,
-            )
+            picked = _choose_match(name, options, placeholder="Choose one")
         if picked in options:
             st.query_params[name] = picked
             st.rerun()
