@@ -50,14 +50,13 @@ def show_tokens(account: ServiceAccount) -> None:
         listed = tokens.list(account.service_account_id, page_size=PAGE_ROWS, page_token=page_token)
         return next(listed.pages())
 
-    chosen = show_pages(
+    show_pages(
         TOKENS,
         Source(fetch, lambda page: page.tokens, about=account.service_account_id),
         row=token_row,
         empty=lambda: show_empty("It has no token yet.", "Mint one, and give it to the program."),
+        go=lambda chosen: look_at("token", chosen.token_id),
     )
-    if chosen is not None:
-        look_at("token", chosen.token_id)
 
 
 def token_row(token: ServiceAccountToken) -> dict[str, str]:

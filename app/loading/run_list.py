@@ -15,6 +15,7 @@ from app.loading.words import (
     started_by,
     state_in_words,
 )
+from app.ui.links import look_at
 from app.ui.notices import show_empty
 from app.ui.tables import Source, forget, show_pages
 from app.words import ago, moment, one_line
@@ -39,7 +40,7 @@ def show_runs() -> None:
     """Show the list, and go to the run that is chosen in it."""
     if st.button("Look again", icon=":material/refresh:", key="runs.again"):
         forget(LIST)
-    chosen = show_pages(
+    show_pages(
         LIST,
         Source(_fetch, lambda found: found.page.runs),
         row=_row,
@@ -51,16 +52,9 @@ def show_runs() -> None:
             "Taken": st.column_config.TextColumn(help="Created, updated or indexed again", alignment="right"),
             "A second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
         },
+        go=lambda chosen: look_at("run", chosen.flow_run_id),
         hint="Choose a row to see how it went, or goes on.",
     )
-    if chosen is not None:
-        look_at(chosen)
-
-
-def look_at(run: RunStatus) -> None:
-    """Go to a run."""
-    st.query_params["run"] = str(run.flow_run_id)
-    st.rerun()
 
 
 def _fetch(token: str | None) -> _Page:

@@ -31,14 +31,13 @@ def show_clients() -> None:
         clients = api.client().admin.oauth_clients
         return next(clients.list(status=status or None, page_size=PAGE_ROWS, page_token=token).pages())
 
-    chosen = show_pages(
+    show_pages(
         CLIENTS,
         Source(fetch, lambda page: page.oauth_clients, about=status),
         row=lambda client: client_row(client, explain(agents)),
         empty=partial(say_none, status),
+        go=lambda chosen: look_at("client", chosen.client_id),
     )
-    if chosen is not None:
-        look_at("client", chosen.client_id)
 
 
 def client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, str]:

@@ -67,14 +67,13 @@ def show_accounts(tokens: Sequence[ServiceAccountToken]) -> None:
         accounts = api.client().admin.service_accounts
         return next(accounts.list(query=query or None, page_size=PAGE_ROWS, page_token=token).pages())
 
-    chosen = show_pages(
+    show_pages(
         ACCOUNTS,
         Source(fetch, lambda page: page.service_accounts, about=query),
         row=partial(account_row, tokens),
         empty=partial(say_none, query),
+        go=lambda chosen: look_at("account", chosen.service_account_id),
     )
-    if chosen is not None:
-        look_at("account", chosen.service_account_id)
 
 
 def account_row(tokens: Sequence[ServiceAccountToken], account: ServiceAccount) -> dict[str, str]:

@@ -13,7 +13,7 @@ from app.syncs.page import LIST, show_sync_page
 from app.syncs.words import STATES
 from app.ui.access import require_admin
 from app.ui.errors import explain
-from app.ui.links import offer_way_back
+from app.ui.links import look_at, offer_way_back
 from app.ui.notices import show_empty, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from app.words import ago, moment, one_line
@@ -30,7 +30,7 @@ def show_list() -> None:
             st.rerun()
         if st.button("Look again", icon=":material/refresh:", key="again"):
             forget(LIST)
-    chosen = show_pages(
+    show_pages(
         LIST,
         Source(fetch, lambda page: page.docstore_syncs),
         row=row,
@@ -43,10 +43,8 @@ def show_list() -> None:
             "Known": st.column_config.NumberColumn(format="localized", help="Documents that it has come upon"),
             "Not taken": st.column_config.NumberColumn(format="localized"),
         },
+        go=lambda chosen: look_at("sync", chosen.docstore_credential_id),
     )
-    if chosen is not None:
-        st.query_params["sync"] = str(chosen.docstore_credential_id)
-        st.rerun()
 
 
 def fetch(token: str | None) -> ListDocstoreSyncsResponse:
