@@ -110,6 +110,7 @@ class Resource:
 
 Found: TypeAlias = Principal | Resource
 One = TypeVar("One", Principal, Resource)
+T = TypeVar("T")
 
 
 def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCIPALS) -> list[Principal]:
@@ -167,6 +168,11 @@ def is_id(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def by_id(listed: Callable[..., Iterable[T]], identity: str) -> T | None:
+    """Return what has this id in a list that `ids` narrow; None for what is no id, or nothing's any more."""
+    return next(iter(listed(ids=[identity])), None) if is_id(identity) else None
 
 
 def told_apart(found: Iterable[One]) -> dict[str, tuple[str, One]]:

@@ -1,6 +1,6 @@
 """Agents as their admins think of them: what they are told, from what they answer, and who may use them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
@@ -9,7 +9,7 @@ import streamlit as st
 
 from app import api
 from app.auth.current import person_client
-from app.finding import Principal, Resource, is_id
+from app.finding import Principal, Resource, by_id
 from app.permissions.grants import Grants, MeanwhileChangedError, grants_on
 from app.vocabulary import COLLECTION, GROUP, types_of
 from app.words import one_line
@@ -37,7 +37,7 @@ class Writing:
 
 def find_agent(address: str) -> AgentDefinition | None:
     """Return the agent of this id, as it is now."""
-    return next(iter(api.client().admin.agents.list(ids=[address])), None) if is_id(address) else None
+    return by_id(api.client().admin.agents.list, address)
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
@@ -106,9 +106,15 @@ def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Pr
     """
     if not agent.collection_ids:
         return []
-    count = api.client().admin.access.count_resources
     looked_at = islice((one for one in who if one.kind != GROUP), MOST_LOOKED_AT)
-    return [one for one in looked_at if not count(object_ids=agent.collection_ids, readable_by=one.reference).total]
+    return [one for one in looked_at if not _searches_any(agent.collection_ids, one)]
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def _searches_any(collection_ids: Sequence[UUID], who: Principal) -> bool:
+    """Tell whether somebody may search one of these; kept a while, since each letter that is typed draws the page."""
+    readable = api.client().admin.access.count_resources(object_ids=collection_ids, readable_by=who.reference)
+    return readable.total > 0
 
 
 def gains_and_losses(before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> list[str]:

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import api
-from app.finding import is_id
+from app.finding import by_id
 from app.ui.tables import forget
 from carrel.wire.admin import Organization
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
@@ -34,13 +34,13 @@ def all_tokens() -> list[ServiceAccountToken]:
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def account_of(account_id: str) -> ServiceAccount | None:
     """Return an account by its id; None when there is none (any more)."""
-    return next(iter(api.client().admin.service_accounts.list(ids=[account_id])), None) if is_id(account_id) else None
+    return by_id(api.client().admin.service_accounts.list, account_id)
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def token_of(token_id: str) -> ServiceAccountToken | None:
     """Return a token by its id; None when there is none."""
-    return next(iter(api.client().admin.service_account_tokens.list(ids=[token_id])), None) if is_id(token_id) else None
+    return by_id(api.client().admin.service_account_tokens.list, token_id)
 
 
 def changed() -> None:

@@ -6,7 +6,7 @@ import streamlit as st
 from pydantic import TypeAdapter, ValidationError
 
 from app import api
-from app.finding import is_id
+from app.finding import by_id
 from app.ui.tables import forget
 from app.vocabulary import APPLICATION_SCOPES, ONE_AGENT, Meaning, scope_named
 from carrel.wire.oauth_clients import ApiScope, OAuthClient, OAuthClientStatus, RedirectUri
@@ -36,7 +36,7 @@ def waiting() -> int:
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def application(client_id: str) -> OAuthClient | None:
     """Return an application by its id; None when there is none (any more)."""
-    return next(iter(api.client().admin.oauth_clients.list(ids=[client_id])), None) if is_id(client_id) else None
+    return by_id(api.client().admin.oauth_clients.list, client_id)
 
 
 def changed() -> None:

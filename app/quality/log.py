@@ -8,6 +8,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
+from app.finding import by_id
 from app.search.questions import CATALOG
 from carrel.wire.admin import AdminAuditLogQueryResponse, LoggedSearch
 from carrel.wire.oversight import Bucket, SearchesInBucket
@@ -77,11 +78,7 @@ def share(part: int, whole: int) -> str:
 
 def logged_search(address: str) -> LoggedSearch | None:
     """Return the search of this id, as the log has it."""
-    try:
-        listed = api.client().admin.search_log.query(ids=[UUID(address)], page_size=1)
-    except ValueError:
-        return None
-    return next(iter(listed), None)
+    return by_id(api.client().admin.search_log.query, address)
 
 
 def comments_on(search_id: UUID) -> AdminAuditLogQueryResponse:

@@ -8,7 +8,7 @@ from app import api
 from app.credentials.expiry import STATUSES, curl_line, end_noted
 from app.credentials.minting import ask_expiry, chosen_expiry
 from app.credentials.showing import show_credential
-from app.finding import is_id
+from app.finding import by_id
 from app.settings import settings
 from app.ui.access import require_admin
 from app.ui.dialogs import (
@@ -38,7 +38,7 @@ FOR_OTHERS = "It may act for other people"
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def key_of(key_id: str) -> ApiKey | None:
     """Return a key by its id; None when there is none."""
-    return next(iter(api.client().admin.api_keys.list(ids=[key_id])), None) if is_id(key_id) else None
+    return by_id(api.client().admin.api_keys.list, key_id)
 
 
 def show_keys() -> None:
@@ -47,14 +47,13 @@ def show_keys() -> None:
     def fetch(token: str | None) -> AdminApiKeysListResponse:
         return next(api.client().admin.api_keys.list(page_size=PAGE_ROWS, page_token=token).pages())
 
-    chosen = show_pages(
+    show_pages(
         KEYS,
         Source(fetch, lambda page: page.api_keys),
         row=key_row,
         empty=lambda: show_empty("There is no API key yet.", "Create one for a program that acts as one person."),
+        go=lambda chosen: look_at("key", chosen.api_key_id),
     )
-    if chosen is not None:
-        look_at("key", chosen.api_key_id)
 
 
 def key_row(key: ApiKey) -> dict[str, str]:

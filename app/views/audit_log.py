@@ -10,7 +10,7 @@ import streamlit as st
 from app import api
 from app.audit.deeds import actions, ids_in, sentence
 from app.audit.names import Names
-from app.finding import Principal, is_id
+from app.finding import Principal, by_id
 from app.ui.access import require_admin
 from app.ui.errors import explain
 from app.ui.exporting import Export, offer_export
@@ -118,7 +118,7 @@ def show_entries(filters: Filters) -> None:
         known.update(names_for(page.entries))
         return page.entries
 
-    chosen = show_pages(
+    show_pages(
         "log",
         Source(lambda token: next(filters.pages(size=PAGE_ROWS, token=token)), entries_of, about=filters.about),
         row=lambda entry: {
@@ -129,15 +129,14 @@ def show_entries(filters: Filters) -> None:
         },
         empty=lambda: show_empty("Nothing like this was done.", "Take filters away, or choose other days."),
         columns={"What happened": st.column_config.TextColumn(width="large")},
+        go=lambda chosen: look_at("entry", chosen.audit_log_id),
     )
-    if chosen is not None:
-        look_at("entry", chosen.audit_log_id)
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def entry_at(entry_id: str) -> AuditEntry | None:
     """Return an entry by its id; None for none."""
-    return next(iter(api.client().admin.audit_log.query(ids=[entry_id])), None) if is_id(entry_id) else None
+    return by_id(api.client().admin.audit_log.query, entry_id)
 
 
 def show_one(entry_id: str) -> None:
