@@ -10,7 +10,7 @@ from carrel import Carrel, InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.collections import CustomMetadataSchema, DistanceMetric, DocumentCollection, FieldType, SchemaField
 from cli.choosing import Yes, check_can_ask, may_delete, the_one
-from cli.loading import SOURCE, AsJson, Direct, Hidden, Metadata, pairs
+from cli.loading import SOURCE, AsJson, Direct, Exclude, Hidden, Include, Metadata, pairs
 from cli.outcome import ExitCode, client_of, explained
 from cli.screen import Screen
 from flows.operations.options import CollectionOptions
@@ -104,6 +104,8 @@ def add(
     *,
     metadata: Metadata = None,
     hidden: Hidden = False,
+    include: Include = None,
+    exclude: Exclude = None,
     direct: Direct = False,
     as_json: AsJson = False,
 ) -> None:
@@ -113,7 +115,13 @@ def add(
     source names them by their external ids (paths below SOURCE, or what a manifest says) and says what metadata they
     have there; no file is sent.
     """
-    options = CollectionOptions(collection=collection, metadata=pairs(metadata), hidden=hidden)
+    options = CollectionOptions(
+        collection=collection,
+        metadata=pairs(metadata),
+        hidden=hidden,
+        include=include or [],
+        exclude=exclude or [],
+    )
     screen = Screen(as_json=as_json)
     with explained(screen):
         from cli.runs import run_collection_add  # noqa: PLC0415 - the flows come with an extra of their own

@@ -13,6 +13,11 @@ SOURCE = "A folder, a quoted glob pattern, a .csv or .jsonl manifest, or an obje
 Source = Annotated[str, typer.Argument(help=SOURCE, metavar="SOURCE")]
 Metadata = Annotated[list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="Repeatable.")]
 Hidden = Annotated[bool, typer.Option("--hidden", help="Also take names that begin with a dot.")]
+Include = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PATTERN", help="Take such files though their kind is left out by default; repeatable."),
+]
+Exclude = Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Leave such files out; repeatable.")]
 Direct = Annotated[bool, typer.Option("--direct", help="Without Prefect.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
 
@@ -52,6 +57,8 @@ def upload(
     internal_public: _Public = False,
     metadata: Metadata = None,
     hidden: Hidden = False,
+    include: Include = None,
+    exclude: Exclude = None,
     upload_as: _UploadAs = None,
     retry_refused: _Retry = False,
     delete_missing: _Delete = False,
@@ -62,6 +69,7 @@ def upload(
 ) -> None:
     """Bring the catalog to what a source holds: what is new or changed is sent, and nothing else.
 
+    Lock files, stylesheets, minified files, certificates and secrets are left out unless --include names them.
     With --delete-missing, what was sent from this source and is no longer there is deleted; but nothing at all when the
     source could not be listed whole, is empty, or would lose more than the limit.
     Run it again after any interruption: it goes on where it was.
@@ -73,6 +81,8 @@ def upload(
         internal_public=True if internal_public else None,
         metadata=pairs(metadata),
         hidden=hidden,
+        include=include or [],
+        exclude=exclude or [],
         upload_as_user_email=upload_as,
         retry_refused=retry_refused,
         delete_missing=delete_missing,
@@ -95,6 +105,8 @@ def plan(
     internal_public: _Public = False,
     metadata: Metadata = None,
     hidden: Hidden = False,
+    include: Include = None,
+    exclude: Exclude = None,
     upload_as: _UploadAs = None,
     retry_refused: _Retry = False,
     delete_missing: _Delete = False,
@@ -109,6 +121,8 @@ def plan(
         internal_public=True if internal_public else None,
         metadata=pairs(metadata),
         hidden=hidden,
+        include=include or [],
+        exclude=exclude or [],
         upload_as_user_email=upload_as,
         retry_refused=retry_refused,
         delete_missing=delete_missing,

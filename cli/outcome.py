@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from carrel import (
     APIConnectionError,
+    APIError,
     AuthenticationError,
     Carrel,
     CarrelError,
@@ -19,7 +20,7 @@ from carrel import (
     ServerError,
 )
 from cli.screen import Screen
-from flows.errors import FlowError, LedgerError, RefusedError, ServiceDownError, SourceBusyError
+from flows.errors import FlowError, LedgerError, RefusedError, ServiceDownError, SourceBusyError, StorageFullError
 
 RETRIES = 3
 # What `pip install 'carrel[flows]'` brings: what loads and schedules needs it, everything else does without.
@@ -36,6 +37,7 @@ class ExitCode(IntEnum):
     AWAY = 4
     BUSY = 5
     LEDGER = 6
+    FULL = 7
     UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h
     INTERRUPTED = 130
 
@@ -50,6 +52,7 @@ MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.AWAY: "the service is away",
     ExitCode.BUSY: "another run has the source",
     ExitCode.LEDGER: "the ledger can't be used",
+    ExitCode.FULL: "the service has no room",
     ExitCode.UNEXPECTED: "an error that nothing foresees",
     ExitCode.INTERRUPTED: "interrupted",
 }
@@ -60,6 +63,7 @@ _FLOW_CODES: tuple[tuple[type[FlowError], ExitCode], ...] = (
     (ServiceDownError, ExitCode.AWAY),
     (SourceBusyError, ExitCode.BUSY),
     (LedgerError, ExitCode.LEDGER),
+    (StorageFullError, ExitCode.FULL),
     (FlowError, ExitCode.USAGE),
 )
 
@@ -70,7 +74,7 @@ def explained(screen: Screen) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt as exc:
-        message = "Interrupted. What was done stays; run it again for the rest."
+        message = str(exc) or "Interrupted. What was done stays; run it again for the rest."
         raise fail(screen, "interrupted", message, code=ExitCode.INTERRUPTED) from exc
     except OSError as exc:
         what = f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc)
@@ -117,6 +121,8 @@ def _kind(error: CarrelError) -> tuple[str, ExitCode]:
         return "problems", ExitCode.PROBLEMS
     if isinstance(error, APIConnectionError):
         return "unreachable", ExitCode.AWAY
+    if isinstance(error, APIError) and error.code == StorageFullError.code:
+        return StorageFullError.code, ExitCode.FULL
     if isinstance(error, ServerError | RateLimitError):
         return "unavailable", ExitCode.AWAY
     if isinstance(error, AuthenticationError | PermissionDeniedError):

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cli.outcome import ExitCode
-from cli.screen import Bar, Screen
+from cli.screen import Screen
+from cli.watching import interruption, watch_run
 from flows.errors import ServiceDownError
 from flows.operations.bulk import upload, upload_ledger
 from flows.operations.collecting import add_to_collection, collection_ledger
 from flows.operations.jobs import open_client, patience_of
-from flows.operations.ledger.addresses import Address
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.states import State
 from flows.operations.names import names_of
+from flows.operations.notes import notes_of
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_codes, failure_rows, retry, write_quarantine
@@ -27,7 +28,6 @@ from flows.operations.vanished import TO_DELETE, deletions
 from flows.settings import FlowSettings, prefect_environment
 
 T = TypeVar("T")
-_SECONDS = 0.3
 _SHOWN = 20
 
 
@@ -44,7 +44,7 @@ def run_upload(source: str, options: UploadOptions, *, screen: Screen, direct: b
         return _as_flow(lambda: bulk_upload(source, options))
 
     with upload_ledger(source, settings=settings) as ledger:
-        asyncio.run(_watched(work, ledger=ledger.address, screen=screen))
+        _run_to_end(work, ledger=ledger, screen=screen)
         return _end(ledger, screen=screen)
 
 
@@ -58,7 +58,8 @@ def run_plan(source: str, options: UploadOptions, *, screen: Screen) -> ExitCode
         if screen.as_json:
             members = {"outcome": "planned", "exitCode": code, "plan": outcome.plan.text(), **outcome.summary.as_json()}
             names = list(deletions(ledger, states=TO_DELETE))
-            screen.json({**members, "deletions": names, "failures": failure_rows(ledger)})
+            left_out = outcome.scanned.left_out_as_json()
+            screen.json({**members, "leftOut": left_out, "deletions": names, "failures": failure_rows(ledger)})
         else:
             show_plan(outcome.plan, outcome.scanned, ledger, screen=screen)
     return code
@@ -79,8 +80,15 @@ def run_collection_add(source: str, options: CollectionOptions, *, screen: Scree
         return _as_flow(lambda: collection_add(source, options))
 
     with collection_ledger(source, collection, settings=settings) as ledger:
-        asyncio.run(_watched(work, ledger=ledger.address, screen=screen))
+        _run_to_end(work, ledger=ledger, screen=screen)
         return _end(ledger, screen=screen, hint=_hint(ledger))
+
+
+def _run_to_end(work: Callable[[], Awaitable[object]], *, ledger: Ledger, screen: Screen) -> None:
+    try:
+        asyncio.run(watch_run(work, ledger=ledger.address, screen=screen))
+    except KeyboardInterrupt as exc:
+        raise KeyboardInterrupt(interruption(ledger)) from exc
 
 
 def _hint(ledger: Ledger) -> str:
@@ -129,43 +137,6 @@ async def _as_flow(flow: Callable[[], Awaitable[T]]) -> T:
     return await flow()
 
 
-async def _watched(work: Callable[[], Awaitable[T]], *, ledger: Address, screen: Screen) -> T:
-    """Run `work` and show the progress of the run this process has begun on `ledger`."""
-    if not screen.is_watched:
-        return await work()
-    with screen.bar("reading the source") as bar:
-        task = asyncio.ensure_future(work())
-        watching = asyncio.create_task(_watch(ledger, bar=bar))
-        try:
-            return await task
-        finally:
-            task.cancel()
-            watching.cancel()
-
-
-async def _watch(ledger: Address, *, bar: Bar) -> None:
-    watched: Ledger | None = None
-    try:
-        while True:
-            await asyncio.sleep(_SECONDS)
-            watched = watched or Ledger.watch(ledger, process=os.getpid())
-            if watched is not None:
-                _tell(bar, await asyncio.to_thread(summarize, watched))
-    finally:
-        if watched is not None:
-            watched.close()
-
-
-def _tell(bar: Bar, summary: Summary) -> None:
-    if not summary.to_send:
-        bar(f"planning {summary.documents:,} documents", done=0, total=None)
-        return
-    done = summary.to_send - summary.waiting
-    what = "indexing" if done == summary.to_send else "sending"
-    failed = f", {summary.quarantined:,} in quarantine" if summary.quarantined else ""
-    bar(f"{what} {done:,} of {summary.to_send:,}{failed}", done=done, total=summary.to_send)
-
-
 def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:
     ledger.join_latest()
     summary = summarize(ledger)
@@ -176,7 +147,8 @@ def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:
         members: dict[str, Any] = {"outcome": outcome, "exitCode": code, **summary.as_json(), **files}
         names = list(deletions(ledger, states=(State.DELETED,)))
         members |= {"hint": hint} if hint else {}
-        screen.json({**members, "deletions": names, "failures": failure_rows(ledger)})
+        left_out = notes_of(ledger.address.name).scanned.left_out_as_json()
+        screen.json({**members, "leftOut": left_out, "deletions": names, "failures": failure_rows(ledger)})
     else:
         show_end(summary, ledger, screen=screen)
         if hint:
@@ -191,9 +163,7 @@ def _code(summary: Summary) -> ExitCode:
 def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, *, screen: Screen) -> None:
     """Print what a run would do, with the first rows of what would go into quarantine."""
     screen.line(plan.text())
-    for reason, number in scanned.skipped.items():
-        examples = ", ".join(scanned.examples[reason])
-        screen.line(f"left out as {reason}: {number:,} (such as {examples})", style="dim")
+    _show_left_out(scanned, screen=screen)
     _show_deletions(plan, ledger, screen=screen)
     if scanned.problems or plan.forbidden or plan.refused:
         _show_failures(ledger, screen=screen)
@@ -202,9 +172,15 @@ def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, *, screen: Screen) -
 def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
     """Print what a run came to, with the first rows of its quarantine and where all of them are."""
     screen.line(summary.text())
+    _show_left_out(notes_of(ledger.address.name).scanned, screen=screen)
     if summary.quarantined:
         _show_failures(ledger, screen=screen)
         screen.line(f"All of it, one JSON object a line: {quarantine_file(ledger)}")
+
+
+def _show_left_out(scanned: Scanned, *, screen: Screen) -> None:
+    for line in scanned.left_out():
+        screen.line(line, style="dim")
 
 
 def _show_deletions(plan: Plan, ledger: Ledger, *, screen: Screen) -> None:

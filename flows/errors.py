@@ -9,6 +9,7 @@ FlowError
 ├── SnapshotError        a permission snapshot can't be read
 ├── DeploymentsError     the file of deployments is wrong; nothing was registered from it
 ├── RefusedError         the service refuses the caller: nothing that is retried would go better
+├── StorageFullError     the service has no room for what is sent
 └── ServiceDownError     the service, or Prefect, stayed away for longer than was to be waited
 """
 
@@ -59,6 +60,12 @@ class RefusedError(FlowError):
     """401, or 403 for the caller as a whole: the credential needs changing, not the documents."""
 
     code = "refused"
+
+
+class StorageFullError(FlowError):
+    """507: the disk of the service is full. No document is at fault; the run goes on once there is room."""
+
+    code = "storage_full"
 
 
 class ServiceDownError(FlowError):

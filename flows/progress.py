@@ -5,7 +5,7 @@
 | carrel-plan | markdown | the plan, before anything is sent |
 | carrel-planned | table, one row | its numbers: the members of operations.plan.Plan, and `problems` |
 | carrel-progress | progress | percent of what is to be sent |
-| carrel-counts | table, one row | the members of operations.summary.Summary, `phase`, `documentsPerSecond`, `seconds` |
+| carrel-counts | table, one row | operations.summary.Summary, `phase`, `waitingFor`, `documentsPerSecond`, `seconds` |
 | carrel-failures | table | the quarantine's first rows: place, document, code, reason |
 
 All but the plan are updated in place every two seconds, so that a run of any size leaves five artifacts.
@@ -30,6 +30,7 @@ from prefect.exceptions import PrefectException
 from flows.errors import FlowError
 from flows.operations.jobs import Stopwatch
 from flows.operations.ledger.ledger import Ledger
+from flows.operations.notes import notes_of
 from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_rows
 from flows.operations.scan import Scanned
@@ -83,6 +84,7 @@ class Progress:
             "phase": self.phase,
             "seconds": round(self._watch.seconds, 1),
             "documentsPerSecond": round(self._rate(summary.sent), 1),
+            "waitingFor": "" if self._ledger is None else notes_of(self._ledger.address.name).waiting_for,
         }
         await self.publish_counts(counts)
 
@@ -154,11 +156,11 @@ def plan_markdown(scanned: Scanned, plan: Plan, *, problems: int) -> str:
         f"| items that can't be a document | {problems} |",
         f"| ignored | {plan.ignored} |",
         f"| delete, since the source no longer has them | {plan.delete} |",
+        f"| sent before and left out now: they stay | {plan.left_out} |",
         f"| no longer in the source, but changed by others or in another source: left alone | {plan.left} |",
         "",
     ]
     if plan.held_back:
         lines += [f"**{plan.held_back}**", ""]
-    for reason, number in scanned.skipped.items():
-        lines.append(f"Left out as {reason}: {number} (such as {', '.join(scanned.examples[reason])}).")
+    lines += [f"{line[:1].upper()}{line[1:]}." for line in scanned.left_out()]
     return "\n".join(lines)

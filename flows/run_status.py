@@ -24,7 +24,8 @@ class RunStatus:
     """Where a run is.
 
     `state` is Prefect's type: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLING or CANCELLED;
-    `message` its words; `phase` scanning, sending, indexing or done. Counts are all zero until the plan is made.
+    `message` its words; `phase` scanning, sending, indexing or done; `waiting_for` says what it waits for right now.
+    Counts are all zero until the plan is made.
     `failures` are the quarantine's first rows: place, document, code, reason. `plan` is Markdown, `planned` its
     numbers. `figures` are the counts as the flow has them, more than a Summary knows; `changes` what a snapshot of
     permissions found widened and narrowed.
@@ -39,6 +40,7 @@ class RunStatus:
     progress: float = 0.0
     documents_per_second: float = 0.0
     seconds: float = 0.0
+    waiting_for: str = ""
     failures: Sequence[Mapping[str, str]] = ()
     plan: str = ""
     planned: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -90,6 +92,7 @@ def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str
         progress=float(counts.get("progress", 0.0)),
         documents_per_second=float(counts.get("documentsPerSecond", 0.0)),
         seconds=float(counts.get("seconds", 0.0)),
+        waiting_for=str(counts.get("waitingFor", "")),
         failures=table(artifacts.get(FAILURES)),
         plan=str(artifacts.get(PLAN) or ""),
         planned={name: int(number) for name, number in planned.items()},

@@ -60,14 +60,14 @@ def _runs() -> Runs:
 def start_dropped(
     files: Sequence[staging.DroppedFile], options: UploadOptions, *, only_plan: bool, key: str | None
 ) -> UUID:
-    """Put dropped files where the flow reads them, and start it; a name that begins with a dot was chosen as well.
+    """Put dropped files where the flow reads them, and start it; each was chosen, whatever its name.
 
     Of a plan the files stay, for the run that may follow. Raises RunsError and StagingError, leaving nothing behind.
     """
     uploads = settings().uploads_dir
     staging.sweep(uploads, is_done)
     folder = staging.stage(files, uploads)
-    chosen = options.model_copy(update={"hidden": True})
+    chosen = options.model_copy(update={"hidden": True, "include": ["*"]})
     try:
         start = runs_to_change().start_plan if only_plan else runs_to_change().start_upload
         run = start(str(folder), chosen, person=api.me().email, key=key)

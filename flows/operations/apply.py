@@ -6,15 +6,16 @@ service refuses the caller, or stays away.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 
 from carrel.errors import APIConnectionError, APIError, CarrelError
 from flows.errors import FlowError
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry
 from flows.operations.ledger.states import State
+from flows.operations.pacing import Pace
 from flows.operations.patience import Patience
+from flows.operations.sent import Send
 from flows.operations.sources.contents import ChangingFileError
 
 _log = logging.getLogger(__name__)
@@ -23,23 +24,10 @@ _FOR_GOOD = frozenset({413, 415})
 _FOR_GOOD_PREFIX = "file_"
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What the service acknowledged; `state` UPLOADED: not searchable yet."""
-
-    state: State
-    document_id: str
-    sent_bytes: int
-    fingerprint: str
-
-
 class IndexingFailedError(Exception):
     """The service took the document and then could not index it."""
 
     code = "indexing_failed"
-
-
-Send = Callable[[Entry], Awaitable[Sent]]
 
 
 async def apply_batch(
@@ -54,13 +42,17 @@ async def apply_batch(
 ) -> int:
     """Send (or delete) what is planned in one partition and return how many documents that was.
 
-    `send` must be safe to repeat. Raises RefusedError or ServiceDownError; what was done until then is kept.
+    At most `concurrency` are on their way at a time, and fewer while the service is busy. `send` must be safe to
+    repeat. Raises RefusedError, StorageFullError or ServiceDownError; what was done until then is kept.
     """
     entries = await asyncio.to_thread(ledger.pending, partition=partition, partitions=partitions, deleting=deleting)
-    queue = iter(entries)
-    await run_workers(
-        lambda: _work(queue, ledger=ledger, send=send, patience=patience), number=min(concurrency, len(entries))
-    )
+    queue, pace = iter(entries), Pace(most=concurrency)
+
+    async def work() -> None:
+        for entry in queue:
+            await _one(entry, ledger=ledger, send=send, patience=patience, pace=pace)
+
+    await run_workers(work, number=min(concurrency, len(entries)))
     return len(entries)
 
 
@@ -79,14 +71,9 @@ async def run_workers(work: Callable[[], Awaitable[None]], *, number: int) -> No
         raise (stops or failures).exceptions[0] from failures
 
 
-async def _work(queue: Iterator[Entry], *, ledger: Ledger, send: Send, patience: Patience) -> None:
-    for entry in queue:
-        await _one(entry, ledger=ledger, send=send, patience=patience)
-
-
-async def _one(entry: Entry, *, ledger: Ledger, send: Send, patience: Patience) -> None:
+async def _one(entry: Entry, *, ledger: Ledger, send: Send, patience: Patience, pace: Pace) -> None:
     try:
-        sent = await patience.call(lambda: send(entry))
+        sent = await patience.call(lambda: pace.run(lambda: send(entry)))
     except FlowError:
         raise
     except Exception as exc:  # noqa: BLE001 - whatever is wrong with one document, the others go on

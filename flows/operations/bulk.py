@@ -5,6 +5,7 @@ import asyncio
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, patience_of
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.names import names_of
+from flows.operations.notes import notes_of
 from flows.operations.options import UploadOptions, kept_options
 from flows.operations.plan import make_plan, read_plan
 from flows.operations.scan import scan
@@ -45,10 +46,11 @@ async def upload(
         with upload_ledger(source, settings=settings) as ledger:
             kept = None if only_quarantine or dry_run else kept_options(source, options)
             await asyncio.to_thread(ledger.begin, options=kept, anew=only_quarantine)
-            patience = patience_of(client, settings)
+            patience = patience_of(client, settings, ledger=ledger.address.name)
             names = names_of(client, patience=patience)
             defaults = await names.defaults(options.defaults())
             scanned = await scan(ledger, source, defaults=defaults, names=names, only_quarantine=only_quarantine)
+            notes_of(ledger.address.name).scanned = scanned
             plan = await make_plan(
                 client,
                 ledger,
@@ -57,7 +59,7 @@ async def upload(
                 retry_refused=options.retry_refused or only_quarantine,
             )
             if options.delete_missing and not only_quarantine:
-                await plan_deletions(client, ledger, options=options, patience=patience)
+                await plan_deletions(client, ledger, source, options=options, patience=patience)
                 plan = await asyncio.to_thread(read_plan, ledger)
             planned = Planned(
                 "upload", scanned, plan, options.wait_for_index, options.upload_as_user_email, dry_run=dry_run

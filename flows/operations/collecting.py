@@ -12,6 +12,7 @@ from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, 
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry
 from flows.operations.names import names_of
+from flows.operations.notes import notes_of
 from flows.operations.options import CollectionOptions, kept_options
 from flows.operations.patience import Patience
 from flows.operations.plan import read_plan
@@ -56,7 +57,7 @@ async def add_to_collection(
         patience = patience_of(client, settings)
         names = names_of(client, patience=patience)
         collection = await names.id_of("collection", options.collection)
-        defaults = Defaults(metadata=options.metadata, hidden=options.hidden)
+        defaults = Defaults(metadata=options.metadata, hidden=options.hidden, files=options.files)
         with collection_ledger(source, collection, settings=settings) as ledger:
             kept = None if only_quarantine else kept_options(source, options)
             await asyncio.to_thread(ledger.begin, options=kept, anew=only_quarantine)
@@ -69,6 +70,7 @@ async def add_to_collection(
                 only_quarantine=only_quarantine,
                 chunks=selected(client, source, defaults=defaults, patience=patience) if is_selection(source) else None,
             )
+            notes_of(ledger.address.name).scanned = scanned
             await _identify(client, ledger, patience=patience)
             if not options.metadata:
                 await _keep_metadata(client, ledger, collection, patience=patience)

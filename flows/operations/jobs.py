@@ -11,14 +11,16 @@ import httpx
 
 from carrel import AsyncCarrel
 from carrel.wire.catalog import PlannedUpload
-from flows.operations.apply import Send, apply_batch
+from flows.operations.apply import apply_batch
+from flows.operations.backlog import BusyNotice
+from flows.operations.index_waits import wait_until_indexed
 from flows.operations.ledger.addresses import Address
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.patience import Patience
 from flows.operations.plan import Plan
 from flows.operations.scan import Scanned
 from flows.operations.sending import adder, deleter, uploader
-from flows.operations.settle import settle
+from flows.operations.sent import Send
 from flows.operations.summary import Summary
 from flows.operations.vanished import spare_changed
 from flows.settings import FlowSettings
@@ -93,8 +95,11 @@ async def open_client(settings: FlowSettings) -> AsyncGenerator[AsyncCarrel]:
         yield client
 
 
-def patience_of(client: AsyncCarrel, settings: FlowSettings) -> Patience:
-    """Return the patience of a run; its probe is a plan for a document that nobody has."""
+def patience_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str = "") -> Patience:
+    """Return the patience of a run; its probe is a plan for a document that nobody has.
+
+    With the name of the run's ledger, what the run waits for is kept for whoever shows its progress.
+    """
     nothing = PlannedUpload(document_external_id="carrel-flows-probe", fingerprint="-")
 
     quick = client.with_options(timeout=30.0)
@@ -102,7 +107,8 @@ def patience_of(client: AsyncCarrel, settings: FlowSettings) -> Patience:
     async def probe() -> None:
         await quick.catalog.plan_upload(documents=[nothing])
 
-    return Patience(seconds=settings.flows_outage_seconds, probe=probe)
+    notice = BusyNotice(client, ledger) if ledger else None
+    return Patience(seconds=settings.flows_outage_seconds, probe=probe, notice=notice)
 
 
 def partitions_of(documents: int, *, batch_size: int) -> int:
@@ -117,7 +123,7 @@ async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurr
     """
     async with open_client(settings) as client:
         with await asyncio.to_thread(Ledger.join, settings.ledger(job.ledger), job.claim) as ledger:
-            patience = patience_of(client, settings)
+            patience = patience_of(client, settings, ledger=job.ledger)
             deleting = job.kind == "deletion"
             if deleting:
                 doomed = await asyncio.to_thread(
@@ -128,7 +134,8 @@ async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurr
                 ledger,
                 partition=partition,
                 partitions=job.partitions,
-                send=_sender(client, ledger, job),
+                # Each answer is for the pace to learn from, which a second attempt behind its back would hide.
+                send=_sender(client.with_options(max_retries=0), ledger, job),
                 patience=patience,
                 concurrency=concurrency,
                 deleting=deleting,
@@ -153,7 +160,7 @@ async def carry_out(
         for job in _jobs(planned, ledger, settings=settings):
             await (hooks.run_batches(job) if hooks.run_batches else run_in_turn(job, settings=settings))
         if planned.wait_for_index:
-            await settle(client, ledger, patience=patience, user_email=planned.upload_as)
+            await wait_until_indexed(client, ledger, patience=patience, user_email=planned.upload_as)
         else:
             await asyncio.to_thread(ledger.leave_unasked)
         await asyncio.to_thread(ledger.finish)

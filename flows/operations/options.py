@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from flows.operations.sources.documents import Access, Defaults
+from flows.operations.sources.exclusions import FileSelection
 
 CATALOG = "catalog:"
 """What names the catalog where a collection is named by its name."""
@@ -22,6 +23,10 @@ class UploadOptions(BaseModel):
     internal_public: bool | None = Field(default=None, description="Everybody in the organization may read.")
     metadata: dict[str, str] = Field(default_factory=dict, description="Custom metadata of every document.")
     hidden: bool = Field(default=False, description="Also send files and folders whose name begins with a dot.")
+    include: list[str] = Field(
+        default_factory=list, description="Patterns of files to take although their kind is left out by default."
+    )
+    exclude: list[str] = Field(default_factory=list, description="Patterns of files to leave out.")
     upload_as_user_email: str | None = Field(default=None, description="The user to upload as; the key must allow it.")
     retry_refused: bool = Field(default=False, description="Send what was refused before and is still the same.")
     wait_for_index: bool = Field(default=True, description="End only when what was sent can be searched.")
@@ -45,7 +50,13 @@ class UploadOptions(BaseModel):
             metadata=self.metadata,
             collection=self.collection,
             hidden=self.hidden,
+            files=self.files,
         )
+
+    @property
+    def files(self) -> FileSelection:
+        """Which files of the source a run takes."""
+        return FileSelection(tuple(self.include), tuple(self.exclude))
 
 
 class SyncOptions(BaseModel):
@@ -65,7 +76,16 @@ class CollectionOptions(BaseModel):
     collection: str = Field(description="Name or id of the collection.")
     metadata: dict[str, str] = Field(default_factory=dict, description="Custom metadata of every document.")
     hidden: bool = Field(default=False, description="Also take files and folders whose name begins with a dot.")
+    include: list[str] = Field(
+        default_factory=list, description="Patterns of files to take although their kind is left out by default."
+    )
+    exclude: list[str] = Field(default_factory=list, description="Patterns of files to leave out.")
     wait_for_index: bool = Field(default=True, description="End only when what was added can be searched.")
+
+    @property
+    def files(self) -> FileSelection:
+        """Which files of the source a run takes."""
+        return FileSelection(tuple(self.include), tuple(self.exclude))
 
 
 class ReindexOptions(BaseModel):

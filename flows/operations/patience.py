@@ -2,43 +2,62 @@
 
 A call that found nobody there is not counted against its document: first a probe (a call that does nothing) must have
 got through. So a restart of the service costs time only, and a document that brings its connection down each time is
-given up after a few attempts.
+given up after a few attempts. A service that indexes what it has been sent is neither away nor the document's fault: a
+run waits as the service says, for as long as anything gets through at all.
 """
 
 import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from carrel.errors import APIConnectionError, APIError
-from flows.errors import RefusedError, ServiceDownError
+from flows.errors import RefusedError, ServiceDownError, StorageFullError
+from flows.operations.pacing import BUSY, LONGEST_WAIT
 
 T = TypeVar("T")
 Probe = Callable[[], Awaitable[object]]
 
+BACKLOG_SECONDS = 3600.0
+"""How long a service may refuse everything because of its indexing, in seconds."""
+_BACKLOG = "indexing_backlog"
+_STORAGE_FULL = "storage_full"
 _ATTEMPTS = 4
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
-_AWAY = frozenset({408, 429, 502, 503, 504})
-# The service has too much to do, which is no document's fault: it is never counted as an attempt.
-_BUSY = frozenset({429, 503})
+_AWAY = BUSY | {408, 502, 504}
 # What 403 can say about one document, its readers or its collection; any other 403 is about the caller.
 _DOCUMENT_CODES = frozenset({"external_id_taken", "owner_required", "collection_editor_required"})
+
+
+class WaitNotice(Protocol):
+    """Tells people what a busy service makes a run wait for."""
+
+    async def begin(self, error: APIError, *, seconds: float) -> None:
+        """Tell that the service answered so, and that it is asked again after about so many seconds."""
+        ...
+
+    def end(self) -> None:
+        """Tell that the service takes calls again."""
+        ...
 
 
 class Patience:
     """The waiting that the workers of one run share; `seconds` is how long the service may be away."""
 
-    def __init__(self, *, seconds: float, probe: Probe) -> None:
+    def __init__(self, *, seconds: float, probe: Probe, notice: WaitNotice | None = None) -> None:
         self._seconds = seconds
         self._probe = probe
+        self._notice = notice
         self._away_since: float | None = None
 
     async def call(self, operation: Callable[[], Awaitable[T]]) -> T:
         """Run an operation that may safely be run again; wait while the service is away or has too much to do.
 
-        Raises ServiceDownError when that lasts too long, RefusedError when it refuses the caller, and the operation's
-        own error when it is about what was sent, or when it keeps failing though the service is there.
+        The service has too much to do through no document's fault, so that is never counted as an attempt.
+        Raises ServiceDownError when that lasts too long, RefusedError when it refuses the caller, StorageFullError when
+        it has no room, and the operation's own error when it is about what was sent, or when it keeps failing though
+        the service is there.
         """
         attempt, pause = 0, _FIRST_PAUSE
         while True:
@@ -47,9 +66,8 @@ class Patience:
             except (APIConnectionError, APIError) as exc:
                 if not _may_pass(exc):
                     raise _for_the_caller(exc) from exc
-                if _is_busy(exc):
-                    self._give_up_in_time(exc)
-                    await _pause(pause)
+                if isinstance(exc, APIError) and exc.status in BUSY:
+                    await self._wait_as_told(exc, pause=pause)
                     pause = min(pause * 2, _LONGEST_PAUSE)
                     continue
                 attempt += 1
@@ -57,8 +75,22 @@ class Patience:
                     raise
                 await self._until_back(attempt)
             else:
-                self._away_since = None
+                self._is_back()
                 return result
+
+    async def _wait_as_told(self, exc: APIError, *, pause: float) -> None:
+        """Wait for as long as a busy service says, for `pause` seconds when that says nothing."""
+        self._give_up_in_time(exc)
+        told = exc.retry_after is not None
+        seconds = min(exc.retry_after, LONGEST_WAIT) if exc.retry_after else pause
+        if self._notice is not None:
+            await self._notice.begin(exc, seconds=seconds)
+        await (_pause_after(seconds) if told else _pause(seconds))
+
+    def _is_back(self) -> None:
+        self._away_since = None
+        if self._notice is not None:
+            self._notice.end()
 
     async def _until_back(self, attempt: int) -> None:
         pause = _FIRST_PAUSE * 2 ** (attempt - 1)
@@ -72,14 +104,17 @@ class Patience:
                 self._give_up_in_time(exc)
                 pause *= 2
             else:
-                self._away_since = None
+                self._is_back()
                 return
 
-    def _give_up_in_time(self, exc: Exception) -> None:
+    def _give_up_in_time(self, exc: APIConnectionError | APIError) -> None:
         now = time.monotonic()
         self._away_since = self._away_since or now
-        if now - self._away_since > self._seconds:
-            msg = f"The service has been away for {self._seconds:.0f} s ({exc}). Run again: the run goes on from here."
+        seconds = max(self._seconds, BACKLOG_SECONDS) if _code(exc) == _BACKLOG else self._seconds
+        if now - self._away_since > seconds:
+            busy = isinstance(exc, APIError) and exc.status in BUSY
+            state = "taken nothing" if busy else "been away"
+            msg = f"The service has {state} for {seconds:.0f} s ({exc}). Run again: the run goes on from here."
             raise ServiceDownError(msg) from exc
 
 
@@ -88,8 +123,13 @@ async def _pause(seconds: float) -> None:
     await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
 
 
-def _is_busy(exc: Exception) -> bool:
-    return getattr(exc, "status", 0) in _BUSY
+async def _pause_after(seconds: float) -> None:
+    """Wait at least so long, as a service has asked for; not all workers exactly as long."""
+    await asyncio.sleep(seconds + random.uniform(0.0, min(0.1 * seconds, 1.0)))  # noqa: S311 - jitter, no secret
+
+
+def _code(exc: Exception) -> str:
+    return getattr(exc, "code", "")
 
 
 def _is_away(exc: Exception) -> bool:
@@ -97,12 +137,15 @@ def _is_away(exc: Exception) -> bool:
 
 
 def _may_pass(exc: Exception) -> bool:
-    return _is_away(exc) or getattr(exc, "status", 0) >= 500
+    return _code(exc) != _STORAGE_FULL and (_is_away(exc) or getattr(exc, "status", 0) >= 500)
 
 
 def _for_the_caller(exc: Exception) -> Exception:
     """Return the error that stops the run when the service refuses the caller, else the error itself."""
-    status, code = getattr(exc, "status", 0), getattr(exc, "code", "")
+    status, code = getattr(exc, "status", 0), _code(exc)
+    if code == _STORAGE_FULL:
+        message = getattr(exc, "message", str(exc))
+        return StorageFullError(f"The service has no room: {message} What was sent stays; run again for the rest.")
     if status == 401:
         return RefusedError(f"The service does not accept the API key ({exc}). Set CARREL_API_KEY and run again.")
     if status == 403 and code not in _DOCUMENT_CODES:

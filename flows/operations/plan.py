@@ -26,8 +26,8 @@ class Plan:
     """How many documents there are of each kind; `refused` were refused for good before and are still the same.
 
     `resumed` were sent by this run before it was interrupted. `delete` are no longer in the source; nor are `left`, but
-    somebody else has changed them since, or another source has them, so they stay. `held_back` says why nothing is
-    deleted.
+    somebody else has changed them since, or another source has them, so they stay. `left_out` were sent by earlier runs
+    and are not looked at by this one, so they stay too. `held_back` says why nothing is deleted.
     """
 
     create: int
@@ -39,6 +39,7 @@ class Plan:
     ignored: int = 0
     delete: int = 0
     left: int = 0
+    left_out: int = 0
     held_back: str = ""
 
     @property
@@ -64,6 +65,8 @@ class Plan:
             parts.append(f"{self.delete} to delete")
         if self.left:
             parts.append(f"{self.left} no longer in the source but changed by others or in another source, left alone")
+        if self.left_out:
+            parts.append(f"{self.left_out} sent before and left out now, which stay")
         text = ", ".join(parts)
         return f"{text}. {self.held_back}" if self.held_back else text
 
@@ -113,5 +116,6 @@ def read_plan(ledger: Ledger) -> Plan:
         ignored=by_state[State.IGNORED] + ledger.problem_count(ignored=True),
         delete=numbers.get((State.PLANNED, Action.DELETE), 0),
         left=numbers.get((State.UNCHANGED, Action.DELETE), 0),
+        left_out=numbers.get((State.IGNORED, Action.DELETE), 0),
         held_back=ledger.held_back(),
     )

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, I
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,6 +15,7 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry
 from flows.operations.names import Names
 from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, folders_of
+from flows.operations.sources.exclusions import advice
 from flows.operations.sources.fingerprint import fingerprint_of
 from flows.operations.sources.hashing import FileHash, hash_files
 from flows.operations.sources.objects import marker_digest
@@ -36,6 +38,22 @@ class Scanned:
     problems: int = 0
     skipped: Counter[str] = field(default_factory=Counter[str])
     examples: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    def left_out(self) -> list[str]:
+        """Say, a line for each reason, what of the source was left out, and how it is taken."""
+        return [self._left_out(reason, number) for reason, number in self.skipped.most_common()]
+
+    def _left_out(self, reason: str, number: int) -> str:
+        examples = self.examples[reason]
+        how = advice(reason, examples[0])
+        return f"left out as {reason}: {number:,} (such as {', '.join(examples)})" + (f"; {how}" if how else "")
+
+    def left_out_as_json(self) -> list[dict[str, Any]]:
+        """Return the same for programs."""
+        return [
+            {"reason": reason, "number": number, "examples": self.examples[reason]}
+            for reason, number in self.skipped.most_common()
+        ]
 
 
 async def scan(

@@ -10,10 +10,11 @@ from carrel import AsyncCarrel
 from carrel.errors import NotFoundError
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import CollectionIndexStatus
-from flows.operations.apply import IndexingFailedError, Send, Sent
+from flows.operations.apply import IndexingFailedError
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry
 from flows.operations.ledger.states import State
+from flows.operations.sent import Send, Sent
 from flows.operations.sources.contents import open_contents
 from flows.operations.sources.documents import SourceDocument
 

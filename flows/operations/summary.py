@@ -17,7 +17,8 @@ class Summary:
     `documents` of the source are created, updated, unchanged, forbidden, failed, or still `waiting` to be sent;
     `indexing` of those in the catalog can't be searched yet. `problems` are items that can't be a document.
     `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
-    `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay.
+    `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay, and
+    so do the `left_out`, which earlier runs have sent and this one doesn't look at.
     `held_back` says why nothing is deleted; `to_delete` are then those that would be, as far as that can be known.
     """
 
@@ -37,6 +38,7 @@ class Summary:
     deleted: int = 0
     undeleted: int = 0
     left: int = 0
+    left_out: int = 0
     held_back: str = ""
 
     @property
@@ -84,6 +86,8 @@ class Summary:
             parts.append(f"{self.deleted} of {self.to_delete} deleted")
         if self.left:
             parts.append(f"{self.left} changed by others or in another source, left alone")
+        if self.left_out:
+            parts.append(f"{self.left_out} sent before and left out now, which stay")
         if self.ignored:
             parts.append(f"{self.ignored} ignored")
         if self.waiting:
@@ -129,6 +133,7 @@ def summarize(ledger: "Ledger") -> Summary:
         deleted=deleted,
         undeleted=undeleted,
         left=deletions.get(State.UNCHANGED, 0),
+        left_out=deletions.get(State.IGNORED, 0),
         held_back=held_back,
     )
 

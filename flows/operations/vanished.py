@@ -2,7 +2,8 @@
 
 Nothing is deleted when the source was not read whole or is empty, or when it would be more than the limit of what was
 there before. A document that somebody else has changed since, or that another source has too, stays: it is no longer
-this source's alone. What a run doesn't look at (hidden files, unless they are asked for) it can't miss.
+this source's alone. What a run doesn't look at (hidden files, lock files, keys, …, unless
+they are asked for) it can't miss.
 """
 
 import asyncio
@@ -17,7 +18,9 @@ from flows.operations.ledger.states import State
 from flows.operations.options import UploadOptions
 from flows.operations.patience import Patience
 from flows.operations.sources.documents import folders_of
+from flows.operations.sources.exclusions import FileSelection
 from flows.operations.sources.fingerprint import key_of
+from flows.operations.sources.reading import select_files
 
 TO_DELETE = (State.PLANNED, State.FOUND)
 """In which states what is to be deleted may be: FOUND while the guard holds it back."""
@@ -28,14 +31,17 @@ _OTHERS = frozenset({PlanAction.UPDATE, PlanAction.FORBIDDEN})
 _HIDING = ("row_invalid", "folder_unreadable", "name_undecodable")
 
 
-async def plan_deletions(client: AsyncCarrel, ledger: Ledger, *, options: UploadOptions, patience: Patience) -> None:
+async def plan_deletions(
+    client: AsyncCarrel, ledger: Ledger, source: str, *, options: UploadOptions, patience: Patience
+) -> None:
     """After a scan of the whole source, plan in the ledger what is to be deleted, or keep there why nothing is."""
     if not await asyncio.to_thread(ledger.missing, limit=1):
         return
     found = await asyncio.to_thread(ledger.found)
     reason = await asyncio.to_thread(_not_whole, ledger, found=found)
     if not reason:
-        marked = await _mark(client, ledger, options=options, patience=patience)
+        files = await asyncio.to_thread(select_files, source, options.files)
+        marked = await _mark(client, ledger, files, options=options, patience=patience)
         known = await asyncio.to_thread(ledger.known)
         reason = _beyond(options.delete_limit_percent, marked=marked, known=known)
     if reason:
@@ -92,12 +98,16 @@ def _beyond(limit: int, *, marked: int, known: int) -> str:
     )
 
 
-async def _mark(client: AsyncCarrel, ledger: Ledger, *, options: UploadOptions, patience: Patience) -> int:
+async def _mark(
+    client: AsyncCarrel, ledger: Ledger, files: FileSelection, *, options: UploadOptions, patience: Patience
+) -> int:
     """Mark what may be deleted and what is left alone; forget what the catalog no longer has. Return the former."""
     marked, after = 0, FIRST
     while page := await asyncio.to_thread(ledger.missing, after=after, limit=_PAGE):
         after = page[-1][0]
-        looked_for = [missing for _, missing in page if options.hidden or not _is_hidden(missing.external_id)]
+        left_out = [one for _, one in page if _is_left_out(one.external_id, files, hidden=options.hidden)]
+        looked_for = [one for _, one in page if one not in left_out]
+        await asyncio.to_thread(ledger.mark, left_out, state=State.IGNORED)
         documents = await asyncio.to_thread(_unnamed, ledger, looked_for)
         elsewhere = await asyncio.to_thread(ledger.found_by_others, [one.external_id for one in documents])
         plans = await _ask(client, documents, upload_as=options.upload_as_user_email, patience=patience)
@@ -112,8 +122,10 @@ async def _mark(client: AsyncCarrel, ledger: Ledger, *, options: UploadOptions, 
     return marked
 
 
-def _is_hidden(external_id: str) -> bool:
-    return any(part.startswith(".") for part in external_id.split("/"))
+def _is_left_out(external_id: str, files: FileSelection, *, hidden: bool) -> bool:
+    """Whether a run doesn't look at the file of this external id, whether it is there or not."""
+    is_hidden = any(part.startswith(".") for part in external_id.split("/"))
+    return (is_hidden and not hidden) or bool(files.reason_to_exclude(external_id))
 
 
 def _unnamed(ledger: Ledger, documents: Sequence[Missing]) -> list[Missing]:

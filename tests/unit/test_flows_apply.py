@@ -18,11 +18,12 @@ from carrel.errors import (
     UnsupportedMediaTypeError,
 )
 from flows.errors import RefusedError, ServiceDownError
-from flows.operations.apply import Sent, apply_batch
+from flows.operations.apply import apply_batch
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry
 from flows.operations.ledger.states import Action, State
 from flows.operations.patience import Patience
+from flows.operations.sent import Sent
 from flows.operations.sources.contents import ChangingFileError, open_contents
 from flows.operations.sources.documents import SourceDocument
 from flows.operations.sources.fingerprint import fingerprint_of

@@ -6,6 +6,8 @@ from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 
+from flows.operations.sources.exclusions import FileSelection
+
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 
@@ -73,12 +75,13 @@ SourceItem = SourceDocument | Problem | Skipped
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What documents get where the source itself says nothing."""
+    """What documents get where the source itself says nothing, and which of its files are documents at all."""
 
     access: Access | None = None
     metadata: Mapping[str, str] = field(default_factory=lambda: NO_METADATA)
     collection: str | None = None
     hidden: bool = False
+    files: FileSelection = field(default_factory=FileSelection)
 
 
 def folders_of(place: str) -> set[str]:

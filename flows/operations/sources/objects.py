@@ -30,6 +30,7 @@ from flows.operations.sources.documents import (
     StoredObject,
     undecodable,
 )
+from flows.operations.sources.exclusions import HIDDEN
 
 if TYPE_CHECKING:
     from obstore import GetResult, ObjectMeta
@@ -95,7 +96,7 @@ def _item(meta: "ObjectMeta", *, store: str, defaults: Defaults) -> SourceItem:
     if undecodable(key):
         return Problem(place=key, code="name_undecodable", message="The key is not valid UTF-8. Rename the object.")
     if not defaults.hidden and any(part.startswith(".") for part in PurePosixPath(key).parts):
-        return Skipped(place=key, reason="hidden")
+        return Skipped(place=key, reason=HIDDEN)
     name = key.rpartition("/")[2]
     return SourceDocument(
         path=Path(key),

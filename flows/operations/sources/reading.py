@@ -6,12 +6,14 @@ Nothing here talks to the service.
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from flows.errors import SourceError
 from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, undecodable
+from flows.operations.sources.exclusions import HIDDEN, SECRETS, FileSelection, default_reason
 from flows.operations.sources.manifest import MANIFEST_SUFFIXES, read_manifest
 from flows.operations.sources.objects import SCHEMES, is_object_url, list_objects, object_identity
 from flows.operations.sources.selection import is_selection
@@ -24,8 +26,23 @@ def read_source(source: str, *, defaults: Defaults) -> Iterator[SourceItem]:
 
     A document's external id, where no manifest gives one, is its path relative to the source's root in POSIX form,
     so that it does not depend on where the folder is mounted. Raises SourceError before the first item when the
-    source as a whole can't be read; an object store's listing can also fail on its way.
+    source as a whole can't be read; an object store's listing can also fail on its way. What the selection of
+    `defaults` leaves out is Skipped, with the reason.
     """
+    return _selected(_read(source, defaults), select_files(source, defaults.files))
+
+
+def select_files(source: str, files: FileSelection) -> FileSelection:
+    """Return which files of a source are taken: what the source itself names (in a manifest, by its pattern) too."""
+    if is_object_url(source):
+        return files
+    path = local_path(source)
+    if path.is_file() and path.suffix.lower() in MANIFEST_SUFFIXES:
+        return replace(files, include=("*",))
+    return files if path.is_dir() else replace(files, named=path.name)
+
+
+def _read(source: str, defaults: Defaults) -> Iterator[SourceItem]:
     if is_object_url(source):
         return list_objects(source, defaults=defaults)
     path = local_path(source)
@@ -40,6 +57,17 @@ def read_source(source: str, *, defaults: Defaults) -> Iterator[SourceItem]:
         return _glob(path, defaults)
     msg = f"{source} does not exist; give a folder, a glob pattern, or a manifest ending in .csv or .jsonl"
     raise SourceError(msg)
+
+
+def _selected(items: Iterator[SourceItem], files: FileSelection) -> Iterator[SourceItem]:
+    for item in items:
+        if isinstance(item, SourceDocument):
+            reason = files.reason_to_exclude(item.external_id, real_name=item.path.name)
+            yield Skipped(item.place, reason) if reason else item
+        elif isinstance(item, Skipped) and item.reason == HIDDEN and default_reason(item.place) == SECRETS:
+            yield Skipped(item.place, SECRETS)
+        else:
+            yield item
 
 
 def source_identity(source: str) -> str:
@@ -104,7 +132,7 @@ def _walk(folder: str, root: str, defaults: Defaults) -> Iterator[SourceItem]:
         if undecodable(place):
             yield _misnamed(place)
         elif entry.name.startswith(".") and not defaults.hidden:
-            yield Skipped(place=place, reason="hidden")
+            yield Skipped(place=place, reason=HIDDEN)
         elif entry.is_symlink():
             yield _link(entry.path, root, defaults)
         elif entry.is_dir():
@@ -181,7 +209,7 @@ def _matches(root: Path, found: list[Path], defaults: Defaults) -> Iterator[Sour
         if undecodable(place):
             yield _misnamed(place)
         elif not defaults.hidden and _is_hidden(place):
-            yield Skipped(place=place, reason="hidden")
+            yield Skipped(place=place, reason=HIDDEN)
         elif os.path.islink(path) or not is_inside(os.path.realpath(path), str(root)):  # noqa: PTH114 - never raises
             yield _link(str(path), str(root), defaults)
         elif os.path.isfile(path):  # noqa: PTH113 - never raises

@@ -11,13 +11,13 @@ from pydantic import SecretStr
 from carrel import Carrel
 from flows.errors import ServiceDownError
 from flows.operations.bulk import upload
+from flows.operations.index_waits import wait_until_indexed
 from flows.operations.jobs import Hooks, Job, open_client, patience_of, run_in_turn
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry
 from flows.operations.ledger.states import Action, State
 from flows.operations.options import UploadOptions
 from flows.operations.quarantine import ignore, list_quarantine, retry
-from flows.operations.settle import settle
 from flows.operations.sources.documents import SourceDocument
 from flows.operations.summary import summarize
 from flows.settings import FlowSettings
@@ -51,12 +51,12 @@ async def test_index_that_does_not_come_is_no_success(
     slow = make_service(inline_indexing_seconds=0)
     settings = flow_settings.model_copy(update={"base_url": slow.base_url, "api_key": SecretStr(slow.api_key)})
 
-    async def nothing_is_done(*_: object, **__: object) -> tuple[int, int]:
-        return 12, 0
+    async def nothing_is_done(*_: object, **__: object) -> None:
+        pass
 
     with monkeypatch.context() as stalled:
-        stalled.setattr("flows.operations.settle._ask_all", nothing_is_done)
-        stalled.setattr("flows.operations.settle.STALLED_SECONDS", 0.1)
+        stalled.setattr("flows.operations.index_waits._IndexWait._ask_one", nothing_is_done)
+        stalled.setattr("flows.operations.index_waits.STALLED_SECONDS", 0.1)
         with pytest.raises(ServiceDownError, match=r"12 documents .* Run again"):
             await upload(str(library), options=UploadOptions(), settings=settings)
     outcome = await upload(str(library), options=UploadOptions(), settings=settings)
@@ -78,7 +78,7 @@ async def test_document_deleted_meanwhile_costs_itself_alone(
             ledger.sent(key, state=State.UPLOADED, document_id=document_id, sent_bytes=1, fingerprint="f")
         client.catalog.delete_document(document_id)
         async with open_client(flow_settings) as asynchronous:
-            await settle(asynchronous, ledger, patience=patience_of(asynchronous, flow_settings))
+            await wait_until_indexed(asynchronous, ledger, patience=patience_of(asynchronous, flow_settings))
         summary = summarize(ledger)
         assert (summary.indexing, summary.created, summary.failed) == (0, 1, 1)
         assert [failure.external_id for failure in ledger.failures()] == ["gone"]

@@ -1,0 +1,191 @@
+"""The fourth step of a run: wait until what the service has taken can be searched, and say how long that takes.
+
+What is still being indexed is listed a thousand at a time; only what no longer is, or the last few documents, is asked
+after one by one. So a round costs no more than what has changed since the last one.
+"""
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+from carrel import AsyncCarrel
+from carrel.errors import CarrelError
+from carrel.wire.catalog import GetDocumentResponse, IndexingStatus
+from flows.errors import ServiceDownError
+from flows.operations.apply import IndexingFailedError, quarantine, run_workers
+from flows.operations.backlog import Backlog, BacklogReader, counted, duration_text
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import FIRST, Entry
+from flows.operations.ledger.states import State
+from flows.operations.notes import notes_of
+from flows.operations.patience import Patience
+from flows.operations.sources.fingerprint import key_of
+
+STALLED_SECONDS = 900.0
+"""How long nothing at all may move where the service's backlog can't be seen; where it can, a third of that."""
+_WORKERS = 4
+_FEW = 20
+_ASKED_AT_ONCE = 200
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+_WINDOW = 12  # rounds that the pace is taken over
+
+
+async def wait_until_indexed(
+    client: AsyncCarrel, ledger: Ledger, *, patience: Patience, user_email: str | None = None
+) -> None:
+    """Ask after every uploaded document until its index is there or has failed, and note how far that is.
+
+    `user_email` names the user it was uploaded as, who alone may be able to read it. Raises ServiceDownError when
+    nothing at all moves for long.
+    """
+    wait = _IndexWait(client, ledger, patience, user_email)
+    try:
+        await wait.run()
+    finally:
+        notes_of(ledger.address.name).waiting_for = ""
+
+
+@dataclass(slots=True)
+class _Answers:
+    """What asking came to: documents that no longer wait, and chunks of the others."""
+
+    done: int = 0
+    embedded: int = 0
+    expected: int = 0
+
+
+@dataclass(slots=True)
+class _IndexWait:
+    """The waiting of one run."""
+
+    client: AsyncCarrel
+    ledger: Ledger
+    patience: Patience
+    user_email: str | None
+    _after: bytes = FIRST
+    _marks: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_WINDOW))
+    _moved_at: float = field(default_factory=time.monotonic)
+    _seen: object = None
+
+    async def run(self) -> None:
+        """Ask in rounds until nothing waits."""
+        reader, pause = BacklogReader(self.client), _FIRST_PAUSE
+        while waiting := await asyncio.to_thread(self._waiting):
+            began = time.monotonic()
+            answers = await self._ask(waiting)
+            waiting -= answers.done
+            if not waiting:
+                return
+            backlog = await reader.read()
+            self._note(waiting, answers, backlog)
+            self._give_up_when_stalled(waiting, answers, backlog)
+            pause = _FIRST_PAUSE if answers.done else min(pause * 1.5, _LONGEST_PAUSE)
+            await asyncio.sleep(max(pause, 3 * (time.monotonic() - began)) if not answers.done else pause)
+
+    def _waiting(self) -> int:
+        return sum(count.documents for count in self.ledger.counts() if count.state is State.UPLOADED)
+
+    async def _ask(self, waiting: int) -> _Answers:
+        """Ask after the documents that may be done by now, so many of them at most."""
+        running = set[str]() if waiting <= _FEW else await self.patience.call(self._running)
+        chosen = await asyncio.to_thread(self._choose, running)
+        queue, answers = iter(chosen), _Answers()
+
+        async def work() -> None:
+            for entry in queue:
+                await self._ask_one(entry, answers)
+
+        await run_workers(work, number=min(_WORKERS, len(chosen)))
+        return answers
+
+    async def _running(self) -> set[str]:
+        """List what of the catalog is still being indexed."""
+        listing = self.client.catalog.list_documents(
+            indexing=IndexingStatus.RUNNING, user_email=self.user_email, page_size=1000
+        )
+        return {str(document.document_id) async for document in listing}
+
+    def _choose(self, running: set[str]) -> list[Entry]:
+        """Return the next uploaded documents that are not among these, going on where the last round ended."""
+        chosen = list[Entry]()
+        while page := self.ledger.page(State.UPLOADED, after=self._after):
+            for entry in page:
+                self._after = key_of(entry.document.external_id)
+                if entry.document_id not in running:
+                    chosen.append(entry)
+                if len(chosen) == _ASKED_AT_ONCE:
+                    return chosen
+        self._after = FIRST
+        return chosen
+
+    async def _ask_one(self, entry: Entry, answers: _Answers) -> None:
+        document_id = entry.document_id or ""
+        try:
+            document = await self.patience.call(
+                lambda: self.client.catalog.get_document(document_id, user_email=self.user_email)
+            )
+        except CarrelError as exc:  # deleted meanwhile, or nothing that can be asked after: the others go on
+            await asyncio.to_thread(quarantine, self.ledger, entry, exc)
+            answers.done += 1
+            return
+        statuses = {place.status for place in document.indexed_in}
+        if IndexingStatus.FAILED in statuses:
+            await asyncio.to_thread(quarantine, self.ledger, entry, IndexingFailedError(_why(document)))
+        elif IndexingStatus.RUNNING not in statuses:
+            await asyncio.to_thread(self.ledger.settled, entry.document.external_id)
+        else:
+            answers.embedded += sum(place.chunks_embedded or 0 for place in document.indexed_in)
+            answers.expected += sum(place.chunks_expected or 0 for place in document.indexed_in)
+            return
+        answers.done += 1
+
+    def _note(self, waiting: int, answers: _Answers, backlog: Backlog | None) -> None:
+        self._marks.append((time.monotonic(), waiting))
+        chunks = (answers.embedded, answers.expected) if waiting <= _FEW else (0, 0)
+        text = left_text(waiting, chunks=chunks, per_second=self._pace(), backlog=backlog)
+        notes_of(self.ledger.address.name).waiting_for = text
+
+    def _pace(self) -> float:
+        """Return how many documents became searchable each second over the last rounds."""
+        (then, before), (now, left) = self._marks[0], self._marks[-1]
+        return (before - left) / (now - then) if now > then else 0.0
+
+    def _give_up_when_stalled(self, waiting: int, answers: _Answers, backlog: Backlog | None) -> None:
+        seen, now = (waiting, answers.embedded, backlog), time.monotonic()
+        if seen != self._seen:
+            self._seen, self._moved_at = seen, now
+        seconds = STALLED_SECONDS if backlog is None else STALLED_SECONDS / 3
+        if now - self._moved_at > seconds:
+            first = self.ledger.page(State.UPLOADED, limit=1)
+            such_as = f" (such as {first[0].document.external_id})" if first else ""
+            msg = (
+                f"The service has made nothing searchable for {seconds:.0f} s, and {counted(waiting, 'document')}"
+                f"{such_as} still wait{'s' if waiting == 1 else ''}. All is stored, and the service goes on with it."
+                " Run again: the run goes on from here."
+            )
+            raise ServiceDownError(msg)
+
+
+def left_text(waiting: int, *, chunks: tuple[int, int], per_second: float, backlog: Backlog | None) -> str:
+    """Say how many documents of a run can't be searched yet, and how long that takes at this pace.
+
+    `chunks` are how many are embedded of how many, of the documents that a worker is at; `per_second` documents.
+    """
+    parts = [f"waiting for the index: {counted(waiting, 'document')} left"]
+    if chunks[1]:
+        parts.append(f"{chunks[0]:,} of {counted(chunks[1], 'chunk')} embedded")
+    seconds = waiting / per_second if per_second else None
+    if backlog is not None and backlog.chunks and backlog.chunks_per_second:
+        parts.append(f"{counted(backlog.chunks, 'chunk')} ahead at {backlog.chunks_per_second:,.0f} a second")
+        seconds = backlog.seconds
+    elif per_second:
+        parts.append(f"{per_second:,.1f} a second")
+    if seconds is not None:
+        parts.append(duration_text(seconds))
+    return ", ".join(parts)
+
+
+def _why(document: GetDocumentResponse) -> str:
+    failed = [place for place in document.indexed_in if place.status is IndexingStatus.FAILED]
+    return "; ".join(f"{place.collection_name or 'catalog'}: {place.error or 'indexing failed'}" for place in failed)

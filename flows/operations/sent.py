@@ -1,0 +1,21 @@
+"""What sending one document came to."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from flows.operations.ledger.rows import Entry
+from flows.operations.ledger.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What the service acknowledged; `state` UPLOADED: not searchable yet."""
+
+    state: State
+    document_id: str
+    sent_bytes: int
+    fingerprint: str
+
+
+Send = Callable[[Entry], Awaitable[Sent]]
+"""Sends a document; safe to repeat."""

@@ -1,0 +1,100 @@
+"""Which files a run leaves out unless it is asked for them: those whose text nobody searches, and secrets.
+
+The one list is `EXCLUSIONS`; docs/loading.md has the same as a table. A manifest asks for what it names, and a pattern
+for what its last part is a name of (`site/**/*.css`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+SECRETS = "keys and secrets"
+EXCLUDED = "excluded"
+"""The reason of what a run's own patterns leave out."""
+HIDDEN = "hidden"
+
+# The first that fits is the reason, so that a secret is told as one, whatever else it is.
+EXCLUSIONS: Mapping[str, Sequence[str]] = {
+    SECRETS: (
+        ".env",
+        ".env.*",
+        "*.env",
+        "*.pem",
+        "*.key",
+        "*.p12",
+        "*.pfx",
+        "*.jks",
+        "*.keystore",
+        "*.kdbx",
+        "*.ppk",
+        "id_rsa",
+        "id_dsa",
+        "id_ecdsa",
+        "id_ed25519",
+        ".netrc",
+        ".npmrc",
+        ".pgpass",
+        ".htpasswd",
+        ".git-credentials",
+    ),
+    "certificates": ("*.crt", "*.cer", "*.csr", "*.der", "*.p7b", "id_*.pub"),
+    "lock files": (
+        "*.lock",
+        "*.lockb",
+        "package-lock.json",
+        "npm-shrinkwrap.json",
+        "pnpm-lock.yaml",
+        "packages.lock.json",
+        ".terraform.lock.hcl",
+        "package.resolved",
+        "go.sum",
+    ),
+    "minified files and source maps": ("*.min.js", "*.min.css", "*.min.mjs", "*.map"),
+    "stylesheets": ("*.css", "*.scss", "*.sass", "*.less"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileSelection:
+    """Which files of a source a run takes: patterns of names or whole paths, whatever their case.
+
+    `include` are taken though `EXCLUSIONS` has them; `exclude` are left out, whatever includes them. `named` is what
+    the source itself names, which asks for exactly the kinds that it is a name of.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    named: str = ""
+
+    def reason_to_exclude(self, place: str, *, real_name: str = "") -> str:
+        """Say why a run leaves the file at a place out, or nothing; `real_name` is what a link leads to."""
+        if _fits(place, self.exclude):
+            return EXCLUDED
+        if _fits(place, self.include):
+            return ""
+        return default_reason(place, named=self.named) or (real_name and default_reason(real_name, named=self.named))
+
+
+def default_reason(place: str, *, named: str = "") -> str:
+    """Say why files of this name are left out by default, or nothing."""
+    for reason, patterns in EXCLUSIONS.items():
+        if any(_fits(place, [one]) and not fnmatchcase(named.lower(), one) for one in patterns):
+            return reason
+    return ""
+
+
+def advice(reason: str, example: str) -> str:
+    """Say how to take what was left out for a reason, of which `example` is the place of one; nothing if it can't."""
+    if reason == HIDDEN:
+        return "--hidden takes them"
+    if reason not in EXCLUSIONS:
+        return ""
+    pattern = next((one for one in EXCLUSIONS[reason] if _fits(example, [one])), example)
+    return f"--include '{pattern}' takes them"
+
+
+def _fits(place: str, patterns: Sequence[str]) -> bool:
+    """Whether a pattern is of a place's last part or of all of it."""
+    whole = place.lower()
+    name = whole.rpartition("/")[2]
+    return any(fnmatchcase(name, one.lower()) or fnmatchcase(whole, one.lower()) for one in patterns)
