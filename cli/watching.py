@@ -14,8 +14,8 @@ from flows.operations.summary import Summary, summarize
 
 T = TypeVar("T")
 _SECONDS = 0.3
-LINE_SECONDS = 15.0
-"""How far apart the lines of a run are that nobody watches, in seconds."""
+# When nobody watches: how long a wait may last before it is said, and how far apart the lines are.
+_FIRST_LINE_SECONDS, _LINE_SECONDS = 4.0, 30.0
 
 
 async def watch_run(work: Callable[[], Awaitable[T]], *, ledger: Address, screen: Screen) -> T:
@@ -24,6 +24,8 @@ async def watch_run(work: Callable[[], Awaitable[T]], *, ledger: Address, screen
     if screen.is_watched:
         with screen.bar("reading the source") as bar:
             return await _beside(task, _show_bar(ledger, bar=bar))
+    if screen.as_json:
+        return await task
     return await _beside(task, _say_waits(ledger, screen=screen))
 
 
@@ -38,14 +40,17 @@ async def _beside(task: "asyncio.Future[T]", showing: Awaitable[None]) -> T:
 
 async def _say_waits(ledger: Address, *, screen: Screen) -> None:
     """Say what the run waits for once that has lasted for a while, and again from time to time."""
-    since: float | None = None
+    due: float | None = None
     while True:
         await asyncio.sleep(_SECONDS)
         text, now = notes_of(ledger.name).waiting_for, time.monotonic()
-        since = (since or now) if text else None
-        if since is not None and now - since >= LINE_SECONDS and not screen.as_json:
+        if not text:
+            due = None
+        elif due is None:
+            due = now + _FIRST_LINE_SECONDS
+        elif now >= due:
             screen.say(text)
-            since = now
+            due = now + _LINE_SECONDS
 
 
 async def _show_bar(ledger: Address, *, bar: Bar) -> None:

@@ -1,17 +1,22 @@
 """How many batches are on their way at a time, over all runs and machines that share a Prefect server."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from uuid import UUID
 
+import httpx
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.concurrency.asyncio import concurrency
-from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+from prefect.concurrency.context import ConcurrencyContext
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectException
 
 from flows.settings import FlowSettings
 
 BATCHES = "carrel-batches"
-_LEASE_SECONDS = 60.0  # the shortest there is: a killed batch gives its slot back after so long
+_LEASE_SECONDS = 60.0  # the shortest there is: the server takes a killed batch's slot back after so long
 
 
 async def set_limits(settings: FlowSettings) -> None:
@@ -31,11 +36,46 @@ async def ensure_limits(settings: FlowSettings) -> None:
                 await client.create_global_concurrency_limit(new)
 
 
+def slots_file(settings: FlowSettings, ledger: str) -> Path:
+    """Return where this machine keeps which slots the run on a ledger has taken."""
+    return settings.ledgers / f"{ledger}.slots"
+
+
+async def give_slots_back(kept: Path) -> None:
+    """Give back at once what an earlier run on the same ledger had taken and could not give back, since it was killed.
+
+    Only for who holds the lock on the source: nobody else is at it then.
+    """
+    leases = await asyncio.to_thread(_read_leases, kept)
+    async with get_client() as client:
+        for lease in leases:
+            with suppress(httpx.HTTPError, PrefectException):  # what the server has taken back already is gone
+                await client.release_concurrency_slots_with_lease(lease_id=lease)
+    await asyncio.to_thread(kept.unlink, missing_ok=True)
+
+
+def _read_leases(kept: Path) -> list[UUID]:
+    found: list[UUID] = []
+    with suppress(FileNotFoundError, ValueError):  # a line that was cut short is the last one
+        found.extend(UUID(line) for line in kept.read_text(encoding="ascii").splitlines())
+    return found
+
+
 @asynccontextmanager
-async def one_of_the_batches() -> AsyncGenerator[None]:
+async def one_of_the_batches(kept: Path) -> AsyncGenerator[None]:
     """Wait until a batch may begin. Raises when the limit isn't there: without it nothing would be limited.
 
-    A server that goes away meanwhile doesn't stop the batch.
+    The slot is noted in the file `kept`, for `give_slots_back`. A server that goes away meanwhile doesn't stop the
+    batch.
     """
-    async with concurrency(BATCHES, strict=True, lease_duration=_LEASE_SECONDS, raise_on_lease_renewal_failure=False):
-        yield
+    with ConcurrencyContext() as context:
+        slot = concurrency(BATCHES, strict=True, lease_duration=_LEASE_SECONDS, raise_on_lease_renewal_failure=False)
+        async with slot:
+            await asyncio.to_thread(_note_leases, kept, list(context.cleanup_lease_ids))
+            yield
+
+
+def _note_leases(kept: Path, leases: list[UUID]) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with kept.open("a", encoding="ascii") as file:
+        file.write("".join(f"{lease}\n" for lease in leases))

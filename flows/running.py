@@ -11,7 +11,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows.errors import FlowError, ServiceDownError
-from flows.limits import ensure_limits, one_of_the_batches
+from flows.limits import ensure_limits, give_slots_back, one_of_the_batches, slots_file
 from flows.operations.apply import run_workers
 from flows.operations.jobs import Hooks, Job, Outcome, RunBatches, run_batch
 from flows.operations.ledger.ledger import Ledger
@@ -50,8 +50,9 @@ def _worth_retrying(_task: object, _run: object, state: State[Any]) -> bool:
 )
 async def send_batch(job: Job, partition: int, concurrency: int) -> int:
     """Send one batch; what an earlier try has sent is not sent again. Returns the number of documents."""
-    async with one_of_the_batches():
-        return await run_batch(job, partition, settings=FlowSettings(), concurrency=concurrency)
+    settings = FlowSettings()
+    async with one_of_the_batches(slots_file(settings, job.ledger)):
+        return await run_batch(job, partition, settings=settings, concurrency=concurrency)
 
 
 def hooks_of(progress: Progress, *, source: str, settings: FlowSettings) -> Hooks:
@@ -72,6 +73,7 @@ def _batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatch
         concurrency = max(1, settings.flows_concurrency // at_once)
         queue = iter(range(job.partitions))
         await ensure_limits(settings)
+        await give_slots_back(slots_file(settings, job.ledger))
 
         async def work() -> None:
             for partition in queue:

@@ -31,7 +31,10 @@ class FlowSettings(BaseSettings):
         description="PostgreSQL database of the ledgers, for runs on several machines; a file for each source without.",
     )
     flows_concurrency: int = Field(
-        default=16, ge=1, le=256, description="Documents on their way to the service at a time."
+        default=16,
+        ge=1,
+        le=256,
+        description="Most documents on their way to the service at a time; fewer while it is busy.",
     )
     flows_batch_size: int = Field(
         default=750, ge=1, le=100_000, description="Documents of a task run, which costs tens of milliseconds."

@@ -81,7 +81,9 @@ class _IndexWait:
             self._note(waiting, answers, backlog)
             self._give_up_when_stalled(waiting, answers, backlog)
             pause = _FIRST_PAUSE if answers.done else min(pause * 1.5, _LONGEST_PAUSE)
-            await asyncio.sleep(max(pause, 3 * (time.monotonic() - began)) if not answers.done else pause)
+            if answers.done < _ASKED_AT_ONCE:
+                # A round that takes long is no reason to press a service that is busy.
+                await asyncio.sleep(max(pause, min(time.monotonic() - began, _LONGEST_PAUSE)))
 
     def _waiting(self) -> int:
         return sum(count.documents for count in self.ledger.counts() if count.state is State.UPLOADED)

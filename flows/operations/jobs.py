@@ -25,8 +25,9 @@ from flows.operations.summary import Summary
 from flows.operations.vanished import spare_changed
 from flows.settings import FlowSettings
 
-# An upload is answered when its file has been read, for which it may have to wait behind all the others on their way.
-_TIMEOUT = httpx.Timeout(600.0, connect=5.0)
+# An upload is answered when its file has been read, for which it may have to wait behind all the others on their way;
+# its indexing is waited for at the end. What takes longer is tried once more, and is then that document's own problem.
+_TIMEOUT = httpx.Timeout(180.0, connect=5.0)
 
 
 Kind = Literal["upload", "collection", "deletion"]

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from carrel.errors import APIConnectionError, APIError
+from carrel.errors import APIConnectionError, APIError, APITimeoutError
 from flows.errors import RefusedError, ServiceDownError, StorageFullError
 from flows.operations.pacing import BUSY, LONGEST_WAIT
 
@@ -23,8 +23,10 @@ BACKLOG_SECONDS = 3600.0
 """How long a service may refuse everything because of its indexing, in seconds."""
 _BACKLOG = "indexing_backlog"
 _STORAGE_FULL = "storage_full"
-_ATTEMPTS = 4
+_ATTEMPTS = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
+# Before the attempts at one document, while the service is there for others.
+_LONGEST_RETRY_PAUSE = 4.0
 _AWAY = BUSY | {408, 502, 504}
 # What 403 can say about one document, its readers or its collection; any other 403 is about the caller.
 _DOCUMENT_CODES = frozenset({"external_id_taken", "owner_required", "collection_editor_required"})
@@ -49,6 +51,7 @@ class Patience:
         self._seconds = seconds
         self._probe = probe
         self._notice = notice
+        self._is_noticed = False
         self._away_since: float | None = None
 
     async def call(self, operation: Callable[[], Awaitable[T]]) -> T:
@@ -70,7 +73,7 @@ class Patience:
                     await self._wait_as_told(exc, pause=pause)
                     pause = min(pause * 2, _LONGEST_PAUSE)
                     continue
-                attempt += 1
+                attempt += 1 if not isinstance(exc, APITimeoutError) else _ATTEMPTS // 2
                 if attempt >= _ATTEMPTS:
                     raise
                 await self._until_back(attempt)
@@ -84,16 +87,18 @@ class Patience:
         told = exc.retry_after is not None
         seconds = min(exc.retry_after, LONGEST_WAIT) if exc.retry_after else pause
         if self._notice is not None:
+            self._is_noticed = True
             await self._notice.begin(exc, seconds=seconds)
         await (_pause_after(seconds) if told else _pause(seconds))
 
     def _is_back(self) -> None:
         self._away_since = None
-        if self._notice is not None:
+        if self._notice is not None and self._is_noticed:
+            self._is_noticed = False
             self._notice.end()
 
     async def _until_back(self, attempt: int) -> None:
-        pause = _FIRST_PAUSE * 2 ** (attempt - 1)
+        pause = min(_FIRST_PAUSE * 2 ** (attempt - 1), _LONGEST_RETRY_PAUSE)
         while True:
             await _pause(min(pause, _LONGEST_PAUSE))
             try:

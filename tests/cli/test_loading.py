@@ -10,6 +10,7 @@ import pytest
 from flows.operations.bulk import upload_ledger
 from flows.settings import FlowSettings
 from tests.cli.conftest import Ended, Run
+from tests.harness.proxy import Fault, faulty
 from tests.harness.services import RunningService
 
 Load = Callable[..., tuple[Ended, dict[str, Any]]]
@@ -157,3 +158,34 @@ def test_without_json_a_person_reads_the_same(run: Run, library: Path, tmp_path:
     assert "3 unchanged" in planned.out
     wrong = run("upload", "library", "--metadata", "nothing")
     assert (wrong.code, "KEY=VALUE" in wrong.err) == (2, True)
+
+
+def test_what_is_left_out_is_said_with_how_to_take_it(
+    load: Load, run: Run, library: Path, service: RunningService, tmp_path: Path
+) -> None:
+    """`plan` and `upload` say it for people and for programs; --include takes a kind, --exclude leaves others out."""
+    (library / "yarn.lock").write_text('ferry@^1.0.0:\n  version "1.0.0"\n')
+    (library / ".env").write_text("TOKEN=none\n")
+    words = "left out as lock files: 1 (such as yarn.lock); --include '*.lock' takes them"
+    _, planned = load("plan", "library")
+    assert (planned["to_send"], {one["reason"]: one["examples"] for one in planned["leftOut"]}) == (
+        3,
+        {"lock files": ["yarn.lock"], "keys and secrets": [".env"]},
+    )
+    state = {"CARREL_DATA_DIR": str(tmp_path / "data")}
+    assert words in run("plan", "library", **state).out
+    assert words in run("upload", "library", "--direct", **state).out
+    _, counts = load("upload", "library", "--direct", "--include", "*.lock", "--exclude", "note-0.md")
+    assert (counts["created"], counts["unchanged"]) == (1, 2)
+    assert _documents(service) == ["note-0.md", "note-1.md", "note-2.md", "yarn.lock"]
+
+
+@pytest.mark.usefixtures("library")
+def test_a_busy_service_is_told_in_its_own_words(load: Load, service: RunningService) -> None:
+    """Where a 503 lasts, the command ends with 4 and says what is busy, as the service says it, and no `away`."""
+    with faulty(service.base_url) as proxy:
+        proxy.refusal = Fault.UNAVAILABLE
+        ended, answer = load("upload", "library", "--direct", CARREL_BASE_URL=proxy.base_url)
+    assert (ended.code, answer["outcome"]) == (4, "service_down")
+    assert "has taken nothing for 0 s (Later. (503 busy" in answer["message"]
+    assert "away" not in answer["message"]

@@ -70,9 +70,10 @@ class Loader:
         files = (path for path in self.source.rglob("*") if path.is_file())
         return {str(path.relative_to(self.source)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
-    def start(self, *options: str) -> "subprocess.Popen[str]":
-        """Start a run."""
-        command = [str(Path(sys.executable).with_name("carrel")), "upload", str(self.source), "--json", *options]
+    def start(self, *options: str, machine: bool = True) -> "subprocess.Popen[str]":
+        """Start a run, whose end is told as JSON, or in words."""
+        command = [str(Path(sys.executable).with_name("carrel")), "upload", str(self.source), *options]
+        command += ["--json"] if machine else []
         return subprocess.Popen(
             command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -112,10 +113,11 @@ def catalog_of(service: ServiceProcess, loader: Loader) -> Catalog:
 
 
 @contextmanager
-def cheap_service() -> Iterator[ServiceProcess]:
+def cheap_service(*, seconds_per_text: float = 0.0, **environment: str) -> Iterator[ServiceProcess]:
     """Run a service with a database of its own, whose embedding costs nothing and whose clients may ask at will."""
-    with embeddings_server() as embeddings:
-        process = ServiceProcess(**embeddings, CARREL_RATE_LIMIT_REQUESTS="0", CARREL_SWEEP_SECONDS="1")
+    with embeddings_server(seconds_per_text=seconds_per_text) as embeddings:
+        settings = {**embeddings, "CARREL_RATE_LIMIT_REQUESTS": "0", "CARREL_SWEEP_SECONDS": "1", **environment}
+        process = ServiceProcess(**settings)
         try:
             process.start()
             yield process

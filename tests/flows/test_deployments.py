@@ -21,7 +21,7 @@ from flows import lost_runs
 from flows.bulk_upload import bulk_upload
 from flows.deployments import read_deployments
 from flows.errors import DeploymentsError
-from flows.limits import BATCHES, ensure_limits, one_of_the_batches, set_limits
+from flows.limits import BATCHES, ensure_limits, give_slots_back, one_of_the_batches, set_limits, slots_file
 from flows.runs import Runs, RunsError
 from flows.scheduling import register
 from flows.serving import FLOWS
@@ -256,19 +256,56 @@ async def test_batches_wait_for_their_limit(client: PrefectClient, flow_settings
     await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 3}))
     await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 5}))
     await set_limits(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
-    async with one_of_the_batches():
+    kept = slots_file(flow_settings, "a ledger")
+    async with one_of_the_batches(kept):
         assert (await client.read_global_concurrency_limit_by_name(BATCHES)).active_slots == 1
-        second = asyncio.create_task(_one_batch())
+        second = asyncio.create_task(_one_batch(kept))
         assert not (await asyncio.wait({second}, timeout=0.5))[0]
     await second
     await client.delete_global_concurrency_limit_by_name(BATCHES)
     with pytest.raises(ConcurrencySlotAcquisitionError, match=BATCHES):
-        await _one_batch()
+        await _one_batch(kept)
 
 
-async def _one_batch() -> None:
-    async with one_of_the_batches():
+async def _one_batch(kept: Path) -> None:
+    async with one_of_the_batches(kept):
         pass
+
+
+_TAKES_SLOT = """
+import asyncio, sys
+from pathlib import Path
+from flows.limits import one_of_the_batches
+
+async def work():
+    async with one_of_the_batches(Path(sys.argv[1])):
+        print("taken", flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(work())
+"""
+
+
+async def test_slots_of_a_killed_run_are_given_back_by_the_next_one(
+    client: PrefectClient, prefect_api: str, flow_settings: FlowSettings
+) -> None:
+    """A run whose process was killed holds up no run on its source for the minute that its slot's lease lasts."""
+    await set_limits(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
+    kept = slots_file(flow_settings, "a ledger")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _TAKES_SLOT, str(kept), env=os.environ | {"PREFECT_API_URL": prefect_api}, stdout=-1
+    )
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"taken\n"
+    process.kill()
+    await process.communicate()
+    assert (await client.read_global_concurrency_limit_by_name(BATCHES)).active_slots == 1
+    await give_slots_back(kept)
+    assert (await client.read_global_concurrency_limit_by_name(BATCHES)).active_slots == 0
+    await _one_batch(kept)
+    await give_slots_back(kept)  # of slots that were given back, nothing is left to do
+    assert not kept.exists()
+    await client.delete_global_concurrency_limit_by_name(BATCHES)
 
 
 async def test_lost_runs_are_watched_for_by_one_automation(client: PrefectClient) -> None:

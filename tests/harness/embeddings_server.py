@@ -3,9 +3,11 @@
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 DIMENSIONS = 384
 _VECTORS = [
@@ -20,6 +22,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer with a vector for each text; the same text has the same one."""
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+        server: Any = self.server
+        time.sleep(server.seconds_per_text * len(texts))
         rows = [f'{{"index":{index},"embedding":{_vector(text)}}}' for index, text in enumerate(texts)]
         content = f'{{"object":"list","data":[{",".join(rows)}],"usage":{{"total_tokens":1}}}}'.encode()
         self.send_response(200)
@@ -37,9 +41,10 @@ def _vector(text: str) -> str:
 
 
 @contextmanager
-def embeddings_server() -> Generator[dict[str, str]]:
+def embeddings_server(*, seconds_per_text: float = 0.0) -> Generator[dict[str, str]]:
     """Serve while the body runs; yields the service's settings that ask it."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.seconds_per_text = seconds_per_text  # type: ignore[attr-defined]
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -5,6 +5,7 @@ what was done twice. What happens at random happens the same way to the same seq
 """
 
 import http.client
+import json
 import random
 import socket
 import struct
@@ -34,6 +35,16 @@ class Fault(StrEnum):
     SLOW_LORIS = "slow loris"
     TOO_MANY = "429"
     UNAVAILABLE = "503"
+    BACKLOG = "indexing backlog"
+    STORAGE_FULL = "507"
+
+
+_REFUSALS: Mapping[Fault, tuple[int, str, str]] = {
+    Fault.TOO_MANY: (429, "busy", "Later."),
+    Fault.UNAVAILABLE: (503, "busy", "Later."),
+    Fault.BACKLOG: (503, "indexing_backlog", "1,240 documents wait to be indexed. Send this again later."),
+    Fault.STORAGE_FULL: (507, "storage_full", "The disk of the service has 3 MB free. Make room there."),
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,8 @@ class Proxy:
     """What stands between; `base_url` is the address to give to a client.
 
     `script` are the faults of the next uploads, one each, None for none; after them come faults at random, each kind
-    with its rate. A request whose body contains `poison` is reset every time.
+    with its rate. A request whose body contains `poison` is reset every time; while `refusal` is set,
+    uploads meet that.
     """
 
     base_url: str
@@ -59,6 +71,7 @@ class Proxy:
     script: deque[Fault | None] = field(default_factory=deque[Fault | None])
     poison: bytes | None = None
     away: bool = False
+    refusal: Fault | None = None
     happened: Counter[Fault] = field(default_factory=Counter[Fault])
     passed: list[Passed] = field(default_factory=list[Passed])
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -96,6 +109,8 @@ class Proxy:
             return Fault.UNAVAILABLE
         if self.poison is not None and self.poison in body:
             return Fault.RESET
+        if self.refusal is not None and operation == UPLOAD:
+            return self.refusal
         if self.script and operation == UPLOAD:
             return self.script.popleft()
         self._asked += 1
@@ -133,8 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is Fault.RESET:
             self._reset()
             return
-        if fault in {Fault.TOO_MANY, Fault.UNAVAILABLE}:
-            self._refuse(int(fault))
+        if fault in _REFUSALS:
+            self._refuse(*_REFUSALS[fault])
             return
         if fault is Fault.LATENCY:
             time.sleep(_LATENCY)
@@ -178,8 +193,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.wfile.write(body)
 
-    def _refuse(self, status: int) -> None:
-        body = b'{"error": {"message": "Later.", "code": "busy"}}'
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        body = json.dumps({"error": {"message": message, "code": code, "requestId": "r"}}).encode()
         headers = [("Content-Type", "application/json"), ("Retry-After", "1")]
         self._answer(status, headers, body, None)
 

@@ -209,7 +209,7 @@ async def test_document_that_breaks_its_connection_each_time_is_given_up(ledger:
 
     summary, sent = await _apply(ledger, script)
     assert (summary.created, summary.failed) == (18, 2)
-    assert (sent.count("doc-07"), sent.count("doc-08")) == (4, 4)
+    assert (sent.count("doc-07"), sent.count("doc-08")) == (6, 6)
     assert {failure.code for failure in ledger.failures()} == {"connection_lost", "internal_error"}
 
 

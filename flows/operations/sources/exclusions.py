@@ -4,9 +4,10 @@ The one list is `EXCLUSIONS`; docs/loading.md has the same as a table. A manifes
 for what its last part is a name of (`site/**/*.css`).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 
 SECRETS = "keys and secrets"
 EXCLUDED = "excluded"
@@ -52,6 +53,7 @@ EXCLUSIONS: Mapping[str, Sequence[str]] = {
     "minified files and source maps": ("*.min.js", "*.min.css", "*.min.mjs", "*.map"),
     "stylesheets": ("*.css", "*.scss", "*.sass", "*.less"),
 }
+_ANY = re.compile("|".join(translate(one) for patterns in EXCLUSIONS.values() for one in patterns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,11 @@ class FileSelection:
 
 def default_reason(place: str, *, named: str = "") -> str:
     """Say why files of this name are left out by default, or nothing."""
+    name = place.lower().rpartition("/")[2]
+    if not _ANY.match(name):  # nearly every file, of which there may be millions
+        return ""
     for reason, patterns in EXCLUSIONS.items():
-        if any(_fits(place, [one]) and not fnmatchcase(named.lower(), one) for one in patterns):
+        if any(fnmatchcase(name, one) and not fnmatchcase(named.lower(), one) for one in patterns):
             return reason
     return ""
 
@@ -90,7 +95,8 @@ def advice(reason: str, example: str) -> str:
     if reason not in EXCLUSIONS:
         return ""
     pattern = next((one for one in EXCLUSIONS[reason] if _fits(example, [one])), example)
-    return f"--include '{pattern}' takes them"
+    hidden = "--hidden " if any(part.startswith(".") for part in example.split("/")) else ""
+    return f"{hidden}--include '{pattern}' takes them"
 
 
 def _fits(place: str, patterns: Sequence[str]) -> bool:

@@ -1,0 +1,182 @@
+"""Loading into a service that can't keep up, is full, or indexes for long: runs wait as told, say so, and lose nothing.
+
+What the service answers then comes from a proxy before the real one, so that each answer comes when it is wanted.
+"""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.loading import Catalog, Loader, catalog_of, cheap_service
+from tests.harness.processes import ServiceProcess
+from tests.harness.proxy import UPLOAD, Fault, Proxy, faulty
+
+DOCUMENTS = 60
+LOCK_BYTES = 244_000
+_LISTED, _ASKED = "catalog/listDocuments", "catalog/getDocument"
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[ServiceProcess]:
+    """A service that answers uploads at once and indexes them afterwards, a text in so many milliseconds."""
+    with cheap_service(seconds_per_text=0.02, CARREL_INLINE_INDEXING_SECONDS="0") as process:
+        yield process
+
+
+@pytest.fixture
+def proxy(service: ServiceProcess) -> Iterator[Proxy]:
+    """What stands before it; nothing goes wrong yet."""
+    with faulty(service.base_url) as proxy:
+        yield proxy
+
+
+def is_the_source(service: ServiceProcess, loader: Loader) -> None:
+    """See that the catalog holds what the folder holds, each document once, to be found."""
+    catalog = catalog_of(service, loader)
+    assert catalog.hashes == loader.hashes()
+    assert set(catalog.versions.values()) == {1}
+    assert catalog.indexed == catalog.versions
+
+
+def said_by(process: "subprocess.Popen[str]", *, seconds: float = 120) -> tuple[str, str]:
+    """Return a run's standard output and error, once it has ended."""
+    return process.communicate(timeout=seconds)
+
+
+def test_backlog_is_waited_for_and_is_no_outage(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+    """Refused for longer than an outage may last, a run comes back as told, few at a time, and sends everything."""
+    loader = Loader(tmp_path, proxy.base_url, name="backlog", outage_seconds=1)
+    loader.write(DOCUMENTS)
+    proxy.refusal = Fault.BACKLOG
+    run = loader.start("--direct")
+    until = time.monotonic() + 60
+    while proxy.happened[Fault.BACKLOG] < 8:
+        assert time.monotonic() < until, proxy.happened
+        time.sleep(0.05)
+    time.sleep(4)
+    # At first four, then halved: without that, sixteen come back each second.
+    assert proxy.happened[Fault.BACKLOG] <= 30
+    proxy.refusal = None
+    ended = loader.end(run)
+    assert ended.code == 0, ended
+    assert (ended.said["created"], ended.said["quarantined"]) == (DOCUMENTS, 0)
+    assert proxy.count(UPLOAD) == DOCUMENTS
+    is_the_source(service, loader)
+
+
+def test_backlog_is_said_with_what_is_ahead(proxy: Proxy, tmp_path: Path) -> None:
+    """Where nobody watches, a line says that the service indexes, how much is ahead, and nothing of an outage."""
+    loader = Loader(tmp_path, proxy.base_url, name="words")
+    loader.write(4)
+    proxy.refusal = Fault.BACKLOG
+    run = loader.start("--direct", machine=False)
+    while proxy.happened[Fault.BACKLOG] < 20 and run.poll() is None:
+        time.sleep(0.05)
+    proxy.refusal = None
+    out, errors = said_by(run)
+    assert run.returncode == 0, (out, errors)
+    assert "waiting for the service to index: " in errors
+    assert "documents ahead" in errors
+    assert "4 created" in out
+
+
+def test_full_disk_ends_the_run_in_words(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+    """507 stops the sending, with a code of its own and the service's words; nothing is in quarantine; it goes on."""
+    loader = Loader(tmp_path, proxy.base_url, name="full")
+    loader.write(DOCUMENTS)
+    proxy.refusal = Fault.STORAGE_FULL
+    ended = loader.run("--direct")
+    assert (ended.code, ended.said["outcome"]) == (7, "storage_full"), ended
+    assert "3 MB free" in ended.said["message"]
+    assert "run again" in ended.said["message"]
+    assert proxy.happened[Fault.STORAGE_FULL] <= 16
+    proxy.refusal = None
+    again = loader.run("--direct")
+    assert (again.code, again.said["created"], again.said["quarantined"]) == (0, DOCUMENTS, 0), again
+    is_the_source(service, loader)
+
+
+def test_document_whose_index_takes_long_holds_no_other(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+    """A lock file of 244 KB, asked for: the others are searchable before it; the wait says for what, and its end comes.
+
+    What is being indexed is listed, not asked after one by one in each round.
+    """
+    loader = Loader(tmp_path, proxy.base_url, name="lock")
+    loader.write(DOCUMENTS)
+    write_lock_file(loader)
+    run = loader.start("--direct", "--include", "package-lock.json", machine=False)
+    catalog = wait_for_the_others(service, loader, run)
+    assert catalog.indexed["lock/000/package-lock.json"] is None
+    out, errors = said_by(run, seconds=300)
+    assert run.returncode == 0, (out, errors)
+    assert "waiting for the index: " in errors
+    assert f"{DOCUMENTS + 1} created" in out
+    is_the_source(service, loader)
+    assert proxy.count(_LISTED) >= 1
+    assert proxy.count(_ASKED) <= 2 * DOCUMENTS
+
+
+def write_lock_file(loader: Loader) -> None:
+    """Write what a package manager writes."""
+    lines, size, number = ["{"], 0, 0
+    while size < LOCK_BYTES:
+        number += 1
+        digest = f"{number * 2654435761 % 2**64:016x}" * 5
+        lines.append(
+            f'"node_modules/package-{number}": {{"version": "{number % 9}.1.0", "integrity": "sha512-{digest}"}},'
+        )
+        size += len(lines[-1]) + 1
+    path = loader.source / loader.name / "000" / "package-lock.json"
+    path.write_text("\n".join([*lines, '"end": {}}']))
+
+
+def wait_for_the_others(service: ServiceProcess, loader: Loader, run: "subprocess.Popen[str]") -> Catalog:
+    """Wait until all documents but the lock file can be found; returns the catalog as it is then."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until and run.poll() is None:
+        catalog = catalog_of(service, loader)
+        if sum(version is not None for version in catalog.indexed.values()) == DOCUMENTS:
+            return catalog
+        time.sleep(0.1)
+    raise AssertionError((run.poll(), catalog_of(service, loader).indexed))
+
+
+def test_interrupted_wait_for_the_index_leaves_everything_as_it_should_be(
+    service: ServiceProcess, proxy: Proxy, tmp_path: Path
+) -> None:
+    """Ctrl-C while the index is waited for: all is sent, the message says so, and the next run sends nothing."""
+    loader = Loader(tmp_path, proxy.base_url, name="interrupted")
+    loader.write(DOCUMENTS)
+    write_lock_file(loader)
+    run = loader.start("--direct", "--include", "package-lock.json")
+    wait_for_the_others(service, loader, run)
+    run.send_signal(signal.SIGINT)
+    ended = loader.end(run)
+    assert (ended.code, ended.said["outcome"]) == (130, "interrupted"), ended
+    assert f"All {DOCUMENTS + 1} documents are sent" in ended.said["message"]
+    again = loader.run("--direct", "--include", "package-lock.json")
+    assert (again.code, again.said["indexing"], again.said["quarantined"]) == (0, 0, 0), again
+    assert proxy.count(UPLOAD) == DOCUMENTS + 1
+    is_the_source(service, loader)
+
+
+def test_killed_upload_is_resumed_within_seconds(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
+    """kill -9 half-way through sixty small files: run again, it waits for nothing of the killed run."""
+    loader = Loader(tmp_path, proxy.base_url, name="killed")
+    loader.write(DOCUMENTS)
+    run = loader.start("--direct")
+    assert proxy.wait_for(UPLOAD, DOCUMENTS // 2)
+    run.kill()
+    run.communicate()
+    again = loader.start("--direct")
+    assert proxy.wait_for("catalog/planUpload", 2)
+    planned = time.monotonic()
+    ended = loader.end(again)
+    assert ended.code == 0, ended
+    assert time.monotonic() - planned < 45
+    assert proxy.count(UPLOAD) <= DOCUMENTS + 16
+    is_the_source(service, loader)

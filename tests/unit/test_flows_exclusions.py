@@ -1,0 +1,85 @@
+"""What a run leaves out by default, why, and how it is asked for all the same."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flows.operations.sources.documents import Defaults, Skipped, SourceDocument
+from flows.operations.sources.exclusions import EXCLUSIONS, FileSelection, advice, default_reason
+from flows.operations.sources.reading import read_source
+
+FILES = ("notes.md", "Package-Lock.json", "site/main.css", "site/app.min.js", "app.js", "tls/server.KEY", "tls/ca.crt")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project: notes and a program, and what of it nobody searches."""
+    for name in (*FILES, ".env"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name)
+    return tmp_path
+
+
+def _taken(source: Path | str, **selection: tuple[str, ...]) -> set[str]:
+    items = read_source(str(source), defaults=Defaults(files=FileSelection(**selection)))
+    return {item.external_id for item in items if isinstance(item, SourceDocument)}
+
+
+def test_each_kind_is_left_out_with_its_reason(folder: Path) -> None:
+    """Whatever the case of its name; a secret is told as one, also where its name hides it."""
+    skipped = [item for item in read_source(str(folder), defaults=Defaults()) if isinstance(item, Skipped)]
+    assert {item.place: item.reason for item in skipped} == {
+        ".env": "keys and secrets",
+        "tls/server.KEY": "keys and secrets",
+        "tls/ca.crt": "certificates",
+        "Package-Lock.json": "lock files",
+        "site/app.min.js": "minified files and source maps",
+        "site/main.css": "stylesheets",
+    }
+    assert _taken(folder) == {"notes.md", "app.js"}
+
+
+def test_options_change_what_is_taken(folder: Path) -> None:
+    """Patterns of names or paths take kinds that are left out, and leave others out, which counts most."""
+    assert _taken(folder, include=("*.css", "package-lock.json")) == {
+        *("notes.md", "app.js", "Package-Lock.json", "site/main.css"),
+    }
+    assert _taken(folder, include=("*",), exclude=("tls/*",)) == {name for name in FILES if "tls" not in name}
+    assert _taken(folder, exclude=("*.md",)) == {"app.js"}
+
+
+def test_source_that_names_a_kind_asks_for_it(folder: Path) -> None:
+    """A pattern asks for the kinds that it is a name of, and a manifest for each file that it names."""
+    assert _taken(f"{folder}/**/*.css") == {"site/main.css"}
+    assert _taken(f"{folder}/**/*.js") == {"app.js"}
+    manifest = folder / "manifest.csv"
+    manifest.write_text("path,externalId\nsite/main.css,style\nnotes.md,a.key\n")
+    assert _taken(manifest) == {"style", "a.key"}
+    assert _taken(manifest, exclude=("*.key",)) == {"style"}
+
+
+def test_link_does_not_disguise_a_secret(folder: Path) -> None:
+    """A link with an ordinary name to a key is left out like the key."""
+    (folder / "readme.txt").symlink_to(folder / "tls" / "server.KEY")
+    assert "readme.txt" not in _taken(folder)
+    assert "readme.txt" in _taken(folder, include=("readme.txt",))
+
+
+@pytest.mark.parametrize("reason", EXCLUSIONS)
+def test_advice_takes_what_it_says(reason: str) -> None:
+    """The pattern that a plan advises for a reason takes the example that it names."""
+    for pattern in EXCLUSIONS[reason]:
+        example = f"folder/{pattern.replace('*', 'a')}"
+        advised = re.fullmatch(r"(?:--hidden )?--include '(.+)' takes them", advice(default_reason(example), example))
+        assert advised is not None
+        assert not FileSelection(include=(advised[1],)).reason_to_exclude(example)
+
+
+def test_documented_table_is_the_list() -> None:
+    """docs/loading.md names each kind with exactly its patterns."""
+    text = Path("docs/loading.md").read_text(encoding="utf-8")
+    for reason, patterns in EXCLUSIONS.items():
+        listed = ", ".join(f"`{pattern}`" for pattern in patterns)
+        assert f"| {reason} | {listed} |" in text
