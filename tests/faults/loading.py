@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from service.embedded import SUPERUSER
@@ -75,7 +77,12 @@ class Loader:
         command = [str(Path(sys.executable).with_name("carrel")), "upload", str(self.source), *options]
         command += ["--json"] if machine else []
         return subprocess.Popen(
-            command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=_heed_interrupts,  # noqa: PLW1509 - it takes no lock
         )
 
     def end(self, process: "subprocess.Popen[str]") -> Ended:
@@ -86,6 +93,11 @@ class Loader:
     def run(self, *options: str) -> Ended:
         """Run to the end."""
         return self.end(self.start(*options))
+
+
+def _heed_interrupts() -> None:
+    """Let Ctrl-C end the program as on any terminal, also where these tests run in the background and ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)
@@ -113,9 +125,12 @@ def catalog_of(service: ServiceProcess, loader: Loader) -> Catalog:
 
 
 @contextmanager
-def cheap_service(*, seconds_per_text: float = 0.0, **environment: str) -> Iterator[ServiceProcess]:
-    """Run a service with a database of its own, whose embedding costs nothing and whose clients may ask at will."""
-    with embeddings_server(seconds_per_text=seconds_per_text) as embeddings:
+def cheap_service(released: Event | None = None, **environment: str) -> Iterator[ServiceProcess]:
+    """Run a service with a database of its own, whose embedding costs nothing and whose clients may ask at will.
+
+    Texts that are SLOW to embed are so until they are `released`.
+    """
+    with embeddings_server(released) as embeddings:
         settings = {**embeddings, "CARREL_RATE_LIMIT_REQUESTS": "0", "CARREL_SWEEP_SECONDS": "1", **environment}
         process = ServiceProcess(**settings)
         try:

@@ -8,6 +8,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
+from typing import IO
 
 import pytest
 
@@ -17,19 +19,22 @@ from tests.harness.proxy import UPLOAD, Fault, Proxy, faulty
 
 DOCUMENTS = 60
 LOCK_BYTES = 244_000
+RELEASED = Event()
 _LISTED, _ASKED = "catalog/listDocuments", "catalog/getDocument"
 
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[ServiceProcess]:
-    """A service that answers uploads at once and indexes them afterwards, a text in so many milliseconds."""
-    with cheap_service(seconds_per_text=0.02, CARREL_INLINE_INDEXING_SECONDS="0") as process:
+    """A service that answers uploads at once and indexes them afterwards, but lock files not before `RELEASED`."""
+    with cheap_service(RELEASED, CARREL_INLINE_INDEXING_SECONDS="0") as process:
         yield process
+        RELEASED.set()
 
 
 @pytest.fixture
 def proxy(service: ServiceProcess) -> Iterator[Proxy]:
     """What stands before it; nothing goes wrong yet."""
+    RELEASED.clear()
     with faulty(service.base_url) as proxy:
         yield proxy
 
@@ -40,11 +45,6 @@ def is_the_source(service: ServiceProcess, loader: Loader) -> None:
     assert catalog.hashes == loader.hashes()
     assert set(catalog.versions.values()) == {1}
     assert catalog.indexed == catalog.versions
-
-
-def said_by(process: "subprocess.Popen[str]", *, seconds: float = 120) -> tuple[str, str]:
-    """Return a run's standard output and error, once it has ended."""
-    return process.communicate(timeout=seconds)
 
 
 def test_backlog_is_waited_for_and_is_no_outage(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_backlog_is_said_with_what_is_ahead(proxy: Proxy, tmp_path: Path) -> Non
     while proxy.happened[Fault.BACKLOG] < 20 and run.poll() is None:
         time.sleep(0.05)
     proxy.refusal = None
-    out, errors = said_by(run)
+    out, errors = run.communicate(timeout=120)
     assert run.returncode == 0, (out, errors)
     assert "waiting for the service to index: " in errors
     assert "documents ahead" in errors
@@ -109,15 +109,24 @@ def test_document_whose_index_takes_long_holds_no_other(service: ServiceProcess,
     loader.write(DOCUMENTS)
     write_lock_file(loader)
     run = loader.start("--direct", "--include", "package-lock.json", machine=False)
-    catalog = wait_for_the_others(service, loader, run)
-    assert catalog.indexed["lock/000/package-lock.json"] is None
-    out, errors = said_by(run, seconds=300)
+    try:
+        catalog = wait_for_the_others(service, loader, run)
+        assert catalog.indexed["lock/000/package-lock.json"] is None
+        assert run.stderr is not None
+        assert line_of(run.stderr, "waiting for the index: 1 document left")
+    finally:
+        RELEASED.set()
+        out, errors = run.communicate(timeout=120)
     assert run.returncode == 0, (out, errors)
-    assert "waiting for the index: " in errors
     assert f"{DOCUMENTS + 1} created" in out
     is_the_source(service, loader)
     assert proxy.count(_LISTED) >= 1
     assert proxy.count(_ASKED) <= 2 * DOCUMENTS
+
+
+def line_of(stream: IO[str], words: str) -> str:
+    """Read up to a line with these words and return it; nothing when the stream ends before."""
+    return next((line for line in stream if words in line), "")
 
 
 def write_lock_file(loader: Loader) -> None:
@@ -139,9 +148,9 @@ def wait_for_the_others(service: ServiceProcess, loader: Loader, run: "subproces
     until = time.monotonic() + 120
     while time.monotonic() < until and run.poll() is None:
         catalog = catalog_of(service, loader)
-        if sum(version is not None for version in catalog.indexed.values()) == DOCUMENTS:
+        if len(catalog.indexed) > DOCUMENTS <= sum(one is not None for one in catalog.indexed.values()):
             return catalog
-        time.sleep(0.1)
+        time.sleep(0.2)
     raise AssertionError((run.poll(), catalog_of(service, loader).indexed))
 
 
@@ -153,9 +162,12 @@ def test_interrupted_wait_for_the_index_leaves_everything_as_it_should_be(
     loader.write(DOCUMENTS)
     write_lock_file(loader)
     run = loader.start("--direct", "--include", "package-lock.json")
-    wait_for_the_others(service, loader, run)
-    run.send_signal(signal.SIGINT)
-    ended = loader.end(run)
+    try:
+        wait_for_the_others(service, loader, run)
+    finally:
+        run.send_signal(signal.SIGINT)
+        ended = loader.end(run)
+        RELEASED.set()
     assert (ended.code, ended.said["outcome"]) == (130, "interrupted"), ended
     assert f"All {DOCUMENTS + 1} documents are sent" in ended.said["message"]
     again = loader.run("--direct", "--include", "package-lock.json")

@@ -3,13 +3,14 @@
 import hashlib
 import json
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 DIMENSIONS = 384
+SLOW = "sha512-"
+_LONGEST_HOLD = 300.0
 _VECTORS = [
     json.dumps([round(((index * 37 + place * 11) % 101) / 101 - 0.5, 3) for place in range(DIMENSIONS)])
     for index in range(64)
@@ -23,7 +24,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer with a vector for each text; the same text has the same one."""
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
         server: Any = self.server
-        time.sleep(server.seconds_per_text * len(texts))
+        if any(SLOW in text for text in texts):
+            server.released.wait(_LONGEST_HOLD)
         rows = [f'{{"index":{index},"embedding":{_vector(text)}}}' for index, text in enumerate(texts)]
         content = f'{{"object":"list","data":[{",".join(rows)}],"usage":{{"total_tokens":1}}}}'.encode()
         self.send_response(200)
@@ -41,10 +43,16 @@ def _vector(text: str) -> str:
 
 
 @contextmanager
-def embeddings_server(*, seconds_per_text: float = 0.0) -> Generator[dict[str, str]]:
-    """Serve while the body runs; yields the service's settings that ask it."""
+def embeddings_server(released: threading.Event | None = None) -> Generator[dict[str, str]]:
+    """Serve while the body runs; yields the service's settings that ask it.
+
+    What has `SLOW` in it is held until it is `released`; without, nothing is.
+    """
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.seconds_per_text = seconds_per_text  # type: ignore[attr-defined]
+    if released is None:
+        released = threading.Event()
+        released.set()
+    server.released = released  # type: ignore[attr-defined]
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
