@@ -101,7 +101,7 @@ def test_full_disk_ends_the_run_in_words(service: ServiceProcess, proxy: Proxy, 
 
 
 def test_document_whose_index_takes_long_holds_no_other(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
-    """A lock file of 244 KB, asked for: the others are searchable before it; the wait says for what, and its end comes.
+    """A lock file of 244 KB, asked for: all are stored before it is indexed; the wait says for what, and ends with it.
 
     What is being indexed is listed, not asked after one by one in each round.
     """
@@ -110,10 +110,10 @@ def test_document_whose_index_takes_long_holds_no_other(service: ServiceProcess,
     write_lock_file(loader)
     run = loader.start("--direct", "--include", "package-lock.json", machine=False)
     try:
-        catalog = wait_for_the_others(service, loader, run)
+        catalog = wait_until_stored(service, loader, run)
         assert catalog.indexed["lock/000/package-lock.json"] is None
         assert run.stderr is not None
-        assert line_of(run.stderr, "waiting for the index: 1 document left")
+        assert line_of(run.stderr, "waiting for the index: ")
     finally:
         RELEASED.set()
         out, errors = run.communicate(timeout=120)
@@ -143,15 +143,23 @@ def write_lock_file(loader: Loader) -> None:
     path.write_text("\n".join([*lines, '"end": {}}']))
 
 
-def wait_for_the_others(service: ServiceProcess, loader: Loader, run: "subprocess.Popen[str]") -> Catalog:
-    """Wait until all documents but the lock file can be found; returns the catalog as it is then."""
+def wait_until_stored(service: ServiceProcess, loader: Loader, run: "subprocess.Popen[str]") -> Catalog:
+    """Wait until all documents and the lock file are stored; returns the catalog as it is then."""
     until = time.monotonic() + 120
     while time.monotonic() < until and run.poll() is None:
         catalog = catalog_of(service, loader)
-        if len(catalog.indexed) > DOCUMENTS <= sum(one is not None for one in catalog.indexed.values()):
+        if catalog.rows > DOCUMENTS:
             return catalog
         time.sleep(0.2)
     raise AssertionError((run.poll(), catalog_of(service, loader).indexed))
+
+
+def until_waiting(proxy: Proxy) -> None:
+    """Wait until a run has begun to ask after what it has sent."""
+    until = time.monotonic() + 60
+    while not proxy.count(_ASKED):
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_interrupted_wait_for_the_index_leaves_everything_as_it_should_be(
@@ -163,7 +171,8 @@ def test_interrupted_wait_for_the_index_leaves_everything_as_it_should_be(
     write_lock_file(loader)
     run = loader.start("--direct", "--include", "package-lock.json")
     try:
-        wait_for_the_others(service, loader, run)
+        wait_until_stored(service, loader, run)
+        until_waiting(proxy)
     finally:
         run.send_signal(signal.SIGINT)
         ended = loader.end(run)
