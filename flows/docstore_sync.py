@@ -70,5 +70,5 @@ async def _concluded(progress: Progress, outcome: SyncOutcome) -> State[dict[str
     get_run_logger().info(outcome.text())
     name = "Completed"
     if outcome.has_problems:
-        name = "CompletedWithQuarantine" if outcome.sync.warning is None else "CompletedWithProblems"
+        name = "CompletedWithProblems" if outcome.is_incomplete else "CompletedWithQuarantine"
     return Completed(name=name, message=outcome.text(), data=outcome.as_json())

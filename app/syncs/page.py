@@ -34,7 +34,7 @@ def show_sync_page(name: str) -> None:
     show_heading(
         sync.config.sync_name,
         f"into {collection_name(str(sync.document_collection_id))}",
-        f"{counted(sync.document_count, 'document')} known",
+        counted(sync.document_count, "document"),
         f"made {ago(sync.created_at)}",
     )
     if "change" in st.query_params:

@@ -7,7 +7,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.syncs.known import find_sync, goes_on
-from app.syncs.words import hint_for, in_words_of_the_form
+from app.syncs.words import hint_for, in_words_of_the_form, notice_in_words_of_the_form
 from app.ui.errors import problem_of
 from app.ui.notices import show_problem, show_text, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_text_pages
@@ -47,13 +47,14 @@ def show_state(sync: DocstoreSync) -> None:
     for column, (label, member) in zip(st.columns(len(_COUNTS)), _COUNTS, strict=True):
         column.metric(label, f"{numbers[member]:,}")
     if sync.warning is not None:
-        show_warning(sync.warning.message, hint_for(sync.warning.code))
+        show_warning(notice_in_words_of_the_form(sync.warning.message), hint_for(sync.warning.code))
 
 
 def _show_outcome(sync: DocstoreSync) -> None:
     if sync.last_error is not None and sync.status is DocstoreSyncStatus.FAILED:
         again = "What it has brought stays; the next run goes on from there."
-        show_problem("The last run failed.", sync.last_error.message, hint_for(sync.last_error.code), again)
+        message = notice_in_words_of_the_form(sync.last_error.message)
+        show_problem("The last run failed.", message, hint_for(sync.last_error.code), again)
     elif waits := waiting_text(sync):
         show_warning(f"A run is to begin, wanted {ago(sync.wanted_at)}.", waits)
     elif goes_on(sync):

@@ -1,10 +1,11 @@
 """Syncs in words: how the last run went, what the form calls its fields, and what to do about what went wrong."""
 
+import re
 from collections.abc import Mapping
 
 import carrel
 from app.ui.errors import Problem, problem_of
-from carrel.wire.docstore import DocstoreSyncStatus
+from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 
 STATES: Mapping[DocstoreSyncStatus, str] = {
     DocstoreSyncStatus.PENDING: "Waiting to begin",
@@ -28,6 +29,11 @@ LABELS: Mapping[str, str] = {
 }
 """What the form calls the members of a request, for errors that name them."""
 
+# What a run's warning or error says of the members of a sync's config, where the form has no field of that name.
+_IN_NOTICES: Mapping[str, str] = {"sourceFields": "the names of the fields"}
+_MEMBERS = re.compile(
+    r"\b(?:sourceName|sourceSystemUpdated|sourceUrl|sourceFields|filterExpression|deleteLimitPercent|body(?=:))"
+)
 _NOT_SO = "This can't be taken as it is."
 _HINTS: Mapping[str, str] = {
     "source_host_unknown": "Correct the host in the sync's address.",
@@ -52,6 +58,7 @@ _HINTS: Mapping[str, str] = {
     "collection_editor_required": "Whoever made the sync may no longer change the collection.",
     "deletion_limit": "When they are meant to go, change the sync to allow more, and start it again.",
     "listing_incomplete": "Start it again when nobody changes the database.",
+    "source_not_mapped": "Choose Change …, and name the fields as the database has them.",
     "listing_empty": "See that the database is the right one, and whole.",
 }
 
@@ -78,6 +85,18 @@ def in_words_of_the_form(message: str) -> str:
     """Return what a run says of a document, whose member comes first, with what the form calls that member."""
     member, colon, said = message.partition(": ")
     return f"{_label(member)}: {said}" if colon else message
+
+
+def notice_in_words_of_the_form(message: str) -> str:
+    """Return a run's warning or error with what the form calls the members that the message names."""
+    return _MEMBERS.sub(lambda found: _IN_NOTICES.get(found[0]) or LABELS[found[0]], message)
+
+
+def state_in_words(sync: DocstoreSync) -> str:
+    """Return how a sync is doing, for a list: its status, and what its last run left out or left undone."""
+    if sync.warning is None:
+        return STATES[sync.status]
+    return "Done, some not taken" if sync.warning.code == "documents_failed" else "Done, something held back"
 
 
 def _label(member: str) -> str:

@@ -10,7 +10,7 @@ from app.syncs import form as sync_form
 from app.syncs.drafts import Draft
 from app.syncs.known import collection_name, targets
 from app.syncs.page import LIST, show_sync_page
-from app.syncs.words import STATES
+from app.syncs.words import state_in_words
 from app.ui.access import require_admin
 from app.ui.errors import explain
 from app.ui.links import look_at, offer_way_back
@@ -40,7 +40,7 @@ def show_list() -> None:
             "there is brought over, what vanished is removed. Make the first one.",
         ),
         columns={
-            "Known": st.column_config.NumberColumn(format="localized", help="Documents that it has come upon"),
+            "Documents": st.column_config.NumberColumn(format="localized", help="Those it brought that exist"),
             "Not taken": st.column_config.NumberColumn(format="localized"),
         },
         go=lambda chosen: look_at("sync", chosen.docstore_credential_id),
@@ -60,8 +60,8 @@ def row(sync: DocstoreSync) -> dict[str, Any]:
         "Name": one_line(sync.config.sync_name),
         "From": one_line(sync.config.collection_name),
         "Into": collection_name(str(sync.document_collection_id)),
-        "State": "Done, something held back" if sync.warning else STATES[sync.status],
-        "Known": sync.document_count,
+        "State": state_in_words(sync),
+        "Documents": sync.document_count,
         "Not taken": sync.counts.failed,
         "Last run": ago(at),
         "Exactly": moment(at),

@@ -23,6 +23,8 @@ _SLOWER = 1.3
 # Why a run ended that the document database has no part in.
 _OWNER_CODES = frozenset({"sync_owner_inactive", "collection_not_found", "collection_editor_required"})
 _SOURCE_CODES = frozenset({"docstore_uri_lost", "invalid_docstore_uri"})
+# What a run warns of that could not take some documents, and has left nothing else undone.
+_SOME_FAILED = "documents_failed"
 _GOING_ON = frozenset({DocstoreSyncStatus.PENDING, DocstoreSyncStatus.RUNNING})
 
 OnSync = Callable[[DocstoreSync], Awaitable[None]]
@@ -49,6 +51,11 @@ class SyncOutcome:
     def has_problems(self) -> bool:
         """Whether something was left out or left undone."""
         return self.sync.counts.failed > 0 or self.sync.warning is not None
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether something was left undone, beyond documents that could not be taken."""
+        return self.sync.warning is not None and self.sync.warning.code != _SOME_FAILED
 
     def text(self) -> str:
         """Return the counts in one line, for people, and what the run left undone in another."""
@@ -167,7 +174,7 @@ def failure_row(one: DocstoreFailure) -> dict[str, str]:
 
 
 def counts_of(sync: DocstoreSync) -> dict[str, int]:
-    """Return the counts of a sync's run: `documents` are all that it has tried, in whatever run."""
+    """Return the counts of a sync's run: `documents` are those it brought that exist."""
     counts: dict[str, int] = sync.counts.model_dump()
     return {"documents": sync.document_count, **counts}
 

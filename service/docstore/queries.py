@@ -6,12 +6,13 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, null, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, null, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
 from service.callers import Caller
+from service.catalog.tables import documents
 from service.docstore.tables import docstore_documents, docstore_failures, docstore_syncs
 from service.permissions.queries import readable_classes
 from service.permissions.tables import resources
@@ -47,15 +48,27 @@ def _own(organization_id: UUID, sync_id: UUID) -> ColumnElement[bool]:
 
 
 def _shown(organization_id: UUID) -> Select[*tuple[Any, ...]]:
-    """Select an organization's syncs, each with how many documents it tried, and how many of them failed."""
-    sizes = (
-        select(func.count())
-        .where(table.c.organization_id == organization_id, table.c.sync_id == docstore_syncs.c.sync_id)
-        .scalar_subquery()
-        .label(name)
-        for table, name in ((docstore_documents, "document_count"), (docstore_failures, "failed_count"))
+    """Select an organization's syncs, each with the numbers of its documents that exist and of its failures."""
+    tried, failed = (
+        select(func.count()).where(
+            table.c.organization_id == organization_id, table.c.sync_id == docstore_syncs.c.sync_id
+        )
+        for table in (docstore_documents, docstore_failures)
     )
-    return select(docstore_syncs, *sizes).where(docstore_syncs.c.organization_id == organization_id)
+    return select(
+        docstore_syncs,
+        tried.where(document_exists(organization_id)).scalar_subquery().label("document_count"),
+        failed.scalar_subquery().label("failed_count"),
+    ).where(docstore_syncs.c.organization_id == organization_id)
+
+
+def document_exists(organization_id: UUID) -> ColumnElement[bool]:
+    """Whether a document that a sync tried is in the catalog now: it was taken, and not deleted since."""
+    return exists().where(
+        documents.c.document_id == docstore_documents.c.document_id,
+        documents.c.organization_id == organization_id,
+        documents.c.deleted_at.is_(None),
+    )
 
 
 async def insert_sync(

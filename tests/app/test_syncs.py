@@ -87,7 +87,7 @@ def test_a_sync_is_made_and_shown_to_its_end(house: House, syncing: Syncing) -> 
     assert syncing.mongo.uri not in html_of(page)
     rows = house.open("syncs").dataframe[0].value
     row = next(one for _, one in rows.iterrows() if one["From"] == syncing.mongo.collection_name)
-    assert (row["Name"], row["State"], row["Known"]) == ("Things", "Done", 3)
+    assert (row["Name"], row["State"], row["Documents"]) == ("Things", "Done", 3)
 
 
 def test_what_is_wrong_is_said_in_words_of_the_form(house: House, syncing: Syncing) -> None:

@@ -182,8 +182,9 @@ class DocstoreError(ResponseModel):
 class DocstoreSync(ResponseModel):
     """A sync and how its last run went; never its address.
 
+    `document_count` is how many documents that the sync brought exist; what could not be taken is in `counts.failed`.
     `cursor` is how far the source was read, in Extended JSON (of an `_id`, its text); `warning` what a run that came to
-    its end left undone; `wanted_at` since when the run is wanted that is to begin.
+    its end left out or left undone; `wanted_at` since when the run is wanted that is to begin.
     """
 
     docstore_credential_id: UUID

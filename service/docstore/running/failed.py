@@ -1,16 +1,21 @@
-"""Trying again what could not be taken before: its reason may be gone, though the document is as it was."""
+"""What could not be taken: tried again by the next run, for its reason may be gone, and summed up at a run's end."""
 
 import json
+from collections.abc import Sequence
 from uuid import UUID
 
 from service.docstore.queries import list_failures
 from service.docstore.running import queries
 from service.docstore.running.applying import apply_documents
-from service.docstore.running.run import Run
+from service.docstore.running.run import Note, Run, RunError
 from service.docstore.values import SourceId, from_extended
 from service.identifiers import NIL
+from service.sql import AnyRow
 
 AT_ONCE = 100
+NOT_MAPPED, SOME_FAILED = "source_not_mapped", "documents_failed"
+_REASONS, _EXAMPLES, _LONGEST_EXAMPLE = 3, 3, 60
+_ADVICE = "Correct sourceFields or filterExpression, or mend the documents in the source; every run tries them again."
 
 
 async def try_again(run: Run) -> None:
@@ -37,3 +42,36 @@ async def _next_failures(run: Run, after: UUID) -> dict[UUID, SourceId]:
             connection, run.organization_id, sync_id=run.sync.sync_id, after=after, limit=AT_ONCE
         )
     return {row.document_id: SourceId(from_extended(json.loads(row.source_id))) for row in rows}
+
+
+async def sum_up(run: Run, note: Note | None) -> Note | None:
+    """Return what a run that has come to its end warns of: its failures by reason, together with an earlier note.
+
+    Raises RunError `source_not_mapped` when none of the documents that the source lists could be taken.
+    """
+    async with run.transaction() as connection:
+        of_run = (connection, run.organization_id)
+        listed, taken = await queries.count_taken(*of_run, sync_id=run.sync.sync_id)
+        reasons = await queries.group_failures(*of_run, sync_id=run.sync.sync_id, examples=_EXAMPLES)
+    if not reasons:
+        return note
+    failed = sum(row.number for row in reasons)
+    before = f"{note.message} " if note else ""
+    said = f"{_reasons_text(reasons)}. {_ADVICE}"
+    if listed > 0 and taken == 0:
+        message = f"{before}None of the {listed} documents that the source lists could be taken: {said}"
+        raise RunError(NOT_MAPPED, message)
+    message = f"{before}{failed} of {max(failed, listed)} documents could not be taken: {said}"
+    return Note(note.code if note else SOME_FAILED, message)
+
+
+def _reasons_text(reasons: Sequence[AnyRow]) -> str:
+    told = [f"{row.message.rstrip('.')} ({_examples_text(row)})" for row in reasons[:_REASONS]]
+    further = sum(row.number for row in reasons[_REASONS:])
+    return "; ".join([*told, f"and {further} for other reasons, which listDocstoreFailures has"] if further else told)
+
+
+def _examples_text(row: AnyRow) -> str:
+    ids = ", ".join(one if len(one) <= _LONGEST_EXAMPLE else f"{one[:_LONGEST_EXAMPLE]}…" for one in row.source_ids)
+    documents = "1 document" if row.number == 1 else f"{row.number} documents"
+    return f"{documents}{',' if row.number == 1 else ', such as'} {ids}"

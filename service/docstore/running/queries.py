@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, case, delete, func, null, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, and_, case, delete, exists, func, null, select, update
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.collections.tables import collections
-from service.docstore.queries import StoredSync
+from service.docstore.queries import StoredSync, document_exists
 from service.docstore.tables import docstore_documents, docstore_failures, docstore_syncs
 from service.indexing.tables import space_documents
 from service.sql import AnyRow, among, rows_of
@@ -38,6 +38,20 @@ class Failure:
     external_id: str
     code: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a listing says of a sync's documents; a failure is listed or not, but is no document that exists.
+
+    `existing` documents are in the catalog, `missing` of them not in the listing, `created` by the run; `unlisted` is
+    every document, existing or not, that was tried and isn't listed.
+    """
+
+    existing: int
+    missing: int
+    created: int
+    unlisted: int
 
 
 def _run(organization_id: UUID, sync_id: UUID, attempt: int) -> ColumnElement[bool]:
@@ -191,11 +205,12 @@ async def replace_failures(
 
 
 async def count_held(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> int:
-    """Return how many of a sync's documents were ever listed by the source."""
+    """Return how many of a sync's documents exist and were ever listed by the source."""
     statement = select(func.count()).where(
         docstore_documents.c.organization_id == organization_id,
         docstore_documents.c.sync_id == sync_id,
         docstore_documents.c.listing_no > 0,
+        document_exists(organization_id),
     )
     return (await connection.execute(statement)).scalar_one()
 
@@ -236,17 +251,58 @@ async def mark_listed(
 
 async def count_listed(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, listing_no: int
-) -> tuple[int, int, int]:
-    """Return how many documents the sync has tried in all, how many a listing doesn't have, how many a run created."""
-    missing = func.count().filter(docstore_documents.c.listing_no != listing_no)
+) -> Listing:
+    """Compare all documents that a sync has tried with a listing."""
+    is_unlisted = docstore_documents.c.listing_no != listing_no
     created = select(docstore_syncs.c.created_count).where(
         docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == sync_id
     )
-    statement = select(func.count(), missing, created.scalar_subquery()).where(
-        docstore_documents.c.organization_id == organization_id, docstore_documents.c.sync_id == sync_id
+    statement = select(
+        func.count().filter(document_exists(organization_id)).label("existing"),
+        func.count().filter(document_exists(organization_id), is_unlisted).label("missing"),
+        created.scalar_subquery().label("created"),
+        func.count().filter(is_unlisted).label("unlisted"),
+    ).where(docstore_documents.c.organization_id == organization_id, docstore_documents.c.sync_id == sync_id)
+    row = (await connection.execute(statement)).one()
+    return Listing(existing=row.existing, missing=row.missing, created=row.created, unlisted=row.unlisted)
+
+
+async def count_taken(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> tuple[int, int]:
+    """Return how many documents the sync's last listing has, and how many of them are on no list of failures."""
+    has_failed = exists().where(
+        docstore_failures.c.organization_id == organization_id,
+        docstore_failures.c.document_id == docstore_documents.c.document_id,
+        docstore_failures.c.sync_id == docstore_documents.c.sync_id,
     )
-    total, vanished, new = (await connection.execute(statement)).one()
-    return total, vanished, new
+    statement = (
+        select(func.count(), func.count().filter(~has_failed))
+        .select_from(docstore_documents)
+        .join(docstore_syncs, docstore_syncs.c.sync_id == docstore_documents.c.sync_id)
+        .where(
+            docstore_documents.c.organization_id == organization_id,
+            docstore_documents.c.sync_id == sync_id,
+            docstore_documents.c.listing_no == docstore_syncs.c.listing_no,
+        )
+    )
+    listed, taken = (await connection.execute(statement)).one()
+    return listed, taken
+
+
+async def group_failures(
+    connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, examples: int
+) -> Sequence[AnyRow]:
+    """Return why a sync's documents failed, the commonest reason first.
+
+    Each has its `message`, its `number` of documents, and some of their `source_ids`.
+    """
+    some = func.array_agg(aggregate_order_by(docstore_failures.c.source_id, docstore_failures.c.document_id))
+    statement = (
+        select(docstore_failures.c.message, func.count().label("number"), some[1:examples].label("source_ids"))
+        .where(docstore_failures.c.organization_id == organization_id, docstore_failures.c.sync_id == sync_id)
+        .group_by(docstore_failures.c.message)
+        .order_by(func.count().desc(), docstore_failures.c.message)
+    )
+    return (await connection.execute(statement)).all()
 
 
 async def vanished_documents(

@@ -32,20 +32,22 @@ async def reconcile(run: Run) -> Note | None:
         for start in range(0, len(missing), AT_ONCE):
             await _read_missing(run, listing_no, missing[start : start + AT_ONCE])
     async with run.transaction() as connection:
-        total, vanished, new = await queries.count_listed(
+        found = await queries.count_listed(
             connection, run.organization_id, sync_id=run.sync.sync_id, listing_no=listing_no
         )
-    if vanished == 0 or not run.config.delete_missing:
+    if found.unlisted == 0 or not run.config.delete_missing:
         return None
-    # What this run has brought makes the loss of what was there before no smaller.
-    before = min(held, total - new) or total
-    reason = _reason_to_keep(run, listed=listed, expected=expected, before=before, vanished=vanished)
+    # What this run has brought makes the loss of what was there before no smaller; nor does what could not be taken.
+    before = min(held, found.existing - found.created) or found.existing
+    reason = _reason_to_keep(run, listed=listed, expected=expected, before=before, vanished=found.missing)
     if reason is None:
         await _remove(run, listing_no)
     return reason
 
 
 def _reason_to_keep(run: Run, *, listed: int, expected: int, before: int, vanished: int) -> Note | None:
+    if vanished == 0:
+        return None
     nothing = f"so nothing was removed; {vanished} of {before} documents are no longer listed."
     if listed < expected:
         return Note("listing_incomplete", f"The source counts {expected} documents and listed {listed}, {nothing}")

@@ -9,6 +9,7 @@ from service.audit.service import Change, Origin, record_later
 from service.docstore.addresses import AllowedHosts
 from service.docstore.queries import StoredSync
 from service.docstore.running import queries
+from service.docstore.running.failed import sum_up
 from service.docstore.running.reconciling import reconcile
 from service.docstore.running.run import Note, OvertakenError, Run, RunError
 from service.docstore.running.walking import walk
@@ -75,7 +76,7 @@ async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Not
     async with opened as source:
         run = Run(runtime, organization_id, sync, config, source, is_new=sync.status == "PENDING")
         await walk(run)
-        return await reconcile(run)
+        return await sum_up(run, await reconcile(run))
 
 
 async def _finish(
