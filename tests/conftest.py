@@ -11,10 +11,13 @@ import pytest
 
 from tests.harness.databases import TestDatabases
 from tests.harness.embeddings import EmbeddingsEndpoint
+from tests.harness.logs import configure_logs, pytest_runtest_makereport  # noqa: F401 - a hook, by its name
 from tests.harness.loops import LoopThread
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import RunningService, ServiceHarness, SharedParts, bootstrap_template
+
+configure_logs()
 
 
 @pytest.fixture(scope="session")

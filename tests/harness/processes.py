@@ -17,6 +17,7 @@ import psutil
 
 from service.embedded import EmbeddedPostgres
 from tests.harness.first_start import CLUSTER, bring_database, bring_model
+from tests.harness.logs import read_log
 from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY
 
 READY_SECONDS = 120
@@ -88,14 +89,14 @@ class ServiceProcess:
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline:
             assert self.process is not None
-            assert self.process.poll() is None, f"the service ended:\n{self.log.read_text()[-4000:]}"
+            assert self.process.poll() is None, f"the service ended:\n{read_log(self.log)}"
             try:
                 if self.http.get("/readyz").status_code == 200:
                     return
             except httpx.TransportError:
                 pass
             time.sleep(0.02)
-        raise AssertionError(f"not ready after {READY_SECONDS} s:\n{self.log.read_text()[-4000:]}")
+        raise AssertionError(f"not ready after {READY_SECONDS} s:\n{read_log(self.log)}")
 
     def signal(self, number: int = signal.SIGTERM) -> None:
         """Send the process a signal."""

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.harness.logs import shorten_log
+
 ROOT = Path(__file__).parents[2]
 READY = "Carrel is up"
 ADMIN = "admin@northlight.example"
@@ -72,7 +74,7 @@ class Stack:
                 start_new_session=True,
             )
         wait_for(lambda: READY in self.output or self.process_ended(), seconds=STARTING_SECONDS)
-        assert READY in self.output, self.output[-5000:]
+        assert READY in self.output, shorten_log(self.output)
 
     def interrupt(self) -> list[psutil.Process]:
         """Press Ctrl-C, wait until honcho has ended, and return the processes of the stack that are still there."""

@@ -204,6 +204,7 @@ def service_logs() -> Iterator[io.StringIO]:
     names = ("", "pymongo", "alembic.runtime.plugins", "procrastinate", "psycopg.pool")
     levels = {name: logging.getLogger(name).level for name in names}
     handlers = logging.getLogger().handlers[:]
+    structured = structlog.get_config()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stderr", io.StringIO())
         configure("DEBUG")
@@ -212,7 +213,7 @@ def service_logs() -> Iterator[io.StringIO]:
     logging.getLogger().handlers[:] = handlers
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
-    structlog.reset_defaults()
+    structlog.configure(**structured)
 
 
 @pytest.fixture

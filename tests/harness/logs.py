@@ -1,0 +1,55 @@
+"""Logs as failed tests show them: the last lines of what was captured, and tracebacks without locals."""
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+import structlog
+
+VARIABLE = "TEST_LOG_LINES"
+MOST_LINES = 40
+LONGEST_LINE = 4000
+
+
+def configure_logs() -> None:
+    """Have services in this process log with plain tracebacks; with every frame's locals, one fills 4,000 lines."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+        ]
+    )
+
+
+def shorten_log(text: str) -> str:
+    """Return the last lines of a log: 40, or as many as the environment's TEST_LOG_LINES says (`all`: every line)."""
+    wanted = os.environ.get(VARIABLE, str(MOST_LINES))
+    lines = text.splitlines()
+    if wanted == "all":
+        return text
+    shown = [
+        line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …"
+        for line in lines[max(0, len(lines) - int(wanted)) :]
+    ]
+    if shown == lines:
+        return text
+    hint = (
+        f"… {len(lines) - len(shown):,} earlier lines and the ends of long ones are left out; {VARIABLE}=all shows all"
+    )
+    return "\n".join([hint, *shown, ""])
+
+
+def read_log(path: Path) -> str:
+    """Return the last lines of a process's log."""
+    return shorten_log(path.read_text(errors="replace") if path.exists() else "(there is no log)")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Shorten what a test's report has captured."""
+    report = yield
+    report.sections = [(name, shorten_log(text)) for name, text in report.sections]
+    return report
