@@ -111,10 +111,13 @@ class Catalog:
     odd: list[str]
 
 
-def catalog_of(service: ServiceProcess, loader: Loader) -> Catalog:
-    """Read a loader's documents past the service; `odd` are those with more or fewer chunks than are counted."""
+def catalog_of(service: ServiceProcess, name: str) -> Catalog:
+    """Read past the service the documents whose external ids begin with `name` and a slash.
+
+    `odd` are those with more or fewer chunks than are counted.
+    """
     with connect(service.database_server().url(user=SUPERUSER)) as connection:
-        rows = connection.execute(_CATALOG, [f"{loader.name}/"]).fetchall()
+        rows = connection.execute(_CATALOG, [f"{name}/"]).fetchall()
     return Catalog(
         hashes={row[0]: row[1] for row in rows},
         versions={row[0]: row[2] for row in rows},
@@ -125,7 +128,9 @@ def catalog_of(service: ServiceProcess, loader: Loader) -> Catalog:
 
 
 @contextmanager
-def cheap_service(released: Event | None = None, **environment: str) -> Iterator[ServiceProcess]:
+def cheap_service(
+    released: Event | None = None, program: tuple[str, ...] = ServiceProcess.program, **environment: str
+) -> Iterator[ServiceProcess]:
     """Run a service with a database of its own, whose embedding costs nothing and whose clients may ask at will.
 
     Texts that are SLOW to embed are so until they are `released`.
@@ -133,6 +138,7 @@ def cheap_service(released: Event | None = None, **environment: str) -> Iterator
     with embeddings_server(released) as embeddings:
         settings = {**embeddings, "CARREL_RATE_LIMIT_REQUESTS": "0", "CARREL_SWEEP_SECONDS": "1", **environment}
         process = ServiceProcess(**settings)
+        process.program = program
         try:
             process.start()
             yield process

@@ -1,22 +1,37 @@
 """A service that is killed while it answers: after the next start there is one reply, on either version."""
 
+import random
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.faults.points import share_points
 from tests.harness.databases import connect
 from tests.harness.jobs import until
-from tests.harness.model_server import KEY, MODEL, ModelServer, calls, goes_on, says, serving_model
+from tests.harness.model_server import (
+    KEY,
+    MODEL,
+    ModelServer,
+    calls,
+    goes_on,
+    passages_in,
+    says,
+    serving_model,
+)
 from tests.harness.processes import ServiceProcess
-from tests.service.conversations import Desk, a_desk, a_visitor, in_background
+from tests.service.conversations import Desk, Visitor, a_desk, a_visitor, in_background
 from tests.service.directory import done
 
 SEARCH = calls("search_passages", query="ferry to Northlight")
 REPLY = says('It leaves at noon [[1: "leaves at noon"]].')
 TEXT = "It leaves at noon [1]."
+SECONDS = 120
+Kill = Callable[[ServiceProcess], None]
 
 
 @pytest.fixture
@@ -102,3 +117,59 @@ def test_a_message_on_v0_is_answered_once(process: ServiceProcess, model: ModelS
     until(lambda: stored(process) == ([("COMPLETED", True, TEXT)], 0))
     assert len(model.requests) == 4
     assert len(desk.entries()) == 1
+
+
+def kill_service(process: ServiceProcess) -> None:
+    """Kill the service, and start it again."""
+    process.kill()
+    process.start()
+
+
+def kill_database(process: ServiceProcess) -> None:
+    """Kill PostgreSQL; the service starts it again."""
+    process.kill_database()
+    process.wait_ready()
+
+
+KILLS = [kill_service, kill_database]
+
+
+def finish(visitor: Visitor, job_id: str) -> dict[str, Any]:
+    """Wait for a job whose service or database may be away for a while."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        with suppress(httpx.TransportError):
+            answer = visitor.get("agents/fetchAgentResponse", jobId=job_id)
+            if answer.status_code == 200 and answer.json()["status"] != "RUNNING":
+                return answer.json()
+        time.sleep(0.1)
+    raise AssertionError(job_id)
+
+
+def reply_and_kill(process: ServiceProcess, model: ModelServer, kills: Sequence[Kill], *, dice: random.Random) -> None:
+    """Kill something at a random moment of each reply; each message gets one, and the audit log one entry of it."""
+    desk: Desk = a_desk(process)
+    visitor = a_visitor(desk)
+    for number, kill in enumerate(kills, 1):
+        going_on = threading.Event()
+        begins = goes_on("It leaves at dawn. ", until=going_on)
+        model.script = lambda request, begins=begins: begins if passages_in(request) else SEARCH
+        sent = done(visitor.send())
+        time.sleep(dice.uniform(0, 1))
+        kill(process)
+        model.script = lambda request: REPLY if passages_in(request) else SEARCH
+        going_on.set()
+        job = finish(visitor, sent["jobId"])
+        assert (job["status"], job["result"]["agentResponseText"]) == ("COMPLETED", TEXT), (number, job)
+        until(lambda number=number: len(desk.entries()) == number)
+    until(lambda: stored(process)[1] == 0)
+    turns = stored(process)[0]
+    assert [(status, reply) for status, _, reply in turns] == [("COMPLETED", TEXT)] * len(kills)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_the_same_at_many_more_moments(process: ServiceProcess, model: ModelServer) -> None:
+    """Before the first word, after it, and in the middle: at as many moments as the long profile has."""
+    kills = [kill for kill, points in share_points(KILLS).items() for _ in range(points)]
+    reply_and_kill(process, model, kills, dice=random.Random(3))  # noqa: S311 - no secret

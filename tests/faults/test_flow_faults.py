@@ -40,7 +40,7 @@ def proxy(service: ServiceProcess) -> Iterator[Proxy]:
 
 def is_the_source(service: ServiceProcess, loader: Loader) -> None:
     """See that the catalog holds what the folder holds: each document once, in one version, to be found."""
-    source, catalog = loader.hashes(), catalog_of(service, loader)
+    source, catalog = loader.hashes(), catalog_of(service, loader.name)
     assert catalog.hashes == source
     assert (catalog.rows, catalog.odd) == (len(source), [])
     assert set(catalog.versions.values()) == {1}

@@ -19,13 +19,13 @@ import pytest
 
 from service.embedded import SUPERUSER
 from tests.faults.loading import BATCH, cheap_service
+from tests.faults.points import MANY_DOCUMENTS, share_points
 from tests.harness.databases import connect
 from tests.harness.processes import ServiceProcess, environment_without_settings
 from tests.harness.proxy import Proxy, faulty
 from tests.harness.services import API_KEY
 
-DOCUMENTS, MANY = 100, 2000
-POINTS, MANY_POINTS = 1, 20
+DOCUMENTS, POINTS = 100, 1
 REINDEX = "documentCollections/reindexDocumentInCollection"
 _RUN_SECONDS, _MOMENT_SECONDS = 1800, 1800
 
@@ -157,11 +157,14 @@ def database_points(site: Site, points: int) -> None:
 def _points(
     service: ServiceProcess, folder: Path, points_of: Callable[[Site, int], None], *, documents: int, points: int
 ) -> None:
-    name = f"{points_of.__name__}-{documents}"
+    name = f"{points_of.__name__}-{documents}-{points}"
     made = service.call("documentCollections/createDocumentCollection", {"collectionName": name}).json()
     with faulty(service.base_url) as proxy:
         dice = random.Random(name)  # noqa: S311 - no secret
         points_of(Site(service, proxy, folder, name, made["documentCollectionId"], documents, dice), points)
+
+
+ALL_POINTS = [flow_points, service_points, database_points]
 
 
 @pytest.mark.timeout(900)
@@ -175,9 +178,10 @@ def test_what_is_killed_is_indexed_again_once(
 
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
-@pytest.mark.parametrize("points_of", [flow_points, service_points, database_points])
+@pytest.mark.parametrize("points_of", ALL_POINTS)
 def test_the_same_at_many_more_moments(
     service: ServiceProcess, tmp_path: Path, points_of: Callable[[Site, int], None]
 ) -> None:
-    """The same at 20 moments each over 2,000 documents."""
-    _points(service, tmp_path, points_of, documents=MANY, points=MANY_POINTS)
+    """The same at as many moments, over as many documents, as the long profile has."""
+    points = share_points(ALL_POINTS)[points_of]
+    _points(service, tmp_path, points_of, documents=MANY_DOCUMENTS, points=points)

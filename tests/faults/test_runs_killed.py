@@ -1,7 +1,7 @@
 """kill -9 of the flow, the service and its database while documents are loaded: afterwards the catalog is the source.
 
-Each point rewrites every document, kills something at a random moment, and compares sets of ids and hashes. The long
-profile does so 60 times over 2,000 documents.
+Each point rewrites every document, kills something at a random moment, and compares sets of ids and hashes; the long
+profile (tests.faults.points) does so at many more.
 """
 
 import random
@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults.loading import BATCH, Ended, Loader, catalog_of, cheap_service
+from tests.faults.points import MANY_DOCUMENTS, share_points
 from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Proxy, faulty
 
-DOCUMENTS, MANY = 75, 2000
-POINTS, MANY_POINTS = 2, 20
+DOCUMENTS, POINTS = 75, 2
 _PLAN = "catalog/planUpload"
 _MOMENT_SECONDS = 1800
 
@@ -60,7 +60,7 @@ class Site:
 
     def compare(self) -> None:
         """Compare the catalog with the source, and what was sent with what there was to send."""
-        source, catalog = self.loader.hashes(), catalog_of(self.service, self.loader)
+        source, catalog = self.loader.hashes(), catalog_of(self.service, self.loader.name)
         assert catalog.hashes == source, self.said
         assert (catalog.rows, catalog.odd) == (len(source), []), self.said
         # Sent twice or not, each edition is one version; and each can be found.
@@ -127,6 +127,9 @@ def database_points(site: Site, points: int) -> None:
         site.is_done(ended)
 
 
+ALL_POINTS = [flow_points, service_points, database_points]
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("points_of", [flow_points])
 def test_what_is_killed_loses_nothing_and_does_nothing_twice(
@@ -139,10 +142,10 @@ def test_what_is_killed_loses_nothing_and_does_nothing_twice(
 
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
-@pytest.mark.parametrize("points_of", [flow_points, service_points, database_points])
+@pytest.mark.parametrize("points_of", ALL_POINTS)
 def test_the_same_at_many_more_moments(
     service: ServiceProcess, tmp_path: Path, points_of: Callable[[Site, int], None]
 ) -> None:
-    """The same at 20 moments each over 2,000 documents."""
-    with a_site(service, tmp_path, name=f"long_{points_of.__name__}", documents=MANY) as site:
-        points_of(site, MANY_POINTS)
+    """The same at as many moments, over as many documents, as the long profile has."""
+    with a_site(service, tmp_path, name=f"long_{points_of.__name__}", documents=MANY_DOCUMENTS) as site:
+        points_of(site, share_points(ALL_POINTS)[points_of])

@@ -1,7 +1,7 @@
 """kill -9 of the service and of its database in the middle of a sync: afterwards the collection is the source.
 
 At each point every document is another one, some vanish and some are new; something is killed at a random moment, and
-sets of ids and hashes are compared. The long profile does so 20 times over 2,000 documents.
+sets of ids and hashes are compared. The long profile (tests.faults.points) does so at many more.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ import pytest
 from service.docstore.mongodb import PAGE_DOCUMENTS
 from service.docstore.values import SourceId
 from service.embedded import SUPERUSER
+from tests.faults.points import MANY_DOCUMENTS, share_points
 from tests.harness.databases import connect
 from tests.harness.embeddings_server import embeddings_server
 from tests.harness.mongo.processes import MongoServer
@@ -26,8 +27,7 @@ from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
 from tests.service.docstore import START, a_thing
 
-DOCUMENTS, MANY = 120, 2000
-POINTS, MANY_POINTS = 1, 10
+DOCUMENTS, POINTS = 120, 1
 SECONDS = 600
 
 # Of the stand-in for a model, whose vectors have 384 dimensions: chunks lie in a table for each size.
@@ -218,6 +218,6 @@ def test_what_is_killed_loses_nothing_and_brings_nothing_twice(service: ServiceP
 @pytest.mark.long
 @pytest.mark.timeout(3 * 3600)
 def test_the_same_at_many_more_moments(service: ServiceProcess, mongo: MongoServer) -> None:
-    """The same at 20 moments over 2,000 documents."""
-    site = Site(service, mongo, random.Random(20), MANY)  # noqa: S311 - no secret
-    sync_and_kill(site, KILLS * MANY_POINTS)
+    """The same at as many moments, over as many documents, as the long profile has."""
+    site = Site(service, mongo, random.Random(20), MANY_DOCUMENTS)  # noqa: S311 - no secret
+    sync_and_kill(site, [kill for kill, points in share_points(KILLS).items() for _ in range(points)])

@@ -1,9 +1,15 @@
-"""Very many tiny documents through the flow: its memory stays, each is there once, and Prefect's pages stay usable."""
+"""Very many tiny documents through the flow: its memory stays, each is found, and Prefect's pages stay usable.
+
+`make test-long ARGS=tests/flows/test_scale.py` loads 10,000 and then 100,000 and prints how many a second;
+FLOW_DOCUMENTS says another number, of which a tenth is loaded before.
+"""
 
 import contextlib
+import hashlib
 import json
 import math
 import os
+import random
 import subprocess
 import sys
 import time
@@ -16,11 +22,14 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.faults.loading import catalog_of
 from tests.harness.embeddings_server import embeddings_server
 from tests.harness.processes import ServiceProcess, free_port
 from tests.harness.services import API_KEY
 
-SMALL, LARGE = 10_000, 100_000
+LARGE = int(os.environ.get("FLOW_DOCUMENTS", "100000"))
+SMALL = LARGE // 10
+SEARCHES = 50
 BATCH = 750
 PATIENCE_SECONDS = 120
 
@@ -39,15 +48,17 @@ class Measured:
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
 def test_memory_does_not_grow_with_the_number_of_documents(
-    tmp_path: Path, service_process: Callable[..., ServiceProcess]
+    tmp_path: Path, service_process: Callable[..., ServiceProcess], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ten times as many documents take at most 1.2 times the memory; all arrive, in batches, with a few artifacts."""
+    """Ten times as many take at most 1.2 times the memory; all are found, in batches, with a few artifacts."""
     with embeddings_server() as embeddings, prefect_server(tmp_path) as prefect:
         service = service_process(**embeddings, CARREL_RATE_LIMIT_REQUESTS="0")
-        small, large = (measure(number, tmp_path, service, prefect=prefect) for number in (SMALL, LARGE))
+        with capsys.disabled():
+            small, large = (measure(number, tmp_path, service, prefect=prefect) for number in (SMALL, LARGE))
         assert (large.code, large.counts["created"], large.counts["quarantined"]) == (0, LARGE, 0)
         assert large.peak <= 1.2 * small.peak
-        assert len(set(external_ids(service))) == SMALL + LARGE
+        for number in (SMALL, LARGE):
+            are_all_found(service, number)
         assert task_runs(prefect) == math.ceil(SMALL / BATCH) + math.ceil(LARGE / BATCH)
         assert len(post(prefect, "artifacts/filter")) <= 10
         assert post(prefect, "flow_runs/filter")[0]["state_type"] == "COMPLETED"
@@ -72,8 +83,24 @@ def measure(number: int, folder: Path, service: ServiceProcess, *, prefect: str)
         output.seek(0)
         counts = json.load(output)
     measured = Measured(number, peak, time.monotonic() - began, counts, process.returncode)
-    print(f"{number} documents: {measured.peak:.0f} MiB, {measured.seconds:.0f} s")  # noqa: T201 - the profile's figures
+    rate = number / measured.seconds
+    figures = f"{number} documents: {measured.peak:.0f} MiB, {measured.seconds:.0f} s, {rate:.0f} a second"
+    print(f"\n{figures}", flush=True)  # noqa: T201 - the profile's figures
     return measured
+
+
+def are_all_found(service: ServiceProcess, number: int) -> None:
+    """See that each document is there once, as it was written and in the index; and that searches find some of them."""
+    catalog = catalog_of(service, str(number))
+    assert (catalog.rows, len(catalog.hashes), catalog.odd) == (number, number, [])
+    assert set(catalog.versions.values()) == {1}
+    assert catalog.indexed == catalog.versions
+    texts = {hashlib.sha256(text_of(index).encode()).hexdigest() for index in range(number)}
+    assert set(catalog.hashes.values()) == texts
+    for index in random.Random(number).sample(range(number), min(SEARCHES, number)):  # noqa: S311 - no secret
+        body = {"searchQuery": name_of(index), "searchOptions": {"mode": "LEXICAL"}}
+        found = service.call("search/searchDocumentCatalog", body).raise_for_status().json()["results"]
+        assert file_name(index) in {each["documentName"] for each in found}, (name_of(index), found)
 
 
 def followed(process: "subprocess.Popen[bytes]") -> float:
@@ -93,9 +120,24 @@ def followed(process: "subprocess.Popen[bytes]") -> float:
 def write_documents(folder: Path, *, number: int) -> None:
     """Write tiny documents, a thousand in a folder."""
     for index in range(number):
-        path = folder / f"{index // 1000:03}" / f"{number}-{index:06}.txt"
+        path = folder / str(number) / f"{index // 1000:03}" / file_name(index)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"Ferry {index} leaves pier {index % 97}.\n")
+        path.write_text(text_of(index))
+
+
+def file_name(index: int) -> str:
+    """Return the name of a document's file."""
+    return f"{index:06}.txt"
+
+
+def text_of(index: int) -> str:
+    """Return what a document says."""
+    return f"Ferry {name_of(index)} leaves pier {index % 97}.\n"
+
+
+def name_of(index: int) -> str:
+    """Return a word that this document alone has."""
+    return "q" + "".join("abcdefghij"[int(digit)] for digit in f"{index:06}")
 
 
 @contextmanager
@@ -134,15 +176,3 @@ def post(prefect: str, path: str, body: object = None) -> Any:
 def task_runs(prefect: str) -> int:
     """Return how many task runs there are."""
     return int(post(prefect, "task_runs/count", {"task_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}}))
-
-
-def external_ids(service: ServiceProcess) -> Iterator[str]:
-    """Walk the catalog."""
-    token: str | None = None
-    while True:
-        body = {"pageSize": 1000} | ({"pageToken": token} if token else {})
-        page = service.call("catalog/listDocuments", body).raise_for_status().json()
-        yield from (document["documentExternalId"] for document in page["documents"])
-        token = page.get("nextPageToken")
-        if token is None:
-            return

@@ -1,0 +1,21 @@
+"""How long the long profiles of kill points are: twelve moments each for uploads, syncs, re-indexes, rebuilds, replies.
+
+`make test-long ARGS="tests/faults -k many_more_moments"` runs all sixty; KILL_POINTS says another number for each, and
+KILL_DOCUMENTS how many documents there are at each.
+"""
+
+import os
+from collections.abc import Sequence
+from itertools import cycle, islice
+from typing import TypeVar
+
+MANY_POINTS = int(os.environ.get("KILL_POINTS", "12"))
+MANY_DOCUMENTS = int(os.environ.get("KILL_DOCUMENTS", "2000"))
+
+Kind = TypeVar("Kind")
+
+
+def share_points(kinds: Sequence[Kind], points: int = MANY_POINTS) -> dict[Kind, int]:
+    """Return how many of the points are of each kind of what is killed, as equally as can be, the first ones first."""
+    given = list(islice(cycle(kinds), points))
+    return {kind: given.count(kind) for kind in kinds}

@@ -1,0 +1,164 @@
+"""kill -9 of the service and its database while an index is rebuilt: searches miss nothing, and the rebuild ends.
+
+Each point rebuilds a collection's index with the other of two models, kills something at a random moment, and compares
+the index that is searched afterwards with the documents that there are.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from service.embedded import SUPERUSER
+from tests.faults.loading import cheap_service
+from tests.faults.points import MANY_DOCUMENTS, share_points
+from tests.harness.databases import connect
+from tests.harness.processes import ServiceProcess
+from tests.service.directory import done
+
+DOCUMENTS, POINTS = 60, 1
+MODELS = ("stand-in", "stand-in-2")
+SECONDS = 900
+
+# Of the stand-ins for models, whose vectors have 384 dimensions: chunks lie in a table for each size.
+_PLACES = """
+SELECT d.external_id, p.version = d.version AND p.indexed_version = p.version, p.chunk_count,
+       (SELECT count(*) FROM chunks_384 k WHERE k.document_id = d.document_id AND k.space_id = p.space_id)
+FROM space_documents p
+JOIN documents d ON d.document_id = p.document_id
+JOIN collections c ON c.space_id = p.space_id
+WHERE c.collection_id = %s AND d.deleted_at IS NULL
+"""
+
+
+@dataclass
+class Site:
+    """A service, and a collection in it whose index is made with one model after the other."""
+
+    service: ServiceProcess
+    dice: random.Random
+    documents: int
+    collection_id: str = ""
+    rebuilds: int = 0
+    said: str = ""
+
+    def fill(self, name: str) -> None:
+        """Make the collection, with documents whose texts tell their numbers."""
+        made = done(self.service.call("documentCollections/createDocumentCollection", {"collectionName": name}))
+        self.collection_id = made["documentCollectionId"]
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(self._upload, range(self.documents)))
+
+    def _upload(self, number: int) -> None:
+        parts = {"documentExternalId": f"{self.collection_id}/{number:05}", "collectionId": self.collection_id}
+        file = ("note.txt", f"The lamp {self._word(number)} is lit at dusk.".encode())
+        answer = self.service.http.post("/api/v0/catalog/uploadFile", data=parts, files={"file": file})
+        assert answer.status_code == 200, answer.text
+
+    def _word(self, number: int) -> str:
+        return "lamp" + "".join("abcdefghij"[int(digit)] for digit in f"{number:05}")
+
+    @property
+    def named(self) -> dict[str, str]:
+        """How requests name the index."""
+        return {"documentCollectionId": self.collection_id}
+
+    def start(self) -> None:
+        """Start a rebuild with the model that the index isn't made with, and wait for a random moment of it."""
+        self.rebuilds += 1
+        number = self.dice.randrange(self.documents)
+        self.said = f"rebuild {self.rebuilds}, killed after {number}"
+        model = MODELS[self.rebuilds % 2]
+        done(self.service.call("documentCollections/startIndexRebuild", {**self.named, "embeddingsModel": model}))
+        self._wait_until(lambda state: state["status"] == "COMPLETED" or state["indexedCount"] >= number)
+        time.sleep(self.dice.uniform(0, 0.1))
+
+    def end(self) -> None:
+        """Wait for the rebuild, which goes on by itself."""
+        self._wait_until(lambda state: state["status"] == "COMPLETED")
+
+    def _wait_until(self, is_so: Callable[[dict[str, Any]], bool]) -> None:
+        deadline, state = time.monotonic() + SECONDS, dict[str, Any]()
+        while not state or not is_so(state):
+            assert time.monotonic() < deadline, (self.said, state)
+            time.sleep(0.02)
+            with suppress(httpx.TransportError):
+                answer = self.service.call("documentCollections/getIndexRebuild", self.named)
+                state = answer.json() if answer.status_code == 200 else {}
+
+    def search(self) -> None:
+        """Find some of the documents, each by a word of its own, in whichever index is searched."""
+        for number in self.dice.sample(range(self.documents), 5):
+            body = {**self.named, "searchQuery": self._word(number), "searchOptions": {"mode": "LEXICAL"}}
+            found = done(self.service.call("search/searchDocumentCollection", body))["results"]
+            assert any(self._word(number) in str(one) for one in found), (self.said, number, found)
+
+    def compare(self) -> None:
+        """See each document in the index once, whole, by the other model."""
+        state = done(self.service.call("documentCollections/getIndexRebuild", self.named))
+        assert state["embeddingsModel"] == MODELS[self.rebuilds % 2], (self.said, state)
+        with connect(self.service.database_server().url(user=SUPERUSER)) as connection:
+            rows = connection.execute(_PLACES, [self.collection_id]).fetchall()
+            statement = "SELECT model FROM spaces JOIN collections USING (space_id) WHERE collection_id = %s"
+            model = connection.execute(statement, [self.collection_id]).fetchone()
+        assert model == (state["embeddingsModel"],), self.said
+        assert len({row[0] for row in rows}) == len(rows) == self.documents, self.said
+        for row in rows:
+            assert row[1:] == (True, 1, 1), (self.said, row)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[ServiceProcess]:
+    """A service with a database of its own and two models, both of whose embedding costs nothing."""
+    with cheap_service(CARREL_EMBEDDINGS_FURTHER_MODELS='{"stand-in-2": 384}') as process:
+        yield process
+
+
+def kill_service(service: ServiceProcess) -> None:
+    """Kill the service, and start it again."""
+    service.kill()
+    service.start()
+
+
+def kill_database(service: ServiceProcess) -> None:
+    """Kill PostgreSQL; the service starts it again."""
+    service.kill_database()
+    service.wait_ready()
+
+
+KILLS = [kill_service, kill_database]
+
+
+def rebuild_and_kill(site: Site, kill: Callable[[ServiceProcess], None], *, points: int) -> None:
+    """Kill something in each of so many rebuilds."""
+    site.fill(f"{kill.__name__}-{site.documents}-{points}")
+    for _ in range(points):
+        site.start()
+        kill(site.service)
+        site.search()
+        site.end()
+        site.search()
+        site.compare()
+
+
+@pytest.mark.parametrize("kill", [kill_service])
+def test_what_is_killed_rebuilds_the_whole_index(
+    service: ServiceProcess, kill: Callable[[ServiceProcess], None]
+) -> None:
+    """After kill -9 at a random moment: each document is found all the while, and once in the new index."""
+    rebuild_and_kill(Site(service, random.Random(7), DOCUMENTS), kill, points=POINTS)  # noqa: S311 - no secret
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3 * 3600)
+@pytest.mark.parametrize("kill", KILLS)
+def test_the_same_at_many_more_moments(service: ServiceProcess, kill: Callable[[ServiceProcess], None]) -> None:
+    """The same at as many moments, over as many documents, as the long profile has."""
+    site = Site(service, random.Random(kill.__name__), MANY_DOCUMENTS)  # noqa: S311 - no secret
+    rebuild_and_kill(site, kill, points=share_points(KILLS)[kill])

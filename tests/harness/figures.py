@@ -1,0 +1,156 @@
+"""What a running service takes of its machine, sampled from outside, and whether that grows."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from service.embedded import SUPERUSER
+from tests.harness.databases import connect
+from tests.harness.processes import ServiceProcess
+
+MIB = 1024 * 1024
+# The first part of a run, in which caches fill and pools open, says nothing of growth.
+WARM_UP = 0.25
+LEAST_SAMPLES = 8
+# Starts `python -m service` with a thread that writes, each second, how many asyncio tasks there are.
+COUNTING_TASKS = """
+import asyncio, sys, threading, time
+from pathlib import Path
+import uvloop
+
+path, make = Path(sys.argv.pop(1)), uvloop.new_event_loop
+
+def count(loop):
+    while not loop.is_closed():
+        path.write_text(str(len(asyncio.all_tasks(loop))))
+        time.sleep(1)
+
+def counted():
+    loop = make()
+    threading.Thread(target=count, args=[loop], daemon=True).start()
+    return loop
+
+uvloop.new_event_loop = counted
+from service.__main__ import main
+sys.exit(main())
+"""
+_CONNECTIONS = """
+SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One sample: seconds since the first, requests answered, and what is held.
+
+    `memory` is what the processes have to themselves, in MiB; `resident` counts PostgreSQL's shared buffers once for
+    each of its processes that has touched them. Descriptors and threads are the service's and its workers'; `tasks`
+    are asyncio's; `temporary` are files of uploads under way.
+    """
+
+    seconds: float
+    requests: int
+    memory: float
+    resident: float
+    descriptors: int
+    connections: int
+    threads: int
+    tasks: int
+    temporary: int
+
+
+# How much of each may come about after the warm-up, at the least, and as a part of what there is.
+TOLERANCE: Mapping[str, tuple[float, float]] = {
+    "memory": (48, 0.08),
+    "descriptors": (12, 0.1),
+    "connections": (6, 0.1),
+    "threads": (8, 0.1),
+    "tasks": (12, 0.1),
+    "temporary": (4, 0),
+}
+
+
+def count_tasks_in(path: Path) -> tuple[str, ...]:
+    """Return the program of a ServiceProcess that writes its number of asyncio tasks to this file."""
+    return ("-c", COUNTING_TASKS, str(path))
+
+
+def take_figures(service: ServiceProcess, *, tasks: Path, seconds: float, requests: int) -> Figures:
+    """Sample a service whose program is `count_tasks_in(tasks)`, its workers and its database."""
+    assert service.process is not None
+    server = service.database_server()
+    own, database = _family(psutil.Process(service.process.pid)), _family(server.process())
+    private, resident = _memory([*own, *database])
+    with connect(server.url(user=SUPERUSER)) as connection:
+        row = connection.execute(_CONNECTIONS).fetchone()
+    assert row is not None
+    uploads = service.data_dir / "uploads"
+    return Figures(
+        seconds=round(seconds, 1),
+        requests=requests,
+        memory=private,
+        resident=resident,
+        descriptors=_sum(own, "num_fds"),
+        connections=row[0],
+        threads=_sum(own, "num_threads"),
+        tasks=int(tasks.read_text() or 0),
+        temporary=len(list(uploads.iterdir())) if uploads.exists() else 0,
+    )
+
+
+def _family(process: psutil.Process | None) -> list[psutil.Process]:
+    assert process is not None, "the process is gone"
+    return [process, *process.children(recursive=True)]
+
+
+def _memory(processes: Sequence[psutil.Process]) -> tuple[float, float]:
+    private = resident = 0
+    for process in processes:
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            memory = process.memory_full_info()
+            private, resident = private + memory.uss, resident + memory.rss
+    return round(private / MIB, 1), round(resident / MIB, 1)
+
+
+def _sum(processes: Sequence[psutil.Process], figure: str) -> int:
+    total = 0
+    for process in processes:
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            total += getattr(process, figure)()
+    return total
+
+
+def find_growth(samples: Sequence[Figures]) -> list[str]:
+    """Return which figures grow by more than their tolerance after the warm-up, in words; none when there are none.
+
+    Growth is the median of the slopes between all pairs of samples, over the time from the first to the last of them
+    (Theil and Sen): what comes and goes is no growth, however high it goes.
+    """
+    steady = [each for each in samples if each.seconds >= WARM_UP * samples[-1].seconds]
+    assert len(steady) >= LEAST_SAMPLES, f"{len(steady)} samples after the warm-up are too few; run for longer"
+    found: list[str] = []
+    for name, (least, part) in TOLERANCE.items():
+        points = [(each.seconds, float(getattr(each, name))) for each in steady]
+        slope = median((b - a) / (then - now) for (now, a), (then, b) in combinations(points, 2) if then > now)
+        growth, usual = slope * (points[-1][0] - points[0][0]), median(value for _, value in points)
+        if growth > max(least, part * usual):
+            found.append(f"{name} grew by {growth:,.0f} to about {points[0][1] + growth:,.0f}")
+    return found
+
+
+def table_row(figures: Figures | None) -> str:
+    """Return a line of the table of samples; its head for None."""
+    names = [field.name for field in fields(Figures)]
+    cells = names if figures is None else [f"{getattr(figures, name):,}" for name in names]
+    return "  ".join(cell.rjust(max(len(name), 9)) for name, cell in zip(names, cells, strict=True))
+
+
+def write_json(path: Path, samples: Sequence[Figures], **members: object) -> None:
+    """Write samples, and what else is to be known of a run, as JSON."""
+    path.write_text(json.dumps({**members, "samples": [asdict(each) for each in samples]}, indent=1))
