@@ -32,6 +32,8 @@ up: setup .env
 test: setup
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long" $(ARGS)
 
+# Alone, by ARGS: tests/faults/test_soak.py (SOAK_SECONDS, SOAK_JSON), "tests/faults -k many_more_moments" (KILL_POINTS,
+# KILL_DOCUMENTS), "tests/properties -k ten_thousand" (PERMISSION_STEPS), tests/flows/test_scale.py (FLOW_DOCUMENTS).
 test-long: setup
 	@$(BIN)/python -m pytest -m long --timeout 7200 $(ARGS)
 
