@@ -30,7 +30,10 @@ LABELS: Mapping[str, str] = {
 """What the form calls the members of a request, for errors that name them."""
 
 # What a run's warning or error says of the members of a sync's config, where the form has no field of that name.
-_IN_NOTICES: Mapping[str, str] = {"sourceFields": "the names of the fields"}
+_IN_NOTICES: Mapping[str, str] = {
+    "sourceFields": "the names of the fields",
+    "filterExpression": "which documents are brought",
+}
 _MEMBERS = re.compile(
     r"\b(?:sourceName|sourceSystemUpdated|sourceUrl|sourceFields|filterExpression|deleteLimitPercent|body(?=:))"
 )

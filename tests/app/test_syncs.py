@@ -118,8 +118,23 @@ def test_what_was_not_taken_is_listed_as_it_is(house: House, syncing: Syncing) -
     assert f"<td>{html.escape(HOSTILE)}</td><td>{LABELS['sourceName']}: " in html_of(page)
     assert "<img" not in html_of(page)
     assert "evil" not in markdown_of(page)
+    assert f"1 of 4 documents could not be taken: {LABELS['sourceName']}: " in html_of(page)
+    rows = house.open("syncs").dataframe[0].value
+    row = next(one for _, one in rows.iterrows() if one["From"] == syncing.mongo.collection_name)
+    assert (row["State"], row["Documents"], row["Not taken"]) == ("Done, some not taken", 3, 1)
     press(page, "Start a run")
     assert syncing.ended()["counts"]["failed"] == 1
+
+
+def test_a_mapping_that_fits_nothing_is_said_in_words_of_the_form(house: House, syncing: Syncing) -> None:
+    """How many documents lack which field, and that the form has to name another; none is counted as there."""
+    sync = syncing.first_run(sourceFields={"body": "content.text", "sourceName": "heading"})
+    said = html_of(house.open("syncs", sync=of(sync)))
+    assert "None of the 3 documents" in said
+    assert f"{LABELS['sourceName']}: the document has nothing in heading (3 documents" in said
+    assert "Choose Change …" in said
+    assert "0 documents" in said
+    assert "sourceFields" not in said
 
 
 def test_a_run_that_failed_says_why_and_what_to_do(house: House, syncing: Syncing) -> None:

@@ -50,7 +50,9 @@ def test_a_sync_is_made_watched_and_mended(run: Run, things: MongoServer) -> Non
     assert create(run, things).code == 0
     watched = run("sync", "watch", "Things")
     assert (watched.code, "1 could not be taken" in watched.out) == (1, True), watched
+    assert "1 of 10 documents could not be taken: sourceName: " in watched.out
     assert '! "thing-0003"  missing_value' in run("sync", "failures", "Things").out
+    assert answer(run("sync", "show", "Things", "--json"))["documentCount"] == 9
     things.collection.update_one({"_id": "thing-0003"}, {"$set": {"title": "Mended"}})
     mended = answer(run("sync", "launch", "Things", "--watch", "--json"))
     assert (mended["exitCode"], mended["outcome"], mended["documents"], mended["failed"]) == (0, "completed", 10, 0)
@@ -135,3 +137,6 @@ def test_a_run_that_failed_ends_the_watch_as_it_did(run: Run, things: MongoServe
     things.misbehave(find_code=13, find_times=1)
     refused = run("sync", "launch", "Things", "--watch")
     assert (refused.code, "source_refused" in refused.err) == (2, True), refused
+    assert run("sync", "update", "Things", "--title", "heading", CARREL_DOCSTORE_URI=things.uri).code == 0
+    unmapped = run("sync", "watch", "Things")
+    assert (unmapped.code, "None of the 10 documents" in unmapped.err) == (2, True), unmapped

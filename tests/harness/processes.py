@@ -20,7 +20,7 @@ from tests.harness.first_start import CLUSTER, bring_database, bring_model
 from tests.harness.logs import read_log
 from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY
 
-READY_SECONDS = 120
+READY_SECONDS = 240
 KILLED_SECONDS = 60
 COMMAND_SECONDS = 120
 # Runs the command that its further arguments are, and kills itself where it would call the function named first.

@@ -68,7 +68,7 @@ async def sum_up(run: Run, note: Note | None) -> Note | None:
 def _reasons_text(reasons: Sequence[AnyRow]) -> str:
     told = [f"{row.message.rstrip('.')} ({_examples_text(row)})" for row in reasons[:_REASONS]]
     further = sum(row.number for row in reasons[_REASONS:])
-    return "; ".join([*told, f"and {further} for other reasons, which listDocstoreFailures has"] if further else told)
+    return "; ".join([*told, f"and {further} for other reasons"] if further else told)
 
 
 def _examples_text(row: AnyRow) -> str:
