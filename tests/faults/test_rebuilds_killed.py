@@ -116,7 +116,7 @@ class Site:
 @pytest.fixture(scope="module")
 def service() -> Iterator[ServiceProcess]:
     """A service with a database of its own and two models, both of whose embedding costs nothing."""
-    with cheap_service(CARREL_EMBEDDINGS_FURTHER_MODELS='{"stand-in-2": 384}') as process:
+    with cheap_service(CARREL_EMBEDDINGS_FURTHER_MODELS="stand-in-2=384") as process:
         yield process
 
 
