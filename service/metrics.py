@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from service.connections import Connections
 from service.runtime import Runtime
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -26,6 +27,10 @@ class Metrics:
         embedded = Gauge("carrel_texts_embedded", "Texts embedded since the start.", registry=self._registry)
         embedded.set_function(lambda: runtime.embedders.texts_embedded)
         self._registry.register(_JobMetrics(runtime))
+
+    def watch(self, connections: Connections) -> None:
+        """Show how many connections there are, too."""
+        self._registry.register(_ConnectionMetrics(connections))
 
     def count(self, *, route: str, method: str, status: int, seconds: float) -> None:
         """Count an answered request under its route's template (a path of the caller's is never a label)."""
@@ -53,3 +58,18 @@ class _JobMetrics(Collector):
             for task, count in sorted(outcomes.items()):
                 family.add_metric((task,), count)
             yield family
+
+
+class _ConnectionMetrics(Collector):
+    """How many connections of callers are open, and how many had to go."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counts as they are."""
+        connections = self._connections
+        yield GaugeMetricFamily("carrel_connections_open", "Connections of callers.", connections.open)
+        yield GaugeMetricFamily("carrel_connections_most", "As many may be open.", connections.most)
+        yield CounterMetricFamily("carrel_connections_refused", "Connections not taken.", connections.refused)
+        yield CounterMetricFamily("carrel_connections_evicted", "Connections closed for others.", connections.evicted)

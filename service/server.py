@@ -5,14 +5,17 @@ import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 from socket import socket
-from typing import cast
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.connections import Connections, shared_addresses
 from service.dependencies import STOPPING
+from service.descriptors import most_connections, raise_limit
 from service.edge import PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND
+from service.listener import Listener
 from service.logs import logger
 from service.main import open_app
 from service.settings import Settings
@@ -38,15 +41,27 @@ class BoundedProtocol(HttpToolsProtocol):
     discarded_before = 0
     in_headers = False
     deadline: asyncio.TimerHandle | None = None
+    body_began = 0.0
+    body_bytes = 0
+
+    def __init__(self, *, connections: Connections | None = None, origin: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self.open_connections = connections
+        self.origin = origin
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Wait for a first request, but not for ever."""
         super().connection_made(transport)
         self._expect_soon()
+        self._note()
+        if self.open_connections is not None and self.open_connections.is_closing:
+            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._stop_waiting()
+        if self.open_connections is not None:
+            self.open_connections.note_closed(self)
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -67,15 +82,29 @@ class BoundedProtocol(HttpToolsProtocol):
         self.framing_bytes = 0
         self._stop_waiting()
         super().on_headers_complete()
+        self.body_began = self.loop.time()
+        self.body_bytes = 0
+        self._note()
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
         super().on_body(body)
         self.framing_bytes = 0
+        self.body_bytes += len(body)
         if self.cycle.response_complete:
             self.discarded_bytes += len(body)
             if self.discarded_bytes > MOST_DISCARDED_BYTES:
                 self.transport.close()
+
+    def on_message_complete(self) -> None:
+        """Take the end of a request."""
+        super().on_message_complete()
+        self._note()
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request."""
+        super().on_response_complete()
+        self._note()
 
     def data_received(self, data: bytes) -> None:
         """Take what arrived, unless there is no end to it."""
@@ -91,6 +120,33 @@ class BoundedProtocol(HttpToolsProtocol):
         super().shutdown()
         if self._is_answering:
             cast("dict[str, object]", self.cycle.scope)[STOPPING] = True
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a part of the last answer waits for its reader."""
+        return not self.transport.is_closing() and self.transport.get_write_buffer_size() > 0
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the body comes more slowly than `Body` allows on the whole, and the service isn't why."""
+        elapsed = self.loop.time() - self.body_began
+        return not self.flow.read_paused and self.body_bytes < SLOWEST_BYTES_A_SECOND * elapsed
+
+    def abort(self) -> None:
+        """Close the connection without sending what is left."""
+        self.transport.abort()
+
+    def _note(self) -> None:
+        """Say whether the connection may be closed to make room for another."""
+        connections = self.open_connections
+        if connections is None or self.transport.is_closing():
+            return
+        if not self._is_answering:
+            connections.note_waiting(self)
+        elif self.cycle.more_body:
+            connections.note_receiving(self)
+        else:
+            connections.note_answering(self)
 
     @property
     def _is_answering(self) -> bool:
@@ -122,7 +178,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that leaves signals to us: its own handling would end the process before the database."""
+    """A uvicorn server whose connections are bounded where they are accepted.
+
+    Signals are left to `serve`: uvicorn's own handling would end the process before the database.
+    """
+
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
+        super().__init__(config)
+        self.connections = connections
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -131,15 +194,27 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         """Begin to answer, and say where."""
-        await super().startup(sockets)
-        for listener in sockets or ():
-            host, port = listener.getsockname()[:2]
-            logger.info("listening", url=f"http://{host}:{port}")
+        listeners = [Listener(one, self.connections, make_protocol=self._protocol) for one in sockets or ()]
+        # uvicorn closes these, and waits for them, as it does with the event loop's own servers.
+        self.servers = cast("list[asyncio.base_events.Server]", listeners)
+        for listener in listeners:
+            listener.listen(self.config.backlog)
+            logger.info("listening", url=f"http://{listener.address}")
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Accept nobody any more and finish what is in flight."""
+        self.connections.close()
+        await super().shutdown(sockets)
 
     def stop(self) -> None:
         """Finish what is in flight and end; asked twice, end at once."""
         self.force_exit = self.should_exit
         self.should_exit = True
+
+    def _protocol(self, origin: str) -> BoundedProtocol:
+        options: dict[str, Any] = {"config": self.config, "server_state": self.server_state, "app_state": {}}
+        return BoundedProtocol(**options, connections=self.connections, origin=origin)
 
 
 def server_config(settings: Settings, app: ASGIApp | str = "service.main:open_app") -> uvicorn.Config:
@@ -165,20 +240,24 @@ async def serve(settings: Settings) -> None:
 
     Raises:
         DatabaseServerError: the embedded database can't be started, or the data folder is in use.
-        ValueError: the address can't be listened on.
+        ValueError: the address can't be listened on, or the process may open too few files.
     """
+    connections = Connections(
+        most_connections(settings, raise_limit()), is_shared=shared_addresses(settings.trusted_proxies)
+    )
     config = server_config(settings)
     try:
         listener = config.bind_socket()
     except SystemExit:  # uvicorn has logged the system's reason, but not of which address
         msg = f"Nothing can listen on {settings.host}:{settings.port}. Set CARREL_HOST and CARREL_PORT to what is free."
         raise ValueError(msg) from None
-    server = Server(config)
+    server = Server(config, connections)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, server.stop)
     # Port 0 takes a free one, which the issuer names.
     settings = settings.model_copy(update={"port": listener.getsockname()[1]})
     async with open_app(settings) as app:
+        app.state.metrics.watch(connections)
         config.app = app
         await server.serve([listener])
     logger.info("stopped")

@@ -91,6 +91,13 @@ class Settings(BaseSettings):
         "replicas share. While it is away, each replica counts for itself.",
     )
 
+    max_connections: int | None = Field(
+        default=None,
+        ge=1,
+        description="Most connections of callers at a time, a quarter of them from one address that is neither a "
+        "trusted proxy nor this machine; by default half of the files that the process may have open beyond the "
+        "service's own, at most 10,000.",
+    )
     max_upload_bytes: int = Field(default=100 * MEBIBYTE, ge=1, description="Largest file taken, in bytes.")
     max_json_bytes: int = Field(default=32 * MEBIBYTE, ge=1024, description="Largest JSON body taken, in bytes.")
     request_seconds: float = Field(
