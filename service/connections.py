@@ -2,8 +2,8 @@
 
 A connection waits while no request on it is being answered: one that has sent nothing or half a request, one that is
 kept for a further request. Those may be closed at any time, and the one that has waited longest goes first, so requests
-that are never finished keep nobody out. A body that comes more slowly than any body may goes next. An answer that is
-being made is never broken off.
+that are never finished keep nobody out. A body that comes more slowly than any body may goes next, and goes first where
+bodies hold more than half of all connections. An answer that is being made is never broken off.
 """
 
 import asyncio
@@ -137,12 +137,12 @@ class Connections:
         if self.is_closing:
             return False
         if network.open >= self.most_of_address and not self._is_shared(host):
-            return self._evict(network.waiting, network)
-        return self.open < self.most or self._evict(self._waiting, None)
+            return self._evict(network)
+        return self.open < self.most or self._evict(None)
 
-    def _evict(self, waiting: dict[Closable, None], network: _Network | None) -> bool:
+    def _evict(self, network: _Network | None) -> bool:
         """Close the connection that is missed least, of one network or of all; False when there is none."""
-        connection = _longest_waiting(waiting) or self._slowest_body(network)
+        connection = self._choose(network)
         if connection is None:
             return False
         self.note_closed(connection)
@@ -151,6 +151,12 @@ class Connections:
         self._report_soon()
         connection.abort()
         return True
+
+    def _choose(self, network: _Network | None) -> Closable | None:
+        waiting = _longest_waiting(self._waiting if network is None else network.waiting)
+        if waiting is not None and len(self._receiving) <= self.most // 2:
+            return waiting
+        return self._slowest_body(network) or waiting
 
     def _slowest_body(self, network: _Network | None) -> Closable | None:
         slow = (one for one in islice(self._receiving, LOOKED_THROUGH) if one.is_slow)

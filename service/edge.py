@@ -1,10 +1,12 @@
 """The outermost layer of every request: its id, its log line, its metrics, and the last answer when all else fails.
 
-Here a request is also bounded in what nobody else looks at: its address, its headers, and the pace of its body.
+Here a request is also bounded in what nobody else looks at: its address, its headers, and the pace of its body; and
+uploads are kept from crowding out everybody else.
 """
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -20,6 +22,12 @@ MOST_URL_BYTES = 16 * 1024
 # How long the next piece of a body is waited for; and how slow a body may be on the whole, beyond as much again.
 PATIENCE_SECONDS = 30.0
 SLOWEST_BYTES_A_SECOND = 1000
+# Pieces of bodies from this size on are taken one a pass of the event loop, however many bodies come at once.
+LARGE_PIECE_BYTES = 16 * 1024
+# So many uploads at a time are authenticated: hundreds that begin at once leave database connections for others.
+UPLOADS_ENTERING = 4
+# An upload waits for that no longer; when the database is slow, waiting in line for it as well helps nobody.
+ENTERING_SECONDS = 10.0
 CLIENT_GONE = 499
 # What every answer of a deprecated operation says (RFC 9745): since 2026-01-01T00:00:00Z; it still works.
 DEPRECATED_SINCE_2026 = "@1767225600"
@@ -32,21 +40,53 @@ class Edge:
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
+        self._flow = Flow()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "http":
-            await Exchange(self._app, self._metrics, scope=scope, send=send).answer(receive)
+            await Exchange(self._app, self._metrics, flow=self._flow, scope=scope, send=send).answer(receive)
         else:
             await self._app(scope, receive, send)
+
+
+class Flow:
+    """What keeps the bodies of many requests from holding up the requests of others."""
+
+    def __init__(self) -> None:
+        self._pass = asyncio.Lock()
+        self._entering = asyncio.Semaphore(UPLOADS_ENTERING)
+
+    async def take_turn(self) -> None:
+        """Wait until no other body takes a large piece in this pass of the event loop."""
+        async with self._pass:
+            await asyncio.sleep(0)
+
+    async def enter(self) -> Callable[[], None]:
+        """Wait until few other uploads are being authenticated; returns what is called when this one has been."""
+        try:
+            async with asyncio.timeout(ENTERING_SECONDS):
+                await self._entering.acquire()
+        except TimeoutError:
+            return lambda: None
+        left = False
+
+        def leave() -> None:
+            nonlocal left
+            if not left:
+                left = True
+                self._entering.release()
+
+        return leave
 
 
 class Exchange:
     """One request and its answer."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, *, scope: Scope, send: Send) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, flow: Flow, scope: Scope, send: Send) -> None:
         self._app = app
         self._metrics = metrics
+        self._flow = flow
         self._scope = scope
         self._send = send
         self._status = 0
@@ -71,8 +111,24 @@ class Exchange:
         refusal = self._refusal()
         if refusal is not None:
             await self._answer_with(refusal, receive)
+        elif self._headers.get("content-type", "").lower().startswith("multipart/"):
+            await self._pass_upload(receive)
         else:
-            await self._app(self._scope, Body(receive).receive, self._send_marked)
+            await self._app(self._scope, Body(receive, flow=self._flow).receive, self._send_marked)
+
+    async def _pass_upload(self, receive: Receive) -> None:
+        """Pass on a request whose body is asked for only once its caller is known, which is when it has entered."""
+        leave = await self._flow.enter()
+        body = Body(receive, flow=self._flow)
+
+        async def receive_known() -> Message:
+            leave()
+            return await body.receive()
+
+        try:
+            await self._app(self._scope, receive_known, self._send_marked)
+        finally:
+            leave()
 
     def _refusal(self) -> ServiceError | None:
         headers = self._headers.raw
@@ -112,8 +168,10 @@ class Body:
 
     patience = PATIENCE_SECONDS
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, *, flow: Flow | None = None) -> None:
         self._receive = receive
+        self._flow = flow
+        self._is_large = False
         self._is_whole = False
         self._waited = 0.0
         self._bytes = 0
@@ -122,6 +180,8 @@ class Body:
         """Return the next message; ServiceError 408 `body_too_slow` when the next piece of the body is late."""
         if self._is_whole:
             return await self._receive()
+        if self._is_large and self._flow is not None:
+            await self._flow.take_turn()
         began = time.monotonic()
         allowed = 2 * self.patience + self._bytes / SLOWEST_BYTES_A_SECOND - self._waited
         try:
@@ -136,6 +196,7 @@ class Body:
             ) from error
         self._waited += time.monotonic() - began
         self._bytes += len(message.get("body", b""))
+        self._is_large = len(message.get("body", b"")) >= LARGE_PIECE_BYTES
         self._is_whole = not message.get("more_body", False)
         return message
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from python_multipart import MultipartParser
@@ -22,8 +22,9 @@ from service.files import storage_full
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
-# So much is gathered before a thread hashes and writes it: a small file costs one trip to a thread.
-_FLUSH_BYTES = 1 << 20
+# So much is gathered before a thread hashes and writes it: a small file costs one trip to a thread, and a thousand
+# slow uploads a quarter of a gigabyte.
+_FLUSH_BYTES = 1 << 18
 _FIELD_BYTES = 1 << 20
 # What boundaries, headers and fields may add to the file.
 _FRAMING_BYTES = 4 << 20
@@ -95,7 +96,7 @@ async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink
             if parts.pending_bytes >= _FLUSH_BYTES:
                 await asyncio.to_thread(sink.write, parts.take())
         parser.finalize()
-        await asyncio.to_thread(sink.write, parts.take(), last=True)
+        await asyncio.to_thread(sink.write, parts.take())
     except FormParserError as error:
         raise _malformed("Its parts can't be told apart") from error
     except ClientDisconnect as error:
@@ -108,44 +109,43 @@ async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink
 
 
 class _Sink:
-    """The temporary file: made with the first bytes, hashed on the way.
+    """The temporary file: made with the first bytes, hashed on the way, open only while bytes are written.
 
-    A request that is cancelled leaves a thread that may still be writing, so the lock decides who is last.
+    A slow upload holds no descriptor but its connection's. A request that is cancelled leaves a thread that may still
+    be writing, so the lock decides who is last.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: BinaryIO | None = None
+        self._mode = "xb"
         self._hash = hashlib.sha256()
         self._lock = threading.Lock()
         self._discarded = False
 
-    def write(self, pieces: list[bytes], *, last: bool = False) -> None:
-        """Append the pieces; `last` closes the file."""
+    def write(self, pieces: list[bytes]) -> None:
+        """Append the pieces."""
         data = b"".join(pieces)
         self._hash.update(data)
         with self._lock:
-            if self._discarded:
-                return
-            if self._file is None:
-                self._file = self.path.open("xb", buffering=0)
-            rest = memoryview(data)
-            while rest:
-                rest = rest[self._file.write(rest) :]
-            if last:
-                self._file.close()
+            if not self._discarded:
+                self._append(data)
 
     def sha256(self) -> bytes:
         """Return the SHA-256 of everything written."""
         return self._hash.digest()
 
     def discard(self) -> None:
-        """Close and remove the file, if there is one; nothing is written afterwards."""
+        """Remove the file, if there is one; nothing is written afterwards."""
         with self._lock:
             self._discarded = True
-            if self._file is not None:
-                self._file.close()
             self.path.unlink(missing_ok=True)
+
+    def _append(self, data: bytes) -> None:
+        with self.path.open(self._mode, buffering=0) as file:
+            self._mode = "ab"
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
 
 
 class _Parts:

@@ -62,6 +62,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_waiting()
         if self.open_connections is not None:
             self.open_connections.note_closed(self)
+            self.open_connections = None
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -124,7 +125,7 @@ class BoundedProtocol(HttpToolsProtocol):
     @property
     def has_unsent(self) -> bool:
         """Whether a part of the last answer waits for its reader."""
-        return not self.transport.is_closing() and self.transport.get_write_buffer_size() > 0
+        return self.transport.get_write_buffer_size() > 0
 
     @property
     def is_slow(self) -> bool:
@@ -139,7 +140,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _note(self) -> None:
         """Say whether the connection may be closed to make room for another."""
         connections = self.open_connections
-        if connections is None or self.transport.is_closing():
+        if connections is None:
             return
         if not self._is_answering:
             connections.note_waiting(self)

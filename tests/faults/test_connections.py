@@ -1,18 +1,25 @@
 """More connections than there are descriptors for: half-sent requests and slow uploads that outnumber the callers."""
 
+import asyncio
 import json
 import resource
 import socket
+import statistics
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 
-from tests.harness.processes import ServiceProcess
+from service.connections import Connections
+from service.listener import Listener
+from tests.harness.processes import ServiceProcess, environment_without_settings
 from tests.harness.services import API_KEY
 
 SEARCH = "search/searchDocumentCatalog"
@@ -78,19 +85,17 @@ def limited() -> Iterator[Callable[..., LimitedService]]:
 
 
 @contextmanager
-def crowd(service: ServiceProcess, count: int, *, head: bytes, drip_seconds: float = 1.0) -> Iterator[None]:
-    """Keep so many connections busy that begin with `head` and go on by a byte at a time, renewing what is closed."""
+def crowd(service: ServiceProcess, count: int, *, head: bytes, renewed: int = 100) -> Iterator[None]:
+    """Keep so many connections that begin with `head` and go on by a byte a second; so many a second are renewed."""
     ending = threading.Event()
     connections = [_begun(service, head) for _ in range(count)]
 
     def drip() -> None:
-        while not ending.wait(drip_seconds):
-            for index, connection in enumerate(connections):
-                try:
-                    connection.send(b"x")
-                except OSError:
-                    connection.close()
-                    connections[index] = _begun(service, head)
+        while not ending.wait(1):
+            closed = [index for index, connection in enumerate(connections) if not _takes_a_byte(connection)]
+            for index in closed[:renewed]:
+                connections[index].close()
+                connections[index] = _begun(service, head)
 
     thread = threading.Thread(target=drip)
     thread.start()
@@ -113,6 +118,14 @@ def _begun(service: ServiceProcess, head: bytes) -> socket.socket:
     return connection
 
 
+def _takes_a_byte(connection: socket.socket) -> bool:
+    try:
+        connection.send(b"x")
+    except OSError:
+        return False
+    return True
+
+
 def statuses(service: ServiceProcess, *, seconds: float) -> set[int | str]:
     """Ask for readiness and search, each by a new connection, for a while; 0 is a connection that came to nothing."""
     found: set[int | str] = set()
@@ -129,6 +142,19 @@ def statuses(service: ServiceProcess, *, seconds: float) -> set[int | str]:
     return found
 
 
+def search_seconds(service: ServiceProcess, count: int = 15) -> list[float]:
+    """Search so often, each time by a new connection; how long each took."""
+    return [_search_seconds(service) for _ in range(count)]
+
+
+def _search_seconds(service: ServiceProcess) -> float:
+    headers = {"Authorization": f"Bearer {API_KEY}"}
+    with httpx.Client(base_url=service.base_url, headers=headers, timeout=60, verify=False) as client:  # noqa: S501 - plain HTTP
+        began = time.monotonic()
+        client.post(f"/api/v0/{SEARCH}", json={"searchQuery": "pier"}).raise_for_status()
+        return time.monotonic() - began
+
+
 def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[..., LimitedService]) -> None:
     """With 1,024 descriptors and 1,400 half-sent requests, callers at that address are served and PostgreSQL runs on.
 
@@ -141,3 +167,92 @@ def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[
         assert service.descriptors() < SMALL[1] - 100
     assert statuses(service, seconds=1) == {200}
     assert service.database_server().process() == server
+    pressure = service.events("too_many_connections")
+    assert 1 <= len(pressure) < 10
+    assert sum(int(str(event["evicted"])) for event in pressure) > 500
+    assert "carrel_connections_evicted_total 0" not in service.http.get("/metrics").text
+
+
+@pytest.mark.parametrize("limits", [SMALL, LARGE])
+def test_a_caller_notices_little_of_half_open_connections_and_slow_uploads(
+    limited: Callable[..., LimitedService], limits: tuple[int, int]
+) -> None:
+    """2,000 half-sent requests and 500 uploads that trickle slow nobody's searches down; all callers are at one address.
+
+    Where there are descriptors for all of them, none is turned away; where there aren't, searches are served all the
+    same.
+    """
+    service = limited(limits, CARREL_RATE_LIMIT_REQUESTS="0")
+    usual = search_seconds(service)
+    with crowd(service, 2000, head=HALF_SENT_HEAD), crowd(service, 500, head=HALF_SENT_UPLOAD, renewed=20):
+        time.sleep(5)  # until the uploads have been authenticated
+        under_pressure = search_seconds(service)
+        assert statuses(service, seconds=3) == {200}
+        evicted = service.http.get("/metrics").text
+        assert service.descriptors() < limits[1] - 100
+    usual += search_seconds(service)
+    assert statistics.median(under_pressure) < 5 * statistics.median(usual) + 0.5
+    assert ("carrel_connections_evicted_total 0.0" in evicted) == (limits == LARGE)
+
+
+def test_hundreds_of_uploads_that_begin_at_once_let_others_pass(limited: Callable[..., LimitedService]) -> None:
+    """300 uploads that send two megabytes each and then nothing delay no search by seconds, neither when they begin
+    nor when they break off.
+    """
+    service = limited(LARGE, CARREL_RATE_LIMIT_REQUESTS="0")
+    usual = statistics.median(search_seconds(service))
+    with ExitStack() as connections:
+        begun = [connections.enter_context(_begun(service, HALF_SENT_UPLOAD)) for _ in range(300)]
+        for connection in begun:
+            with suppress(BlockingIOError):
+                connection.send(b"words " * 350_000)
+        slowest = max(search_seconds(service, 10))
+    slowest = max(slowest, *search_seconds(service, 10))
+    assert slowest < 12 * usual + 0.5
+
+
+def test_a_limit_too_small_to_work_is_refused(tmp_path: Path) -> None:
+    """The start ends with what the limit is, what it should be, and where it is set."""
+    environment = environment_without_settings() | {"CARREL_DATA_DIR": str(tmp_path), "CARREL_PORT": "0"}
+    command = [sys.executable, "-c", LIMITED, "128", "128"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 1
+    assert "may have 128 files open" in ended.stderr
+    assert "LimitNOFILE" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+async def test_a_listener_survives_that_descriptors_are_used_up() -> None:
+    """A connection that can't be accepted for want of descriptors is accepted when there are some again."""
+    greeted = asyncio.Event()
+
+    class Greeting(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            greeted.set()
+            transport.close()
+
+    connections = Connections(10)
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
+        client.connect(listening.getsockname())
+        listener = Listener(listening, connections, make_protocol=lambda _: Greeting())
+        with no_more_descriptors():
+            listener.listen(10)
+            await asyncio.sleep(0.5)
+            assert connections.failed is not None
+            assert not greeted.is_set()
+        await asyncio.wait_for(greeted.wait(), 20)
+        listener.close()
+        await listener.wait_closed()
+    connections.close()
+
+
+@contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    """Let this process open nothing more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as lowest_free:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free.fileno() + 1, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,169 @@
+"""Which connections are admitted, and which make room."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from service.connections import Connections, shared_addresses
+from service.descriptors import FEWEST_CONNECTIONS, MOST_CONNECTIONS, most_connections, reserved_descriptors
+from service.settings import Settings
+
+HERE, THERE = "192.0.2.1", "198.51.100.7"
+LIMITS = [1024, 4096, 20_000]
+
+
+@dataclass(eq=False)
+class Caller:
+    """The other end of a connection, and what became of it."""
+
+    origin: str
+    has_unsent: bool = False
+    is_slow: bool = False
+    gone: list[bool] = field(default_factory=list[bool])
+
+    def abort(self) -> None:
+        """Go."""
+        self.gone.append(True)
+
+
+def connected(connections: Connections, origin: str = HERE, *, is_slow: bool = False) -> Caller:
+    """Let in a caller who must be let in, and waits."""
+    assert connections.admit(origin)
+    caller = Caller(origin, is_slow=is_slow)
+    connections.note_waiting(caller)
+    return caller
+
+
+def from_anywhere(most: int) -> Connections:
+    """Connections that are bounded in all alone."""
+    return Connections(most, is_shared=lambda _: True)
+
+
+async def test_the_one_that_waits_longest_makes_room() -> None:
+    """Of those without a request that is answered; whoever was answered meanwhile waits anew."""
+    connections = from_anywhere(3)
+    first, second, third = (connected(connections) for _ in range(3))
+    connections.note_answering(first)
+    connections.note_waiting(first)
+    connections.note_answering(second)
+    connected(connections, THERE)
+    assert (bool(first.gone), bool(second.gone), bool(third.gone)) == (False, False, True)
+    assert (connections.open, connections.evicted, connections.refused) == (3, 1, 0)
+
+
+async def test_what_is_answered_stays_and_the_new_one_is_refused() -> None:
+    """No answer is broken off for a new connection, and when one ends there is room again."""
+    connections = from_anywhere(2)
+    callers = [connected(connections) for _ in range(2)]
+    for caller in callers:
+        connections.note_answering(caller)
+    assert not connections.admit(THERE)
+    assert (connections.open, connections.refused) == (2, 1)
+    connections.note_closed(callers[0])
+    assert connections.admit(THERE)
+
+
+async def test_an_answer_that_is_not_read_yet_goes_after_others() -> None:
+    """Whoever still reads the end of an answer is let read on while others only wait."""
+    connections = from_anywhere(2)
+    reading, waiting = connected(connections), connected(connections)
+    reading.has_unsent = True
+    connected(connections)
+    assert (bool(reading.gone), bool(waiting.gone)) == (False, True)
+
+
+async def test_a_slow_body_goes_when_nobody_waits_and_a_fast_one_stays() -> None:
+    """Bodies that come more slowly than they may are less than a new caller, others are not."""
+    connections = from_anywhere(2)
+    fast, slow = connected(connections), connected(connections, is_slow=True)
+    connections.note_receiving(fast)
+    connections.note_receiving(slow)
+    newcomer = connected(connections)
+    assert (bool(fast.gone), bool(slow.gone)) == (False, True)
+    connections.note_answering(newcomer)
+    assert not connections.admit(HERE)
+
+
+async def test_slow_bodies_leave_half_of_all_connections_to_others() -> None:
+    """Beyond that they go first, so a newcomer has time to send a request."""
+    connections = from_anywhere(4)
+    slow = [connected(connections, is_slow=True) for _ in range(3)]
+    for caller in slow:
+        connections.note_receiving(caller)
+    waiting = connected(connections)
+    connected(connections)
+    assert [bool(caller.gone) for caller in [*slow, waiting]] == [True, False, False, False]
+
+
+async def test_an_address_has_a_share_and_makes_room_for_itself_alone() -> None:
+    """Whoever opens too many loses connections of their own, and nobody else does."""
+    connections = Connections(8)
+    other = connected(connections, THERE)
+    crowd = [connected(connections, HERE) for _ in range(5)]
+    assert not other.gone
+    assert [bool(caller.gone) for caller in crowd] == [True, True, True, False, False]
+    for caller in crowd[3:]:
+        connections.note_answering(caller)
+    assert not connections.admit(HERE)
+    assert connections.admit(THERE)
+
+
+async def test_closing_counts_once_whoever_closes() -> None:
+    """An evicted connection is counted no more when its end is noticed, and nothing of any is kept."""
+    connections = from_anywhere(1)
+    first = connected(connections)
+    second = connected(connections, THERE)
+    connections.note_waiting(first)
+    connections.note_closed(first)
+    assert connections.open == 1
+    connections.note_closed(second)
+    assert connections.open == 0
+    connected(connections)
+    assert (connections.open, connections.evicted) == (1, 1)
+
+
+async def test_nobody_is_admitted_when_the_service_stops() -> None:
+    """However much room there is."""
+    connections = from_anywhere(5)
+    connections.close()
+    assert not connections.admit(HERE)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_shared"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.0.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.1.2.3", True),
+        ("::ffff:10.1.2.3", True),
+        ("192.0.2.9", True),
+        ("192.0.2.8", False),
+        ("2001:db8::1", False),
+        ("", False),
+    ],
+)
+def test_a_proxy_and_this_machine_stand_for_many(host: str, is_shared: bool) -> None:
+    """Networks and addresses of trusted proxies, and loopback, however they are written."""
+    assert shared_addresses(("10.0.0.0/8", "192.0.2.9", "proxy.example"))(host) == is_shared
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_connections_leave_what_the_service_needs(limit: int) -> None:
+    """Each counts as two descriptors, and the reserve is left whatever the settings ask for."""
+    for settings in (Settings(), Settings(max_connections=1_000_000), Settings(database_pool_size=100)):
+        most = most_connections(settings, limit)
+        assert FEWEST_CONNECTIONS <= most <= (limit - reserved_descriptors(settings)) // 2
+    assert most_connections(Settings(max_connections=20), limit) == 20
+
+
+def test_a_limit_of_a_million_files_means_fewer_connections() -> None:
+    """Memory bounds them, too."""
+    assert most_connections(Settings(), 1_000_000) == MOST_CONNECTIONS
+
+
+def test_a_limit_that_is_too_small_says_what_to_set() -> None:
+    """The number that is needed, and where it is set."""
+    with pytest.raises(ValueError, match=r"may have 128 files open, and the service needs \d+ or more.*LimitNOFILE"):
+        most_connections(Settings(), 128)
