@@ -1,0 +1,112 @@
+"""Many uploads at once at the outermost layer: few are authenticated at a time, and none reads two pieces in a row."""
+
+import asyncio
+
+from prometheus_client import Gauge
+from starlette.types import Message, Receive, Scope, Send
+
+from service import edge
+from service.edge import LARGE_PIECE_BYTES, UPLOADS_ENTERING, Body, Flow
+
+UPLOADS = 20
+
+
+class NoMetrics:
+    """Counts nothing."""
+
+    in_flight = Gauge("in_flight", "Requests.", registry=None)
+
+    def count(self, **_: object) -> None:
+        """Count nothing."""
+
+
+class Application:
+    """Knows each caller when `known` is set, then reads the body to its end and answers."""
+
+    def __init__(self) -> None:
+        self.known = asyncio.Event()
+        self.entered = 0
+        self.answered = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        self.entered += 1
+        if scope["path"] == "/upload":
+            await self.known.wait()
+            await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+        self.answered += 1
+
+
+async def ask(layer: edge.Edge, path: str, content_type: bytes) -> None:
+    """Send one request."""
+    headers = [(b"content-type", content_type)]
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": b"", "query_string": b"", "headers": headers}
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"x"}
+
+    async def send(_: Message) -> None:
+        pass
+
+    await layer(scope, receive, send)
+
+
+async def test_few_uploads_are_authenticated_at_a_time() -> None:
+    """While they are, other requests are let in; when they have been, all the others follow."""
+    application = Application()
+    layer = edge.Edge(application, metrics=NoMetrics())  # pyright: ignore[reportArgumentType]
+    uploads = [asyncio.create_task(ask(layer, "/upload", b"multipart/form-data; boundary=B")) for _ in range(UPLOADS)]
+    await asyncio.sleep(0.05)
+    assert application.entered == UPLOADS_ENTERING
+    await ask(layer, "/search", b"application/json")
+    assert application.answered == 1
+    application.known.set()
+    await asyncio.gather(*uploads)
+    assert application.answered == UPLOADS + 1
+
+
+async def test_an_upload_that_is_refused_leaves_its_place(monkeypatch) -> None:
+    """Whoever reads no body, and whoever is broken off, keeps nobody waiting; nor does a database that hangs."""
+    flow = Flow()
+    leaving = [await flow.enter() for _ in range(UPLOADS_ENTERING)]
+    monkeypatch.setattr(edge, "ENTERING_SECONDS", 0.05)
+    late = await flow.enter()
+    late()
+    monkeypatch.setattr(edge, "ENTERING_SECONDS", 20)
+    waiting = asyncio.create_task(flow.enter())
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    leaving[0]()
+    leaving[0]()
+    await asyncio.wait_for(waiting, 5)
+    another = asyncio.create_task(flow.enter())
+    await asyncio.sleep(0.05)
+    assert not another.done()
+    another.cancel()
+
+
+async def test_large_pieces_are_taken_one_a_pass() -> None:
+    """However many bodies have a piece ready, a pass of the event loop reads one of them."""
+    flow = Flow()
+    taken = 0
+
+    async def receive() -> Message:
+        nonlocal taken
+        taken += 1
+        return {"type": "http.request", "body": b"x" * LARGE_PIECE_BYTES, "more_body": True}
+
+    async def read(body: Body) -> None:
+        while True:
+            await body.receive()
+
+    readers = [asyncio.create_task(read(Body(receive, flow=flow))) for _ in range(UPLOADS)]
+    await asyncio.sleep(0)
+    for _ in range(50):
+        before = taken
+        await asyncio.sleep(0)
+        assert taken - before <= 2
+    for reader in readers:
+        reader.cancel()
+    assert taken > UPLOADS
