@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -25,12 +26,14 @@ from psycopg import sql
 from sqlalchemy.engine import URL
 
 from service.database import SERVICE_ROLE
-from service.embedded_host import DatabaseServerError, cluster_folder, reachable_binaries, server_account
+from service.embedded_host import DatabaseServerError, can_reach, cluster_folder, reachable_binaries, server_account
+from service.embedded_process import WORKING_FOLDER, UnknownServerError, find_server, remove_stale_file, socket_folder
 from service.logs import logger
 
 SUPERUSER = "postgres"
 DATABASE = "carrel"
 PARTIAL = "postgres."
+PARTIALS = PARTIAL + "[0-9a-f]" * 8  # what an operator puts aside has another name
 LONGEST_SOCKET_FOLDER = 90  # bytes; the socket's whole path may have 107
 START_SECONDS = 120  # recovery after a crash included
 STOP_SECONDS = 60
@@ -71,7 +74,7 @@ class FolderLock:
         try:
             # A record lock belongs to this process alone; worker processes that outlive it can't keep it.
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
+        except (BlockingIOError, PermissionError) as exc:
             self._file.seek(0)
             holder = self._file.read().strip() or "unknown"
             self._file.close()
@@ -93,7 +96,8 @@ class EmbeddedPostgres:
     def __init__(self, data_dir: Path, *, parameters: Mapping[str, str] | None = None) -> None:
         self._account = server_account()
         self._binaries = reachable_binaries(self._account)
-        self._folder = cluster_folder(data_dir, self._account)
+        self._folder = cluster_folder(data_dir)
+        self._changing = threading.Lock()
         self._parameters = parameters or server_parameters(psutil.virtual_memory().total)
 
     def start(self) -> None:
@@ -102,18 +106,18 @@ class EmbeddedPostgres:
         Raises:
             DatabaseServerError: with the end of the server's log.
         """
-        self._initialize()
-        for attempt in range(1, ATTEMPTS + 1):
-            if self._answers():
-                break
-            self._forget_dead_server()
-            if self._launch() and self._answers():
-                break
-            if attempt == ATTEMPTS:
-                raise DatabaseServerError(f"The embedded PostgreSQL does not start. Its log ends:\n{self._log_end()}")
-            time.sleep(attempt)
-        logger.debug("embedded_postgres_answers", folder=str(self._folder))
-        self._prepare()
+        with self._changing:
+            self._initialize()
+            self._bring_up()
+
+    def restart(self) -> None:
+        """Start a server again that has died. A cluster that has gone with it is missed, and not made anew.
+
+        Raises:
+            DatabaseServerError: with the end of the server's log.
+        """
+        with self._changing:
+            self._bring_up()
 
     def wait_for_start(self) -> None:
         """Wait until the server that somebody else starts, or has started, answers.
@@ -128,45 +132,48 @@ class EmbeddedPostgres:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Stop the server: clients are disconnected, everything committed is on disk."""
-        if self.process() is None:
-            return
-        for mode in ("fast", "immediate"):
-            with suppress(subprocess.CalledProcessError):  # it ended meanwhile
-                self._run("pg_ctl", "-D", str(self._folder), "-m", mode, "-W", "stop")
-            if self._ends():
+        """Stop the server: clients are disconnected, everything committed is on disk. A start going on ends first."""
+        with self._changing:
+            if not self._may_run():
                 return
-        logger.error("embedded_postgres_does_not_stop", folder=str(self._folder))
+            for mode in ("fast", "immediate"):
+                with suppress(subprocess.CalledProcessError, OSError):  # it ended meanwhile, or can't be reached now
+                    self._run("pg_ctl", "-D", self._name(), "-m", mode, "-W", "stop", folder=self._folder)
+                if self._ends():
+                    return
+            logger.error("embedded_postgres_does_not_stop", folder=str(self._folder))
 
     def process(self) -> psutil.Process | None:
-        """Return the server's main process; None when it is not running."""
-        lines = self._pid_file()
+        """Return the server's main process; None when it is certainly not running.
+
+        Raises:
+            UnknownServerError: it can't be told at the moment.
+        """
+        return find_server(self._folder)
+
+    def _may_run(self) -> bool:
         try:
-            process = psutil.Process(int(lines[0]))
-            if process.status() == psutil.STATUS_ZOMBIE:
-                # Servers are handed to a container's first process: that is the service, which must let them go.
-                with suppress(ChildProcessError):
-                    os.waitpid(process.pid, os.WNOHANG)
-                return None
-            return process if process.name() == "postgres" else None
-        except (IndexError, ValueError, psutil.Error):
-            return None
+            return self.process() is not None
+        except UnknownServerError:
+            return True
 
     def _ends(self) -> bool:
         """Wait until the server has ended; pg_ctl would wait for its process to be gone, and a zombie stays."""
         deadline = time.monotonic() + STOP_SECONDS
-        while self.process() is not None and time.monotonic() < deadline:
+        while self._may_run() and time.monotonic() < deadline:
             time.sleep(0.05)
-        return self.process() is None
+        return not self._may_run()
 
     def url(self, *, user: str = SERVICE_ROLE, database: str = DATABASE) -> URL:
         """Return the address of a database as a user; authentication is by operating-system user, without a secret."""
-        return URL.create("postgresql+psycopg", username=user, database=database, query={"host": self._socket_folder()})
+        return URL.create(
+            "postgresql+psycopg", username=user, database=database, query={"host": socket_folder(self._folder)}
+        )
 
     def connect(self, database: str) -> psycopg.Connection[Any]:
         """Connect as the superuser, in autocommit mode."""
         return psycopg.connect(
-            host=self._socket_folder(), user=SUPERUSER, dbname=database, autocommit=True, connect_timeout=5
+            host=socket_folder(self._folder), user=SUPERUSER, dbname=database, autocommit=True, connect_timeout=5
         )
 
     def remove(self) -> None:
@@ -178,13 +185,42 @@ class EmbeddedPostgres:
             return
         # Made aside and renamed, so that a half-made cluster is never taken for one.
         partial = self._folder.with_name(f"{PARTIAL}{secrets.token_hex(4)}")
-        partial.mkdir(mode=0o700, parents=True)
-        os.chown(partial, self._account.pw_uid, self._account.pw_gid)
+        try:
+            remove_partial_clusters(self._folder)
+            self._make(partial)
+            partial.rename(self._folder)
+        except (OSError, subprocess.CalledProcessError) as exc:
+            shutil.rmtree(partial, ignore_errors=True)
+            told = exc.output if isinstance(exc, subprocess.CalledProcessError) else exc
+            raise DatabaseServerError(f"No database can be made in {self._folder.parent}:\n{told}") from exc
+
+    def _make(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True)
+        os.chown(folder, self._account.pw_uid, self._account.pw_gid)
         encoding = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
-        self._run("initdb", "-D", str(partial), "-U", SUPERUSER, "--auth=peer", "--no-instructions", *encoding)
-        partial.rename(self._folder)
+        options = ("-U", SUPERUSER, "--auth=peer", "--no-instructions", *encoding)
+        self._run("initdb", "-D", self._name(folder), *options, folder=folder)
+
+    def _name(self, folder: Path | None = None) -> str:
+        """Return what the programs call a folder in which they work, whether or not they may enter those above it."""
+        folder = folder or self._folder
+        return str(folder) if can_reach(folder, self._account) else WORKING_FOLDER
+
+    def _bring_up(self) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            if self._answers() or self._launch():
+                break
+            if attempt == ATTEMPTS:
+                raise DatabaseServerError(f"The embedded PostgreSQL does not start. Its log ends:\n{self._log_end()}")
+            time.sleep(attempt)
+        logger.debug("embedded_postgres_answers", folder=str(self._folder))
+        self._prepare()
 
     def _launch(self) -> bool:
+        """Start the server unless it runs, and tell whether it answers. Nothing of one that may run is touched."""
+        if self.process() is not None:
+            return False
+        remove_stale_file(self._folder)
         self._write_access_rules()
         log = self._folder / "log"
         if log.exists() and log.stat().st_size > LARGEST_LOG:
@@ -198,10 +234,10 @@ class EmbeddedPostgres:
         options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in parameters.items())
         wait = ("-w", "-t", str(START_SECONDS))
         try:
-            self._run("pg_ctl", "-D", str(self._folder), "-l", str(log), *wait, "-o", options, "start")
+            self._run("pg_ctl", "-D", self._name(), "-l", "log", *wait, "-o", options, "start", folder=self._folder)
         except subprocess.CalledProcessError:
             return False
-        return True
+        return self._answers()
 
     def _write_access_rules(self) -> None:
         """Let in the service's own operating-system user and the server's, whoever those are today."""
@@ -221,11 +257,6 @@ class EmbeddedPostgres:
                 time.sleep(0.1)
         return False
 
-    def _forget_dead_server(self) -> None:
-        """Remove the process file when its process is gone, or is by now somebody else's."""
-        if self.process() is None:
-            (self._folder / "postmaster.pid").unlink(missing_ok=True)
-
     def _prepare(self) -> None:
         """Make the service's role and database when they are not there yet."""
         role, database = sql.Identifier(SERVICE_ROLE), sql.Identifier(DATABASE)
@@ -235,28 +266,19 @@ class EmbeddedPostgres:
             if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).rowcount:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
 
-    def _socket_folder(self) -> str:
-        lines = self._pid_file()
-        return lines[4] if len(lines) > 4 and lines[4] else str(self._folder)
-
     def _new_socket_folder(self) -> str:
         if len(os.fsencode(self._folder)) <= LONGEST_SOCKET_FOLDER:
-            return str(self._folder)
+            return self._name()
         folder = tempfile.mkdtemp(prefix="carrel-socket-")
         os.chown(folder, self._account.pw_uid, self._account.pw_gid)
         return folder
-
-    def _pid_file(self) -> list[str]:
-        try:
-            return [line.strip() for line in (self._folder / "postmaster.pid").read_text().splitlines()]
-        except OSError:
-            return []
 
     def _log_end(self) -> str:
         log = self._folder / "log"
         return "\n".join(log.read_text(errors="replace").splitlines()[-20:]) if log.exists() else "(no log)"
 
-    def _run(self, command: str, *arguments: str) -> None:
+    def _run(self, command: str, *arguments: str, folder: Path) -> None:
+        """Run one of PostgreSQL's programs at work in `folder`, which is entered before its user is changed to."""
         account = self._account
         switch: dict[str, Any] = {}
         if account.pw_uid != os.geteuid():
@@ -266,10 +288,11 @@ class EmbeddedPostgres:
         with tempfile.TemporaryFile("w+") as output:
             line = [str(self._binaries / command), *arguments]
             try:
-                subprocess.run(line, check=True, cwd="/", env=environment, stdout=output, stderr=output, **switch)  # noqa: S603
-            except subprocess.CalledProcessError:
+                subprocess.run(line, check=True, cwd=folder, env=environment, stdout=output, stderr=output, **switch)  # noqa: S603
+            except subprocess.CalledProcessError as error:
                 output.seek(0)
-                logger.warning("postgres_command_failed", command=command, output=output.read()[-2000:])
+                error.output = output.read()[-2000:]
+                logger.warning("postgres_command_failed", command=command, output=error.output)
                 raise
 
 
@@ -279,7 +302,13 @@ def remove_cluster(data_dir: Path) -> None:
     cluster = link.resolve()
     if (cluster / "PG_VERSION").exists():
         EmbeddedPostgres(data_dir).stop()
-    for folder in (cluster, *cluster.parent.glob(f"{PARTIAL}*")):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(cluster, ignore_errors=True)
+    remove_partial_clusters(cluster)
     if link.is_symlink():
         link.unlink()
+
+
+def remove_partial_clusters(cluster: Path) -> None:
+    """Delete what was begun to become a cluster, where making one was cut off."""
+    for folder in cluster.parent.glob(PARTIALS):
+        shutil.rmtree(folder, ignore_errors=True)

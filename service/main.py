@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -101,16 +101,25 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
     """Open the runtime, start what runs beside the requests, and give the application; close it all afterwards."""
     confidential.warn(settings)
     async with open_runtime(settings, **shared) as runtime:
-        runtime.background.spawn(keep_sweeping(runtime))
-        runtime.background.spawn(keep_rebuilding(runtime))
-        runtime.background.spawn(keep_forgetting(runtime))
-        runtime.background.spawn(keep_forgetting_oauth(runtime))
-        runtime.background.spawn(keep_erasing(runtime))
-        runtime.background.spawn(keep_giving_up(runtime))
-        runtime.background.spawn(keep_releasing(runtime))
-        work = keep_working(runtime, queue=AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
-        runtime.background.spawn(work)
-        if settings.docstore_workers:
-            syncs = keep_working(runtime, queue=DOCSTORE, tasks=(RUN_SYNC,), concurrency=settings.docstore_workers)
-            runtime.background.spawn(syncs)
+        _keep_tasks(runtime)
         yield create_app(runtime)
+
+
+def _keep_tasks(runtime: Runtime) -> None:
+    """Start what runs as long as the service does."""
+    keep, settings = runtime.background.keep, runtime.settings
+    keep("indexing", partial(keep_sweeping, runtime))
+    keep("rebuilds", partial(keep_rebuilding, runtime))
+    keep("idempotency-keys", partial(keep_forgetting, runtime))
+    keep("oauth-tokens", partial(keep_forgetting_oauth, runtime))
+    keep("erasure", partial(keep_erasing, runtime))
+    keep("abandoned-replies", partial(keep_giving_up, runtime))
+    keep("stalled-jobs", partial(keep_releasing, runtime))
+    _keep_worker(runtime, AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
+    if settings.docstore_workers:
+        _keep_worker(runtime, DOCSTORE, tasks=(RUN_SYNC,), concurrency=settings.docstore_workers)
+
+
+def _keep_worker(runtime: Runtime, queue: str, *, tasks: Sequence[Task], concurrency: int) -> None:
+    work = partial(keep_working, runtime, queue=queue, tasks=tasks, concurrency=concurrency)
+    runtime.background.keep(f"worker-{queue}", work)

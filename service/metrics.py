@@ -27,6 +27,7 @@ class Metrics:
         embedded = Gauge("carrel_texts_embedded", "Texts embedded since the start.", registry=self._registry)
         embedded.set_function(lambda: runtime.embedders.texts_embedded)
         self._registry.register(_JobMetrics(runtime))
+        self._registry.register(_BackgroundMetrics(runtime))
 
     def watch(self, connections: Connections) -> None:
         """Show how many connections there are, too."""
@@ -73,3 +74,19 @@ class _ConnectionMetrics(Collector):
         yield GaugeMetricFamily("carrel_connections_most", "As many may be open.", connections.most)
         yield CounterMetricFamily("carrel_connections_refused", "Connections not taken.", connections.refused)
         yield CounterMetricFamily("carrel_connections_evicted", "Connections closed for others.", connections.evicted)
+
+
+class _BackgroundMetrics(Collector):
+    """How often tasks that are never to end have ended; labelled by task, of which there are a few."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counts as they are."""
+        family = CounterMetricFamily(
+            "carrel_background_restarts", "Starts of background tasks that had ended.", labels=("task",)
+        )
+        for task in self._runtime.background.kept.values():
+            family.add_metric((task.name,), task.restarts)
+        yield family

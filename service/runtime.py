@@ -1,24 +1,23 @@
 """What a running service holds, and how it comes up and goes down."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-from sqlalchemy.engine import URL
+from functools import partial
 
 from service import migrations
+from service.background import Background
 from service.clock import Clock
 from service.database import Database, driver_url
 from service.deployment.restore_mark import refuse_marked
 from service.deployment.service import settle_secret_key
 from service.embedded import SUPERUSER, EmbeddedPostgres, FolderLock
-from service.embedded_host import DatabaseServerError
+from service.embedded_host import warn_of_lost_clusters
 from service.embedding import Embedders, open_embedders
 from service.extraction import Extractor
 from service.files import FileStore, open_files
+from service.housekeeping import keep_doing
 from service.identity.bootstrap import bootstrap
 from service.jobs.queue import Jobs
 from service.keys import Keys
@@ -29,32 +28,6 @@ from service.rate_limits import RateLimits, open_rate_limits
 from service.settings import Settings
 
 SUPERVISE_SECONDS = 1.0
-
-
-class Background:
-    """Tasks that outlive the request that started them; a failure is logged and ends only its own task."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run `work` beside the requests. What must survive a crash is to be found again by the sweeper."""
-        task = asyncio.create_task(_logged(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def close(self) -> None:
-        """Cancel what still runs and wait until it has stopped."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-async def _logged(work: Coroutine[Any, Any, Any]) -> None:
-    try:
-        await work
-    except Exception:  # noqa: BLE001 - a background task has nobody else to tell
-        logger.exception("background_task_failed")
 
 
 @dataclass(frozen=True)
@@ -93,7 +66,8 @@ async def open_runtime(
     async with AsyncExitStack() as stack:
         await asyncio.to_thread(settings.data_dir.mkdir, mode=0o711, parents=True, exist_ok=True)
         refuse_marked(settings.data_dir)
-        database = await _open_database(stack, settings)
+        server = await _start_embedded(stack, settings)
+        database = await _open_database(stack, settings, server)
         key = await settle_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
         async with database.transaction(None) as connection:
             await bootstrap(connection, settings)
@@ -108,6 +82,8 @@ async def open_runtime(
             models=_open_models(stack, settings),
         )
         stack.push_async_callback(runtime.background.close)
+        if server is not None:
+            runtime.background.keep("database-server", partial(_keep_running, server))
         if extractor is None:
             runtime.background.spawn(runtime.extractor.warm())
         yield runtime
@@ -136,13 +112,12 @@ async def _open_embedders(stack: AsyncExitStack, settings: Settings) -> Embedder
     return embedders
 
 
-async def _open_database(stack: AsyncExitStack, settings: Settings) -> Database:
-    """Start or find PostgreSQL, migrate it as its owner, and connect as the service's restricted role."""
-    if settings.database_url is None:
-        owner, service = await _start_embedded(stack, settings.data_dir)
-        # The folder is this process's alone, so whatever lies there was cut off by a crash.
-        await asyncio.to_thread(remove_leftovers, settings.uploads_dir)
+async def _open_database(stack: AsyncExitStack, settings: Settings, server: EmbeddedPostgres | None) -> Database:
+    """Migrate the database of the embedded server, or the outside one, as its owner, and connect as the service."""
+    if server is not None:
+        owner, service = server.url(user=SUPERUSER), server.url()
     else:
+        assert settings.database_url is not None  # noqa: S101 - else there is an embedded server
         owner = service = driver_url(settings.database_url.get_secret_value())
     await asyncio.to_thread(migrations.upgrade, owner)
     database = Database(service, pool_size=settings.database_pool_size, statement_seconds=settings.request_seconds)
@@ -150,29 +125,26 @@ async def _open_database(stack: AsyncExitStack, settings: Settings) -> Database:
     return database
 
 
-async def _start_embedded(stack: AsyncExitStack, data_dir: Path) -> tuple[URL, URL]:
-    stack.callback(FolderLock(data_dir).release)
-    server = await asyncio.to_thread(EmbeddedPostgres, data_dir)
+async def _start_embedded(stack: AsyncExitStack, settings: Settings) -> EmbeddedPostgres | None:
+    """Start PostgreSQL in the data folder, or find it running there; None where the settings name another one."""
+    if settings.database_url is not None:
+        return None
+    stack.callback(FolderLock(settings.data_dir).release)
+    server = await asyncio.to_thread(EmbeddedPostgres, settings.data_dir)
+    await asyncio.to_thread(warn_of_lost_clusters, settings.data_dir)
     await asyncio.to_thread(server.start)
     stack.push_async_callback(asyncio.to_thread, server.stop)
-    watch = asyncio.create_task(_keep_running(server))
-    stack.push_async_callback(_cancel, watch)
-    return server.url(user=SUPERUSER), server.url()
+    # The folder is this process's alone, so whatever lies there was cut off by a crash.
+    await asyncio.to_thread(remove_leftovers, settings.uploads_dir)
+    return server
 
 
 async def _keep_running(server: EmbeddedPostgres) -> None:
     """Start the embedded server again when it has died; requests get a 503 meanwhile."""
-    while True:
-        await asyncio.sleep(SUPERVISE_SECONDS)
+
+    async def restart_when_dead() -> None:
         if server.process() is None:
             logger.error("embedded_postgres_died")
-            try:
-                await asyncio.to_thread(server.start)
-            except DatabaseServerError:
-                logger.exception("embedded_postgres_does_not_start")
+            await asyncio.to_thread(server.restart)
 
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    await keep_doing(restart_when_dead, every=SUPERVISE_SECONDS, failure="embedded_postgres_not_supervised")

@@ -28,7 +28,10 @@ def verify(file: IO[bytes]) -> Manifest:
     manifest = read_archive(file, sink)
     sink.progress.end()
     if not migrations.is_known(manifest.schema_revision):
-        raise ArchiveError("This backup was taken by a newer Carrel. Restore it with that one.")
+        raise ArchiveError(
+            f"This backup was taken by a newer Carrel (schema {manifest.schema_revision}; this one knows schemas up to"
+            f" {migrations.HEAD}). Restore it with that one."
+        )
     fingerprint = None if manifest.key_fingerprint is None else bytes.fromhex(manifest.key_fingerprint)
     if sink.key is not None and fingerprint is not None and not matches(sink.key, fingerprint):
         raise ArchiveError("The secret key in this archive isn't that of its database. Use another backup.")

@@ -28,6 +28,7 @@ def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, sec
 
     Raises:
         BackupError: nothing was written then.
+        MigrationError: the database is a newer Carrel's, and nothing was written either.
     """
     with new_file(path) as file, queries.open_snapshot(owner) as snapshot:
         revision, postgresql = _check(snapshot)
@@ -59,7 +60,8 @@ def _check(snapshot: Snapshot) -> tuple[str, int]:
     if not queries.table_names(snapshot.connection):
         raise BackupError("The database is empty: there is nothing to back up. Is CARREL_DATA_DIR the right folder?")
     revision = migrations.current_revision(snapshot.connection)
-    if revision is None or not migrations.is_known(revision):
+    migrations.refuse_newer(revision)
+    if revision is None:
         raise BackupError("The database's schema is not one this Carrel knows. Back it up with the Carrel that runs.")
     if hidden := queries.unreadable(snapshot.connection):
         raise BackupError(

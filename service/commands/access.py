@@ -77,9 +77,10 @@ async def open_database(settings: Settings) -> AsyncGenerator[Database]:
 
 
 def check_schema(access: Access) -> None:
-    """Raise CommandError unless the database has the schema of this version."""
+    """Raise CommandError unless the database has the schema of this version; MigrationError when it has a newer one."""
     with queries.connect(access.owner) as connection:
         revision = migrations.current_revision(connection)
+    migrations.refuse_newer(revision)
     if revision != migrations.HEAD:
         raise CommandError(
             f"The database's schema is {revision or 'empty'}, this Carrel's is {migrations.HEAD}. Start the service of"

@@ -1,7 +1,9 @@
 """Working a queue beside the requests, in every replica: by notification, with a heartbeat, put back when stopped."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from procrastinate import App, PsycopgConnector
 from procrastinate.worker import Worker
@@ -13,6 +15,7 @@ from service.jobs import queries
 from service.jobs.manager import FencedJobManager
 from service.jobs.models import Task
 from service.jobs.running import PutBack, run_job
+from service.logs import logger
 from service.runtime import Runtime
 
 # Workers are notified of jobs, but not of those put back, and a notification that comes while one looks is lost.
@@ -68,9 +71,24 @@ async def keep_releasing(runtime: Runtime) -> None:
     await keep_doing(release, every=RELEASE_SECONDS, failure="jobs_release_failed")
 
 
+class WatchedWorker(Worker):
+    """A worker that ends, to be started again, when one of the tasks it needs has ended, cancelled ones included."""
+
+    async def _monitor_side_tasks(self, side_tasks: list[asyncio.Task[Any]]) -> None:
+        """Stop the worker when a task fails; one that returns (nothing is periodic here) ends the library's own look."""
+        needed = set(side_tasks)
+        while needed:
+            ended, needed = await asyncio.wait(needed, return_when=asyncio.FIRST_COMPLETED)
+            failed = [task.get_name() for task in ended if task.cancelled() or task.exception() is not None]
+            if failed:
+                logger.error("jobs_worker_incomplete", failed=failed)
+                self.stop()
+                return
+
+
 async def _work(app: App, manager: FencedJobManager, *, queue: str, concurrency: int) -> None:
     """Work until cancelled, or until the database fails; what runs then is put back, or released as stalled."""
-    worker = Worker(
+    worker = WatchedWorker(
         app,
         queues=[queue],
         name=queue,

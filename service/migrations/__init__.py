@@ -15,6 +15,7 @@ from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.pool import NullPool
 
 from service.deployment.errors import MigrationError
+from service.version import VERSION
 
 HEAD = "0011"
 FOLDER = Path(__file__).parent
@@ -32,12 +33,13 @@ def upgrade(url: URL) -> None:
         revision = current_revision(connection)
         if revision == HEAD:
             return
-        if revision is not None and not is_known(revision):
-            msg = f"The database is a newer Carrel's (schema {revision}, here {HEAD}). Start that, or restore a backup."
-            raise MigrationError(msg)
+        refuse_newer(revision)
         connection.rollback()
         connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
         connection.commit()
+        # A newer release may have migrated the database while this one waited for it.
+        refuse_newer(current_revision(connection))
+        connection.rollback()
         try:
             _run(connection)
         except ProgrammingError as error:
@@ -59,6 +61,15 @@ def current_revision(connection: Connection) -> str | None:
 def is_known(revision: str) -> bool:
     """Tell whether this version of the service has the migrations that lead to a revision, and from it to `HEAD`."""
     return revision.isdecimal() and any((FOLDER / "versions").glob(f"{revision}_*.py"))
+
+
+def refuse_newer(revision: str | None) -> None:
+    """Raise MigrationError when a database has a revision that only a newer Carrel knows."""
+    if revision is not None and not is_known(revision):
+        raise MigrationError(
+            f"The database is a newer Carrel's: its schema is {revision}, and this release ({VERSION}) knows schemas up"
+            f" to {HEAD}. Start the newer release again, or restore a backup of this one. Nothing was changed."
+        )
 
 
 def _run(connection: Connection) -> None:
