@@ -55,6 +55,7 @@ docs: setup
 	@$(BIN)/python -m scripts.settings_reference
 	@$(BIN)/python -m scripts.endpoints_reference
 	@$(BIN)/python -m scripts.errors_reference
+	@$(BIN)/python -m scripts.openapi_reference
 
 # What the notebooks show, made anew; look at them before they are kept.
 notebooks: setup

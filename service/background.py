@@ -18,6 +18,7 @@ class KeptTask:
 
     name: str
     start: Callable[[], Coroutine[Any, Any, None]]
+    running: "asyncio.Task[None] | None" = None
     restarts: int = 0
     pause_seconds: float = FIRST_PAUSE_SECONDS
 
@@ -61,7 +62,7 @@ class Background:
     def _start(self, kept: KeptTask) -> None:
         if self._is_closing:
             return
-        task = asyncio.create_task(_run(kept), name=kept.name)
+        task = kept.running = asyncio.create_task(_run(kept), name=kept.name)
         self._add(task)
         began = task.get_loop().time()
         task.add_done_callback(partial(self._start_again, kept, began))
@@ -69,6 +70,7 @@ class Background:
     def _start_again(self, kept: KeptTask, began: float, task: "asyncio.Task[None]") -> None:
         if self._is_closing:
             return
+        kept.running = None
         loop = task.get_loop()
         if loop.time() - began > LONGEST_PAUSE_SECONDS:
             kept.pause_seconds = FIRST_PAUSE_SECONDS

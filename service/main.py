@@ -28,7 +28,7 @@ from service.edge import Edge
 from service.idempotency.forgetting import keep_forgetting
 from service.identity import endpoints as identity
 from service.identity import me
-from service.ingestion.sweeper import keep_sweeping
+from service.ingestion.sweeper import keep_sweeping, release_claims
 from service.jobs.models import AGENTS, Task
 from service.jobs.worker import keep_releasing, keep_working
 from service.metrics import Metrics
@@ -74,7 +74,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 def create_app(runtime: Runtime) -> FastAPI:
     """Assemble the application around a runtime that is already open."""
-    app = DescribedApi(title="Carrel", version=VERSION, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app = DescribedApi(title="Carrel", version=VERSION, openapi_url=None, redirect_slashes=False)
     app.state.runtime = runtime
     app.state.metrics = Metrics(runtime)
     app.add_middleware(Edge, metrics=app.state.metrics)
@@ -101,6 +101,10 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
     """Open the runtime, start what runs beside the requests, and give the application; close it all afterwards."""
     confidential.warn(settings)
     async with open_runtime(settings, **shared) as runtime:
+        if settings.database_url is None:
+            # The embedded database has one service alone: here, all claims are those of a process that is gone. A
+            # sweeper that is started again later would take this one's away.
+            await release_claims(runtime)
         _keep_tasks(runtime)
         yield create_app(runtime)
 
@@ -112,7 +116,8 @@ def _keep_tasks(runtime: Runtime) -> None:
     keep("rebuilds", partial(keep_rebuilding, runtime))
     keep("idempotency-keys", partial(keep_forgetting, runtime))
     keep("oauth-tokens", partial(keep_forgetting_oauth, runtime))
-    keep("erasure", partial(keep_erasing, runtime))
+    if settings.text_retention_days is not None:
+        keep("erasure", partial(keep_erasing, runtime, days=settings.text_retention_days))
     keep("abandoned-replies", partial(keep_giving_up, runtime))
     keep("stalled-jobs", partial(keep_releasing, runtime))
     _keep_worker(runtime, AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)

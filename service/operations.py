@@ -1,4 +1,4 @@
-"""What operators ask: is it alive, can it serve, how is it doing. None of it needs a credential."""
+"""What operators ask: is it alive, can it serve, how is it doing, what does it offer. None needs a credential."""
 
 import asyncio
 
@@ -9,6 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.dependencies import RuntimeDep
 from service.errors import database_away, error_response
+from service.openapi import read_description
 
 READY_SECONDS = 3
 
@@ -36,3 +37,9 @@ async def readyz(runtime: RuntimeDep) -> JSONResponse:
 async def metrics(request: Request) -> Response:
     """Give Prometheus the counts since the start."""
     return Response(request.app.state.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi() -> Response:
+    """Describe the API in the terms of OpenAPI."""
+    return Response(read_description(), media_type="application/json")

@@ -25,11 +25,8 @@ AT_ONCE = 10_000
 CONVERSATIONS_AT_ONCE = 500
 
 
-async def keep_erasing(runtime: Runtime) -> None:
-    """Erase old texts at once and then every hour, until cancelled; does nothing when texts are kept for ever."""
-    days = runtime.settings.text_retention_days
-    if days is None:
-        return
+async def keep_erasing(runtime: Runtime, *, days: int) -> None:
+    """Erase texts older than so many days at once and then every hour, until cancelled."""
 
     async def erase() -> None:
         await erase_before(runtime.database, moment=datetime.now(UTC) - timedelta(days=days))

@@ -1,6 +1,7 @@
 """Taking up what was left: work that a crash, a full queue or a failing embedder kept from being done."""
 
 import asyncio
+from functools import partial
 from uuid import UUID
 
 from service.housekeeping import keep_doing, organization_ids
@@ -28,21 +29,8 @@ async def sweep(runtime: Runtime) -> int:
 
 
 async def keep_sweeping(runtime: Runtime) -> None:
-    """Sweep at once and then every `sweep_seconds`, until cancelled.
-
-    The embedded database has one service alone, so at the start of that one all claims are those of a process that
-    is gone. Beside other replicas, claims run out (`queries.LEASE`).
-    """
-    alone = runtime.settings.database_url is None
-
-    async def release_and_sweep() -> None:
-        nonlocal alone
-        if alone:
-            await release_claims(runtime)
-            alone = False
-        await sweep(runtime)
-
-    await keep_doing(release_and_sweep, every=runtime.settings.sweep_seconds, failure="sweep_failed")
+    """Sweep at once and then every `sweep_seconds`, until cancelled."""
+    await keep_doing(partial(sweep, runtime), every=runtime.settings.sweep_seconds, failure="sweep_failed")
 
 
 async def release_claims(runtime: Runtime) -> None:

@@ -75,7 +75,7 @@ class WatchedWorker(Worker):
     """A worker that ends, to be started again, when one of the tasks it needs has ended, cancelled ones included."""
 
     async def _monitor_side_tasks(self, side_tasks: list[asyncio.Task[Any]]) -> None:
-        """Stop the worker when a task fails; one that returns (nothing is periodic here) ends the library's own look."""
+        """Stop the worker when a task fails. One of them returns at once, which is all that the library waits for."""
         needed = set(side_tasks)
         while needed:
             ended, needed = await asyncio.wait(needed, return_when=asyncio.FIRST_COMPLETED)

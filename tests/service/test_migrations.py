@@ -1,8 +1,11 @@
 """Migrations lead to the schema the code declares, and the service may do no more there than it must."""
 
 import re
+import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -15,16 +18,19 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from procrastinate.schema import SchemaManager
 from psycopg.types.json import Jsonb
+from pydantic import SecretStr
 from sqlalchemy import URL, create_engine, text
 
 from service import migrations
+from service.commands import run
 from service.database import SERVICE_ROLE, driver_url
 from service.deployment.errors import MigrationError
 from service.embedded import DATABASE
 from service.migrations import row_security
 from service.migrations.tables import metadata
+from service.version import VERSION
 from tests.harness.databases import TestDatabases
-from tests.harness.services import RunningService
+from tests.harness.services import RunningService, settings_for_test
 
 # Alembic's own bookkeeping, which names a version, and the deployment's one row: nothing of an organization.
 UNPROTECTED = {"alembic_version", "deployment"}
@@ -118,8 +124,54 @@ def test_a_database_of_a_newer_version_is_left_alone(databases: TestDatabases, m
     """A start says so in words, and changes nothing: what it would write, the newer version couldn't read."""
     with databases.connect(migrated) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(MigrationError, match="a newer Carrel's"):
+    with pytest.raises(MigrationError, match="a newer Carrel's: its schema is 9999") as refused:
         migrations.upgrade(databases.owner_url(migrated))
+    assert f"this release ({VERSION}) knows schemas up to {migrations.HEAD}" in str(refused.value)
+    assert "Start the newer release again, or restore a backup" in str(refused.value)
+    with databases.connect(migrated) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
+
+
+def test_a_newer_version_may_migrate_while_an_older_one_waits_for_it(databases: TestDatabases, outside: URL) -> None:
+    """Of two that start at once, the older one finds what the newer one made, and says so in words."""
+    migrate(outside, "0003")
+    refusals: list[MigrationError] = []
+
+    def start() -> None:
+        try:
+            migrations.upgrade(outside)
+        except MigrationError as error:
+            refusals.append(error)
+
+    with databases.connect(str(outside.database)) as newer:
+        newer.execute("SELECT pg_advisory_lock(%s)", [migrations.ADVISORY_LOCK])
+        older = threading.Thread(target=start)
+        older.start()
+        waiting = """
+            SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = database
+            WHERE locktype = 'advisory' AND NOT granted AND datname = %s
+        """
+        while not newer.execute(waiting, [outside.database]).rowcount:
+            time.sleep(0.02)
+        newer.execute("UPDATE alembic_version SET version_num = '9999'")
+        newer.execute("SELECT pg_advisory_unlock(%s)", [migrations.ADVISORY_LOCK])
+        older.join(60)
+    assert len(refusals) == 1
+
+
+@pytest.mark.parametrize("arguments", [["backup", "x"], ["rotate-key"]])
+def test_commands_leave_a_newer_versions_database_alone(
+    databases: TestDatabases, migrated: str, tmp_path: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command of an older release ends with status 1 and the sentence that its service would end with."""
+    with databases.connect(migrated) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    address = databases.owner_url(migrated).set(drivername="postgresql").render_as_string(hide_password=False)
+    settings = settings_for_test(tmp_path, SecretStr(address))
+    path = [str(tmp_path / each) if each == "x" else each for each in arguments]
+    assert run(path, settings) == 1
+    assert "The database is a newer Carrel's: its schema is 9999" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
     with databases.connect(migrated) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
 

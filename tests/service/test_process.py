@@ -13,7 +13,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.embedded import EmbeddedPostgres, remove_cluster
+from service.embedded import remove_cluster
+from service.migrations import HEAD
+from service.version import VERSION
+from tests.harness.databases import TestDatabases
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import ADMIN_PASSWORD, API_KEY
 
@@ -223,6 +226,21 @@ def test_a_wrong_setting_is_named(tmp_path: Path, variable: str, value: str) -> 
     assert "Traceback" not in ended.stderr
 
 
+def test_a_newer_versions_database_is_refused_in_a_sentence(databases: TestDatabases, tmp_path: Path) -> None:
+    """An older service on it ends with status 1 and one line, which names both schemas and says what to do."""
+    name = databases.clone()
+    with databases.connect(name) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    address = databases.owner_url(name).set(drivername="postgresql").render_as_string(hide_password=False)
+    variables = {"CARREL_DATABASE_URL": address, "CARREL_DATA_DIR": str(tmp_path), "CARREL_PORT": "0"}
+    ended = run(os.environ | variables | {"CARREL_SECRET_KEY": "k" * 32})
+    databases.drop(name)
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1
+    assert f"its schema is 9999, and this release ({VERSION}) knows schemas up to {HEAD}" in ended.stderr
+    assert "Start the newer release again, or restore a backup" in ended.stderr
+
+
 def test_a_key_that_is_too_short_is_measured_in_characters(tmp_path: Path) -> None:
     """It is said what a key needs, in the words of who sets it."""
     ended = run(os.environ | {"CARREL_DATA_DIR": str(tmp_path), "CARREL_SECRET_KEY": "short"})
@@ -236,22 +254,3 @@ def test_a_killed_database_comes_back_though_nobody_took_its_status(tmp_path: Pa
     ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     remove_cluster(tmp_path)
     assert ended.returncode == 0, ended.stderr
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
-def test_roots_database_widens_no_permission(tmp_path: Path) -> None:
-    """In a folder that PostgreSQL's user can't enter, the database is put elsewhere, and the folder stays closed."""
-    tmp_path.chmod(0o700)
-    data_dir = tmp_path / "data"
-    data_dir.mkdir()
-    server = EmbeddedPostgres(data_dir)
-    try:
-        server.start()
-        assert (data_dir / "postgres").is_symlink()
-        assert tmp_path.stat().st_mode & 0o777 == 0o700
-        again = EmbeddedPostgres(data_dir)
-        assert again.process() == server.process()
-    finally:
-        server.stop()
-        server.remove()
-    assert not (data_dir / "postgres").exists()

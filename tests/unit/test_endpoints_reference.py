@@ -1,13 +1,15 @@
 """docs/endpoints.md, /openapi.json and the table of requirements are one."""
 
+import json
 from typing import Any, cast
 
 import pytest
 
+from scripts import openapi_reference
 from scripts.endpoints_reference import PAGE, reference
 from service.authorization import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS
 from service.main import create_app
-from service.openapi import ACCESS_SCHEME, SCHEME
+from service.openapi import ACCESS_SCHEME, DOCUMENT, SCHEME, read_description
 from service.runtime import Runtime
 
 PREFIX = "/api/v0/"
@@ -47,6 +49,12 @@ def test_the_page_is_what_the_code_says() -> None:
     """Every operation is on the page with what it asks for; `make docs` brings it there."""
     assert PAGE.read_text() == reference()
     assert all(f"| `{name}` |" in reference() for name in [*ON_V0, *V1_REQUIREMENTS])
+
+
+def test_what_a_service_answers_is_what_the_code_says(described: dict[str, Any]) -> None:
+    """/openapi.json, which is read from a file, is the description that the code has; `make docs` brings it there."""
+    assert DOCUMENT.read_text() == openapi_reference.reference()
+    assert json.loads(read_description()) == described
 
 
 def test_every_operation_declares_its_security(described: dict[str, Any]) -> None:

@@ -1,0 +1,218 @@
+"""Every task that runs as long as the service is started again, whatever ended it."""
+
+import ast
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
+from structlog.testing import capture_logs
+
+import service as package
+from service.background import Background
+from service.housekeeping import keep_doing
+from service.main import AGENTS, DOCSTORE
+from service.runtime import Runtime
+from tests.harness.loops import LoopThread
+from tests.harness.services import RunningService
+
+SECONDS = 60
+KEPT = {
+    "abandoned-replies",
+    "erasure",
+    "idempotency-keys",
+    "indexing",
+    "oauth-tokens",
+    "rebuilds",
+    "stalled-jobs",
+    f"worker-{AGENTS}",
+    f"worker-{DOCSTORE}",
+}
+WORKERS = {f"worker-{AGENTS}", f"worker-{DOCSTORE}"}
+# Where a task may be made that nobody starts again: it ends with the work that made it.
+OWN_TASKS = {
+    "background.py": "the one place where tasks are kept",
+    "embedding/remote.py": "the slices of a request's texts",
+    "ingestion/indexing.py": "the lease of a document, for as long as it is indexed",
+}
+ONE_OFF_WORK = {
+    "ingestion/indexing.py": "an upload's document, found again by the sweeper",
+    "rebuilds/service.py": "a rebuild's first step, found again by the next look",
+    "runtime.py": "warming up, which the first file would do as well",
+}
+
+
+class Fatal(BaseException):
+    """What no `except Exception` catches."""
+
+
+def until(claim: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + SECONDS
+    while not claim():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.02)
+
+
+def test_whatever_ends_a_task_it_is_started_again(harness_loop: LoopThread) -> None:
+    """Returning, failing in any way, trying to end the process, and being cancelled, by itself or from outside."""
+    starts: dict[str, int] = {}
+
+    async def end(how: str) -> None:
+        if how == "cancels itself":
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+        elif how == "is cancelled within":
+            raise asyncio.CancelledError
+        elif how != "returns":
+            raise {"fails": ValueError, "is fatal": Fatal, "exits": SystemExit}[how](how)
+
+    async def run(how: str) -> None:
+        starts[how] = starts.get(how, 0) + 1
+        if starts[how] == 1:
+            await end(how)
+            return
+        await asyncio.sleep(SECONDS)
+
+    ways = ["returns", "fails", "is fatal", "exits", "cancels itself", "is cancelled within"]
+
+    async def keep() -> Background:
+        background = Background()
+        for how in ways:
+            background.keep(how, lambda how=how: run(how))
+        return background
+
+    with capture_logs() as logs:
+        background = harness_loop.run(keep())
+        until(lambda: starts == dict.fromkeys(ways, 2))
+    assert {log["task"] for log in logs if log["event"] == "background_task_ended"} == set(ways)
+    assert {log["log_level"] for log in logs} == {"error"}
+    assert {task.restarts for task in background.kept.values()} == {1}
+    harness_loop.run(background.close())
+    assert all(task.running is None or task.running.done() for task in background.kept.values())
+
+
+def test_a_task_that_fails_on_and_on_rests_longer_and_longer(harness_loop: LoopThread) -> None:
+    """A start is tried again after one second, two, four: not in a row, but never given up."""
+    began: list[float] = []
+
+    async def fail() -> None:
+        began.append(time.monotonic())
+        raise ValueError
+
+    async def keep() -> Background:
+        background = Background()
+        background.keep("failing", fail)
+        return background
+
+    background = harness_loop.run(keep())
+    until(lambda: len(began) == 3)
+    harness_loop.run(background.close())
+    assert began[1] - began[0] > 0.9
+    assert began[2] - began[1] > 1.9
+
+
+def test_failures_in_a_row_are_logged_once_a_minute(harness_loop: LoopThread) -> None:
+    """Work that fails alike each time fills no log; another failure, or one after a success, is told at once."""
+    outcomes = iter([ValueError(), ValueError(), ValueError(), KeyError(), None, KeyError()])
+
+    async def work() -> None:
+        outcome = next(outcomes, None)
+        if outcome is not None:
+            raise outcome
+
+    async def run() -> None:
+        keeping = asyncio.create_task(keep_doing(work, every=0.01, failure="work_failed"))
+        await asyncio.sleep(1)
+        keeping.cancel()
+
+    with capture_logs() as logs:
+        harness_loop.run(run())
+    assert [log["failures_in_a_row"] for log in logs] == [1, 4, 1]
+
+
+def test_every_task_of_a_service_works_again_after_it_was_cancelled(
+    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is started anew, does its work on the database again, and is counted where operators look."""
+    service = make_service(text_retention_days=30)
+    kept = service.runtime.background.kept
+    assert set(kept) == KEPT
+    until(lambda: len(worker_ids(service)) == len(WORKERS))
+    before = worker_ids(service)
+    at_work = record_transactions(service.runtime, monkeypatch)
+    service.run(cancel([task.running for task in kept.values()]))
+    until(lambda: at_work >= KEPT - WORKERS)
+    until(lambda: len(worker_ids(service) - before) == len(WORKERS))
+    assert all(task.running is not None and not task.running.done() for task in kept.values())
+    metrics = service.http.get("/metrics").text
+    for name in KEPT:
+        assert f'carrel_background_restarts_total{{task="{name}"}} 1.0' in metrics
+
+
+@pytest.mark.parametrize("name", ["update_heartbeats", "listener", "worker loop"])
+def test_a_worker_that_lost_a_part_begins_anew(service: RunningService, name: str) -> None:
+    """A worker without its heartbeat would be taken for dead, and its jobs be run twice: it ends, and is replaced."""
+    until(lambda: len(worker_ids(service)) == len(WORKERS))
+    before = worker_ids(service)
+
+    async def cancel_parts() -> None:
+        await cancel([task for task in asyncio.all_tasks() if task.get_name() == name])
+
+    service.run(cancel_parts())
+    until(lambda: len(worker_ids(service) - before) == len(WORKERS))
+
+
+def test_no_task_of_the_service_is_made_without_a_supervisor() -> None:
+    """What isn't kept ends by itself: each place where a task is made otherwise is one that is known to."""
+    made, spawned = set[str](), set[str]()
+    for path, called in calls(Path(package.__path__[0])):
+        if called in {"create_task", "ensure_future", "TaskGroup"}:
+            made.add(path)
+        elif called == "spawn":
+            spawned.add(path)
+    assert made == set(OWN_TASKS)
+    assert spawned == set(ONE_OFF_WORK)
+
+
+def calls(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield each method that is called, with the module it is called in."""
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                yield str(path.relative_to(folder)), node.func.attr
+
+
+def record_transactions(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Return a set to which the name of every task is added that has ended a transaction."""
+    names: set[str] = set()
+    transaction = runtime.database.transaction
+
+    @asynccontextmanager
+    async def recorded(*arguments: Any, **options: Any) -> AsyncGenerator[AsyncConnection]:
+        async with transaction(*arguments, **options) as connection:
+            yield connection
+        task = asyncio.current_task()
+        assert task is not None
+        names.add(task.get_name())
+
+    monkeypatch.setattr(runtime.database, "transaction", recorded)
+    return names
+
+
+async def cancel(tasks: "list[asyncio.Task[Any] | None] | list[asyncio.Task[Any]]") -> None:
+    """Cancel tasks, as something inside them might."""
+    for task in tasks:
+        assert task is not None
+        task.cancel()
+
+
+def worker_ids(service: RunningService) -> set[int]:
+    """Return the ids of the workers that are at work."""
+    with service.owner_connection() as connection:
+        return {row[0] for row in connection.execute("SELECT id FROM procrastinate_workers")}

@@ -1,0 +1,261 @@
+"""The embedded PostgreSQL under its supervisor: nothing of a server that may live is touched, come what may."""
+
+import os
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from structlog.testing import capture_logs
+
+from service import embedded, embedded_host
+from service.embedded import EmbeddedPostgres
+from service.embedded_host import DatabaseServerError, warn_of_lost_clusters
+from service.embedded_process import PID_FILE, UnknownServerError
+from tests.harness.databases import PARAMETERS, TestDatabases
+from tests.harness.first_start import bring_database
+from tests.harness.processes import ServiceProcess
+
+Start = Callable[..., ServiceProcess]
+SECONDS = 60
+NO_DESCRIPTORS = 3
+ORGANIZATION = "/api/v0/admin/organization/get"
+# The service, whose tasks of this name are cancelled upon a signal.
+SERVICE_WITH_CANCELLATION = """
+import asyncio, signal, sys
+from service import main
+from service.__main__ import main as serve
+
+name, create_app = sys.argv.pop(1), main.create_app
+
+def cancel(loop):
+    for task in asyncio.all_tasks(loop):
+        if task.get_name() == name:
+            task.cancel()
+
+def create(runtime):
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, cancel, loop)
+    return create_app(runtime)
+
+main.create_app = create
+sys.exit(serve())
+"""
+
+
+def eventually(claim: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + SECONDS
+    while not claim():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.05)
+
+
+@contextmanager
+def without_descriptors(pid: int) -> Generator[None]:
+    """Have a process open nothing more, as when all its descriptors are in use."""
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (NO_DESCRIPTORS, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
+    """A server that runs in a folder of its own."""
+    tmp_path.chmod(0o711)
+    bring_database(tmp_path)
+    server = EmbeddedPostgres(tmp_path, parameters=PARAMETERS)
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_a_service_that_can_open_nothing_leaves_its_database_alone(service_process: Start) -> None:
+    """Without a descriptor left, the server isn't taken for gone: it goes on, and so does the service afterwards."""
+    service = service_process()
+    before = service.database_server().process()
+    assert before is not None
+    assert service.process is not None
+    pid_file = service.data_dir / "postgres" / PID_FILE
+    recorded = pid_file.read_text()
+    with without_descriptors(service.process.pid):
+        time.sleep(4)  # some looks of the supervisor, one a second
+        assert pid_file.exists()
+        assert pid_file.read_text() == recorded
+    eventually(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
+    assert service.database_server().process() == before
+    # Each look has failed alike, and it is said once a minute.
+    assert service.log.read_text().count("embedded_postgres_not_supervised") == 1
+    # The supervisor is at work as before.
+    service.kill_database()
+    eventually(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
+
+
+def test_a_supervisor_that_was_ended_is_started_again() -> None:
+    """Whatever ends the supervising task: a database that is killed afterwards is started again."""
+    service = ServiceProcess()
+    service.program = ("-c", SERVICE_WITH_CANCELLATION, "database-server")
+    try:
+        service.start()
+        service.signal(signal.SIGUSR1)
+        eventually(lambda: "background_task_ended" in service.log.read_text())
+        service.kill_database()
+        eventually(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
+        assert 'carrel_background_restarts_total{task="database-server"} 1.0' in service.http.get("/metrics").text
+    finally:
+        service.close()
+
+
+def test_who_can_open_nothing_knows_of_no_server(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    """Whether it runs can't be told, which is neither yes nor no; nothing is started or removed upon it."""
+    with without_descriptors(os.getpid()):
+        for look in (server.process, server.start, server.restart):
+            with pytest.raises(UnknownServerError, match="can't be told"):
+                look()
+    assert (tmp_path / "postgres" / PID_FILE).exists()
+    assert server.process() is not None
+
+
+def test_another_clusters_server_is_not_ones_own(
+    server: EmbeddedPostgres, tmp_path: Path, databases: TestDatabases
+) -> None:
+    """A process id that is by now of another PostgreSQL, or of anything else, doesn't keep a server from starting."""
+    pid_file = tmp_path / "postgres" / PID_FILE
+    other = EmbeddedPostgres(databases.folder).process()
+    assert other is not None
+    for pid in (other.pid, os.getpid(), 2**40):
+        recorded = pid_file.read_text()
+        server.stop()
+        pid_file.write_text("\n".join([str(pid), *recorded.splitlines()[1:]]))
+        assert server.process() is None
+        server.start()
+        assert server.process() is not None
+    assert other.is_running()
+
+
+def test_no_server_starts_while_an_old_ones_connections_work(server: EmbeddedPostgres) -> None:
+    """A connection's process that outlives its server may still write: a second server waits until it has ended."""
+    connection = server.connect("postgres")
+    orphan = psutil.Process(connection.info.backend_pid)
+    killed = server.process()
+    assert killed is not None
+    orphan.suspend()
+    try:
+        killed.kill()
+        eventually(lambda: server.process() is None)
+        with pytest.raises(DatabaseServerError):
+            server.restart()
+        assert server.process() is None
+        assert orphan.is_running()
+    finally:
+        orphan.kill()
+        with suppress(Exception):
+            connection.close()
+    server.restart()
+    assert server.process() is not None
+
+
+def test_an_emptied_process_file_is_no_proof(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    """Where the file says nothing, a server that works in the folder is left alone; without one, it starts."""
+    pid_file = tmp_path / "postgres" / PID_FILE
+    living, recorded = server.process(), pid_file.read_text()
+    assert living is not None
+    pid_file.write_text("")
+    with pytest.raises(UnknownServerError, match="still work"):
+        server.start()
+    assert pid_file.exists()
+    assert living.is_running()
+    pid_file.write_text(recorded)
+    server.stop()
+    pid_file.write_text("")
+    server.start()
+    assert server.process() is not None
+
+
+def test_a_cluster_that_has_gone_is_not_made_anew(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    """A disk that was taken away under a running service isn't replaced by an empty database."""
+    server.stop()
+    (tmp_path / "postgres").rename(tmp_path / "elsewhere")
+    with pytest.raises((DatabaseServerError, FileNotFoundError)):
+        server.restart()
+    assert not (tmp_path / "postgres").exists()
+
+
+def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
+    """A link to a disk that isn't mounted gets no empty database in its place; it is said what to do."""
+    (tmp_path / "postgres").symlink_to(tmp_path / "unmounted" / "postgres")
+    with pytest.raises(DatabaseServerError, match="Mount or restore"):
+        EmbeddedPostgres(tmp_path)
+    assert not (tmp_path / "unmounted").exists()
+
+
+def test_a_first_start_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was begun to become a cluster goes, with what earlier starts left of theirs; what is an operator's stays."""
+    tmp_path.chmod(0o711)
+    (tmp_path / "postgres.0123abcd").mkdir()
+    (tmp_path / "postgres.old").mkdir()
+    monkeypatch.setattr(embedded, "SUPERUSER", "pg_refused")
+    with pytest.raises(DatabaseServerError, match='superuser name "pg_refused" is disallowed'):
+        EmbeddedPostgres(tmp_path).start()
+    assert [path.name for path in tmp_path.iterdir()] == ["postgres.old"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
+def test_roots_cluster_lies_in_a_folder_only_root_may_enter(tmp_path: Path) -> None:
+    """A private data folder has its cluster in it, which goes with the folder; no permission is widened."""
+    tmp_path.chmod(0o700)
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    clusters = embedded_host.CLUSTERS_FOLDER
+    before = list(clusters.glob("*"))
+    server = EmbeddedPostgres(data_dir, parameters=PARAMETERS)
+    try:
+        server.start()
+        process = server.process()
+        assert process is not None
+        assert process.uids().effective != 0
+        assert Path(process.cwd()) == data_dir / "postgres"
+        again = EmbeddedPostgres(data_dir)
+        assert again.process() == process
+        with again.connect("carrel") as connection:
+            assert connection.execute("SELECT pg_reload_conf()").fetchone() == (True,)
+        process.kill()
+        eventually(lambda: server.process() is None)
+        server.restart()
+    finally:
+        server.stop()
+    assert server.process() is None
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
+    assert list(clusters.glob("*")) == before
+
+
+def test_a_lost_cluster_is_told_of_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier version's cluster whose data folder is gone is named with the command for it; others are not."""
+    clusters, data, other = tmp_path / "clusters", tmp_path / "data", tmp_path / "other"
+    cluster, unknown = clusters / "1" / "postgres", clusters / "2" / "postgres"
+    monkeypatch.setattr(embedded_host, "CLUSTERS_FOLDER", clusters)
+    for folder in (cluster, unknown, data, other):
+        folder.mkdir(parents=True)
+    (data / "postgres").symlink_to(cluster)
+    with capture_logs() as logs:
+        warn_of_lost_clusters(data)
+        warn_of_lost_clusters(other)
+    assert logs == []
+    shutil.rmtree(data)
+    (cluster / PID_FILE).touch()
+    with capture_logs() as logs:
+        warn_of_lost_clusters(other)
+    assert logs == []
+    (cluster / PID_FILE).unlink()
+    with capture_logs() as logs:
+        warn_of_lost_clusters(other)
+    assert [log["to_remove_for_good"] for log in logs] == [f"rm -r {cluster.parent}"]
+    assert cluster.exists()
