@@ -30,6 +30,15 @@ FORWARDED = frozenset(
         ("service.answering.replying", "_run"),
     }
 )
+# Where the errors' own module makes some.
+OF_THE_FRAMEWORK = {
+    "internal_error",
+    "from_validation",
+    "database_away",
+    "requests_saturated",
+    "_database_slow",
+    "_unserved",
+}
 _SEVERAL = re.compile(f"{GAP}+")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Bindings = Mapping[str, "Bound"]
@@ -119,7 +128,7 @@ class Source:
         """Yield every place where an error is made, in the order of the files; Unseen names what can't be told."""
         for module in self.modules:
             if module.name == errors.__name__:
-                yield from self._of_classes(module, {"internal_error", "from_validation", "database_away", "_unserved"})
+                yield from self._of_classes(module, OF_THE_FRAMEWORK)
             else:
                 yield from self._of_classes(module)
 

@@ -13,14 +13,15 @@ from sqlalchemy import MetaData
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, QueuePool
 
 SERVICE_ROLE = "carrel_service"
 # For pg_has_role: from PostgreSQL 16 on, who makes a role is a member of it, and may not become it for that alone.
 MAY_BECOME = "CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END"
 ORGANIZATION_SETTING = "carrel.organization_id"
 BACKUP_SETTING = "carrel.backup"
-POOL_WAIT_SECONDS = 10
+# As long as a statement may take by default: a client is better served late than refused.
+POOL_WAIT_SECONDS = 30
 CONNECT_SECONDS = 5
 APPLICATION_NAME = "carrel"
 # What search was measured with. The embedded server is set up so; another one need not be.
@@ -68,7 +69,14 @@ class Database:
     also shows whether the server has closed the connection since it was last used.
     """
 
-    def __init__(self, url: URL, *, pool_size: int = 10, statement_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        url: URL,
+        *,
+        pool_size: int = 10,
+        statement_seconds: float = 30.0,
+        wait_seconds: float = POOL_WAIT_SECONDS,
+    ) -> None:
         # The address's user may be any member of the service's role: each connection gives up the rest at its start.
         # Times are read in UTC: in other zones the first and the last of them lie outside the calendar.
         options = (
@@ -83,7 +91,7 @@ class Database:
             url,
             pool_size=pool_size,
             max_overflow=0,
-            pool_timeout=POOL_WAIT_SECONDS,
+            pool_timeout=wait_seconds,
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,
             connect_args=self._connect_args,
@@ -115,6 +123,12 @@ class Database:
                 await enter_organization(connection, organization_id)
             yield connection
             await connection.commit()
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether every connection is in use."""
+        pool = self._engine.pool
+        return isinstance(pool, QueuePool) and pool.checkedout() >= pool.size()
 
     async def ping(self) -> None:
         """Ask the database for an answer; raises the driver's error when it is away."""

@@ -33,6 +33,7 @@ from service.logs import logger, redact_credentials, request_id
 
 LONGEST_FIELD_NAME = 200
 RETRY_SECONDS = 1
+SATURATED_SECONDS = 5
 
 # Driver errors by which PostgreSQL says "not now": restarting, out of connections, lost a race, gave up waiting.
 TRANSIENT_DRIVER_ERRORS = (
@@ -188,14 +189,33 @@ def _reason(error: Mapping[str, Any]) -> str:
 def from_database(error: DBAPIError) -> ServiceError:
     """Tell a database that is away or lost a race (503, worth a retry) from a defect of ours (500)."""
     cause = error.orig
+    if isinstance(cause, driver_errors.QueryCanceled):
+        return _database_slow()
     if error.connection_invalidated or isinstance(cause, TRANSIENT_DRIVER_ERRORS):
         return database_away()
     return internal_error()
 
 
 def database_away() -> Unavailable:
-    """Answer while PostgreSQL restarts or every connection is in use."""
-    return Unavailable("The database is busy or restarting. Try again shortly.", code="database_unavailable")
+    """Answer while PostgreSQL is away or restarts."""
+    return Unavailable("The database is away or restarting. Try again shortly.", code="database_unavailable")
+
+
+def requests_saturated() -> Unavailable:
+    """Answer when other requests have had every connection for as long as one waits for it."""
+    return Unavailable(
+        f"Other requests use all connections to the database. Try again in {SATURATED_SECONDS} s.",
+        code="requests_saturated",
+        retry_after=SATURATED_SECONDS,
+    )
+
+
+def _database_slow() -> Unavailable:
+    return Unavailable(
+        f"The database is busy: it took too long over this request. Try again in {SATURATED_SECONDS} s.",
+        code="database_slow",
+        retry_after=SATURATED_SECONDS,
+    )
 
 
 def install(app: FastAPI) -> None:
@@ -205,7 +225,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(DBAPIError, _on_database_error)
     app.add_exception_handler(DriverError, _on_database_away)
-    app.add_exception_handler(PoolTimeoutError, _on_database_away)
+    app.add_exception_handler(PoolTimeoutError, _on_requests_saturated)
 
 
 async def _on_service_error(_request: Request, error: Exception) -> JSONResponse:
@@ -247,3 +267,8 @@ async def _on_database_error(_request: Request, error: Exception) -> JSONRespons
 async def _on_database_away(_request: Request, error: Exception) -> JSONResponse:
     logger.error("database_away", kind=type(error).__name__)
     return error_response(database_away())
+
+
+async def _on_requests_saturated(_request: Request, _error: Exception) -> JSONResponse:
+    logger.error("requests_saturated")
+    return error_response(requests_saturated())

@@ -28,6 +28,7 @@ from service.edge import Edge
 from service.idempotency.forgetting import keep_forgetting
 from service.identity import endpoints as identity
 from service.identity import me
+from service.ingestion.feeding import keep_indexing
 from service.ingestion.sweeper import keep_sweeping, release_claims
 from service.jobs.models import AGENTS, Task
 from service.jobs.worker import keep_releasing, keep_working
@@ -111,14 +112,15 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
 
 def _keep_tasks(runtime: Runtime) -> None:
     """Start what runs as long as the service does."""
-    keep, settings = runtime.background.keep, runtime.settings
-    keep("indexing", partial(keep_sweeping, runtime))
-    keep("rebuilds", partial(keep_rebuilding, runtime))
-    keep("idempotency-keys", partial(keep_forgetting, runtime))
-    keep("oauth-tokens", partial(keep_forgetting_oauth, runtime))
+    keep, settings, beside = runtime.background.keep, runtime.settings, runtime.beside_requests()
+    keep("indexing", partial(keep_indexing, runtime.indexer))
+    keep("sweeping", partial(keep_sweeping, beside))
+    keep("rebuilds", partial(keep_rebuilding, beside))
+    keep("idempotency-keys", partial(keep_forgetting, beside))
+    keep("oauth-tokens", partial(keep_forgetting_oauth, beside))
     if settings.text_retention_days is not None:
-        keep("erasure", partial(keep_erasing, runtime, days=settings.text_retention_days))
-    keep("abandoned-replies", partial(keep_giving_up, runtime))
+        keep("erasure", partial(keep_erasing, beside, days=settings.text_retention_days))
+    keep("abandoned-replies", partial(keep_giving_up, beside))
     keep("stalled-jobs", partial(keep_releasing, runtime))
     _keep_worker(runtime, AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
     if settings.docstore_workers:

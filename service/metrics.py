@@ -1,6 +1,6 @@
 """What Prometheus reads at /metrics: counts and times of requests, never anything of an organization."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -26,12 +26,24 @@ class Metrics:
         self.in_flight = Gauge("carrel_requests_in_flight", "Requests being answered.", registry=self._registry)
         embedded = Gauge("carrel_texts_embedded", "Texts embedded since the start.", registry=self._registry)
         embedded.set_function(lambda: runtime.embedders.texts_embedded)
+        self._watch_indexing(runtime)
         self._registry.register(_JobMetrics(runtime))
         self._registry.register(_BackgroundMetrics(runtime))
 
     def watch(self, connections: Connections) -> None:
         """Show how many connections there are, too."""
         self._registry.register(_ConnectionMetrics(connections))
+
+    def _watch_indexing(self, runtime: Runtime) -> None:
+        indexer = runtime.indexer
+        figures: dict[str, tuple[str, Callable[[], float]]] = {
+            "running": ("Documents that this process has taken up to index.", lambda: indexer.running),
+            "waiting": ("Documents that wait for their turn to be indexed.", lambda: indexer.waiting),
+            "chunks_per_second": ("Chunks indexed a second, lately.", lambda: indexer.chunks_per_second),
+        }
+        for name, (documentation, read) in figures.items():
+            gauge = Gauge(f"carrel_indexing_{name}", documentation, registry=self._registry)
+            gauge.set_function(read)
 
     def count(self, *, route: str, method: str, status: int, seconds: float) -> None:
         """Count an answered request under its route's template (a path of the caller's is never a label)."""

@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.dependencies import RuntimeDep
-from service.errors import database_away, error_response
+from service.errors import database_away, error_response, requests_saturated
 from service.openapi import read_description
 
 READY_SECONDS = 3
@@ -24,12 +24,12 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz")
 async def readyz(runtime: RuntimeDep) -> JSONResponse:
-    """Tell whether the service can serve: 200, or 503 while the database is away."""
+    """Tell whether the service can serve: 200, or 503 while the database is away or has no connection left."""
     try:
         async with asyncio.timeout(READY_SECONDS):
             await runtime.database.ping()
     except (SQLAlchemyError, TimeoutError):
-        return error_response(database_away())
+        return error_response(requests_saturated() if runtime.database.is_saturated else database_away())
     return JSONResponse({"status": "ready"})
 
 

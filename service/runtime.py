@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+
+from sqlalchemy.engine import URL
 
 from service import migrations
 from service.background import Background
 from service.clock import Clock
-from service.database import Database, driver_url
+from service.database import POOL_WAIT_SECONDS, Database, driver_url
 from service.deployment.restore_mark import refuse_marked
 from service.deployment.service import settle_secret_key
 from service.embedded import SUPERUSER, EmbeddedPostgres, FolderLock
@@ -19,6 +21,7 @@ from service.extraction import Extractor
 from service.files import FileStore, open_files
 from service.housekeeping import keep_doing
 from service.identity.bootstrap import bootstrap
+from service.ingestion.indexer import Indexer
 from service.jobs.queue import Jobs
 from service.keys import Keys
 from service.language_models import LanguageModels
@@ -28,6 +31,9 @@ from service.rate_limits import RateLimits, open_rate_limits
 from service.settings import Settings
 
 SUPERVISE_SECONDS = 1.0
+# Fewer than there are turns at indexing: most of a turn is embedding, without a transaction.
+INDEXING_CONNECTIONS = 4
+INDEXING_WAIT_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,14 @@ class Runtime:
     embedders: Embedders
     rate_limits: RateLimits
     models: LanguageModels
+    indexer: Indexer
     jobs: Jobs = field(default_factory=Jobs)
     background: Background = field(default_factory=Background)
     clock: Clock = field(default_factory=Clock)
+
+    def beside_requests(self) -> "Runtime":
+        """Return the runtime for work that nobody waits for, on connections that no request waits for."""
+        return replace(self, database=self.indexer.database)
 
 
 @asynccontextmanager
@@ -67,19 +78,22 @@ async def open_runtime(
         await asyncio.to_thread(settings.data_dir.mkdir, mode=0o711, parents=True, exist_ok=True)
         refuse_marked(settings.data_dir)
         server = await _start_embedded(stack, settings)
-        database = await _open_database(stack, settings, server)
+        url = await _migrate(settings, server)
+        database = _connect(stack, url, settings, connections=settings.database_pool_size)
         key = await settle_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
         async with database.transaction(None) as connection:
             await bootstrap(connection, settings)
+        embedders = embedders or await _open_embedders(stack, settings)
         runtime = Runtime(
             settings=settings,
             keys=Keys(key),
             database=database,
             files=await asyncio.to_thread(open_files, settings),
             extractor=extractor or await open_extractor(stack, settings),
-            embedders=embedders or await _open_embedders(stack, settings),
+            embedders=embedders,
             rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings)),
             models=_open_models(stack, settings),
+            indexer=_open_indexer(stack, url, settings, embedders),
         )
         stack.push_async_callback(runtime.background.close)
         if server is not None:
@@ -112,17 +126,32 @@ async def _open_embedders(stack: AsyncExitStack, settings: Settings) -> Embedder
     return embedders
 
 
-async def _open_database(stack: AsyncExitStack, settings: Settings, server: EmbeddedPostgres | None) -> Database:
-    """Migrate the database of the embedded server, or the outside one, as its owner, and connect as the service."""
+async def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
+    """Migrate the database as its owner, and return where the service's restricted role finds it."""
     if server is not None:
         owner, service = server.url(user=SUPERUSER), server.url()
     else:
         assert settings.database_url is not None  # noqa: S101 - else there is an embedded server
         owner = service = driver_url(settings.database_url.get_secret_value())
     await asyncio.to_thread(migrations.upgrade, owner)
-    database = Database(service, pool_size=settings.database_pool_size, statement_seconds=settings.request_seconds)
+    return service
+
+
+def _connect(
+    stack: AsyncExitStack, url: URL, settings: Settings, *, connections: int, wait_seconds: float = POOL_WAIT_SECONDS
+) -> Database:
+    seconds = settings.request_seconds
+    database = Database(url, pool_size=connections, statement_seconds=seconds, wait_seconds=wait_seconds)
     stack.push_async_callback(database.close)
     return database
+
+
+def _open_indexer(stack: AsyncExitStack, url: URL, settings: Settings, embedders: Embedders) -> Indexer:
+    """Give indexing and housekeeping connections of their own, so that requests wait for requests alone."""
+    database = _connect(stack, url, settings, connections=INDEXING_CONNECTIONS, wait_seconds=INDEXING_WAIT_SECONDS)
+    indexer = Indexer(database, embedders, backlog_seconds=settings.indexing_backlog_seconds)
+    stack.push_async_callback(indexer.close)
+    return indexer
 
 
 async def _start_embedded(stack: AsyncExitStack, settings: Settings) -> EmbeddedPostgres | None:

@@ -40,7 +40,8 @@ class Settings(BaseSettings):
         default=10,
         ge=1,
         le=1000,
-        description="Most database connections of one process; up to three more are its jobs'.",
+        description="Most database connections of one process's requests; up to seven more are its indexing's and "
+        "its jobs'.",
     )
     bootstrap_admin_email: str | None = Field(
         default=None, description="On an empty database: the first admin's address."
@@ -118,6 +119,12 @@ class Settings(BaseSettings):
     embeddings_precision: Literal["fp32", "int8"] = Field(default="fp32", description="Arithmetic of the local model.")
     inline_indexing_seconds: float = Field(
         default=20.0, ge=0, description="How long an upload waits for its indexing before it goes on in the background."
+    )
+    indexing_backlog_seconds: float = Field(
+        default=300.0,
+        gt=0,
+        description="How much may wait to be indexed of one organization, in seconds of work at the pace of late, before "
+        "more is answered 503 for a while.",
     )
 
     model_url: str | None = Field(

@@ -22,7 +22,7 @@ from service.catalog.queries import NewText, StoredFile
 from service.collections.membership import place
 from service.errors import Conflict
 from service.indexing.service import Space, catalog_space, space_of
-from service.ingestion.indexing import wait_indexed
+from service.ingestion.indexer import Waiter
 from service.ingestion.queries import IndexingWork, want_everywhere
 from service.multipart import ReceivedFile
 from service.permissions.access import Access
@@ -53,22 +53,34 @@ class _Read:
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """What a transaction did to a document, and where it is now to be indexed."""
+class _Saved:
+    """What a document is now; `is_pending`: something of it is to be indexed since before."""
 
     document_id: UUID
     version: int
     status: UploadStatus
+    is_pending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a transaction did to a document, and where it is now to be indexed."""
+
+    saved: _Saved
     wanted: "_Wanted"
-    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The spaces a document is to be indexed in, and what is to be indexed in the first if it was just read."""
+    """The spaces a document is to be indexed in, and what is to be indexed in the first if it was just read.
+
+    `is_begun`: there was room for that at once.
+    """
 
     space_ids: list[int] = field(default_factory=list[int])
     known: IndexingWork | None = None
+    is_begun: bool = False
+    packed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +102,21 @@ async def upload_file(
 
     With `new_only` a document that is there with other bytes is a Conflict `idempotency_key_reused`. Raises what
     `decide` does, UnreadableFile for a file that can't be read, Conflict `resource_taken` or `concurrent_change`, and
-    Unavailable `storage_full`.
+    Unavailable `storage_full` or, before the file is read, `indexing_backlog`.
     """
+    done, waiter = await _save(runtime, caller, form=form, file=file, new_only=new_only)
+    indexing = IndexingStatus.RUNNING if done.is_pending else IndexingStatus.DONE
+    if waiter is not None:
+        seconds = None if form.await_vector_store_sync else runtime.settings.inline_indexing_seconds
+        outcomes = await runtime.indexer.wait(waiter, seconds=seconds)
+        indexing = IndexingStatus.RUNNING if outcomes is None else IndexingStatus.DONE
+    return Uploaded(done.document_id, done.version, done.status, indexing)
+
+
+async def _save(
+    runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, new_only: bool
+) -> tuple["_Saved", Waiter | None]:
+    """Do all of an upload but wait for its index: what waits for that holds neither a connection nor the text."""
     read: _Read | None = None
     for lock in (False, *[True] * (MOST_ATTEMPTS - 1)):
         async with runtime.database.transaction(caller.organization_id) as connection:
@@ -103,7 +128,9 @@ async def upload_file(
             ready = decision.nothing_to_do or (lock and not unread)
             done = await _do(_Upload(runtime, connection, actor, form, decision, read)) if ready else None
         if done is not None:
-            return await _indexed(runtime, caller.organization_id, form, done)
+            return done.saved, _request_indexing(runtime, caller.organization_id, done)
+        if decision.new_version:
+            runtime.indexer.refuse_backlog(caller.organization_id)
         read = await _read(runtime, file) if unread else read
     raise Conflict("The document keeps changing meanwhile. Try again.", code="concurrent_change")
 
@@ -126,16 +153,23 @@ async def _do(upload: _Upload) -> _Done:
         version, wanted = await _create(upload)
         details: dict[str, Any] = {"version": version, **_readers(decision.access)}
     else:
-        version, wanted = await _update(upload) if changes else (decision.before.version, _Wanted())
+        version, wanted = (
+            await _update(upload)
+            if changes
+            else (
+                decision.before.version,
+                _Wanted(is_begun=upload.runtime.indexer.has_room(upload.caller.organization_id)),
+            )
+        )
         details = {"version": version, "changed": changes}
         details |= _readers(decision.access) if "access" in changes else {}
         status = UploadStatus.UPDATED if set(changes) - {"fingerprint"} else UploadStatus.UNCHANGED
     if changes or decision.before is None:
         await _record(upload, f"document.{'update' if decision.before else 'create'}", details)
-    if decision.placement is not None and await _place(upload, version, wanted.space_ids):
+    if decision.placement is not None and await _place(upload, version, wanted):
         status = UploadStatus.UPDATED if status is UploadStatus.UNCHANGED else status
-    pending = decision.before is not None and decision.before.pending
-    return _Done(decision.document_id, version, status, wanted, pending=pending and not wanted.space_ids)
+    is_pending = decision.before is not None and decision.before.pending and not wanted.space_ids
+    return _Done(_Saved(decision.document_id, version, status, is_pending=is_pending), wanted)
 
 
 async def _create(upload: _Upload) -> tuple[int, _Wanted]:
@@ -169,7 +203,7 @@ async def _update(upload: _Upload) -> tuple[int, _Wanted]:
         version=before.version,
         fields=decision.fields,
     )
-    return version, _Wanted()
+    return version, _Wanted(is_begun=upload.runtime.indexer.has_room(organization_id))
 
 
 async def _claim_source_identity(upload: _Upload) -> None:
@@ -210,10 +244,13 @@ async def _save_version(upload: _Upload, version: int) -> tuple[int, _Wanted]:
         created_by=upload.caller.principal_id,
         text=text,
     )
-    spaces = await _want(upload, version)
+    # While more waits than there is room for, the text is left where it was just written.
+    packed_bytes = 0 if text is None else len(text.blocks)
+    is_begun = upload.runtime.indexer.has_room(organization_id, packed_bytes=packed_bytes)
+    spaces = await _want(upload, version, is_begun=is_begun)
     space_ids = [space.space_id for space in spaces]
-    if text is None:
-        return version, _Wanted(space_ids)
+    if text is None or not is_begun:
+        return version, _Wanted(space_ids, is_begun=is_begun, packed_bytes=packed_bytes)
     known = IndexingWork.of_contents(
         spaces[0],
         version=version,
@@ -222,10 +259,10 @@ async def _save_version(upload: _Upload, version: int) -> tuple[int, _Wanted]:
         blocks=text.blocks,
         indexed_before=before is not None,
     )
-    return version, _Wanted(space_ids, known)
+    return version, _Wanted(space_ids, known, is_begun=is_begun, packed_bytes=packed_bytes)
 
 
-async def _want(upload: _Upload, version: int) -> list[Space]:
+async def _want(upload: _Upload, version: int, *, is_begun: bool) -> list[Space]:
     """Want the version indexed, and return the spaces to do that in, the catalog first; made when there is none yet."""
     organization_id = upload.caller.organization_id
     want = partial(
@@ -235,6 +272,7 @@ async def _want(upload: _Upload, version: int) -> list[Space]:
         document_id=upload.decision.document_id,
         version=version,
         collections_too=upload.form.reindex_collections,
+        is_begun=is_begun,
     )
     rows = await want()
     if not rows or not rows[0].is_catalog:
@@ -249,26 +287,27 @@ def _title(form: UploadFileForm, read: _Read, name: str) -> str:
     return name if by_hand or read.title is None else read.title
 
 
-async def _place(upload: _Upload, version: int, to_index: list[int]) -> bool:
-    """Put the document into the collection the form names; whether that changed anything. Adds to `to_index`."""
+async def _place(upload: _Upload, version: int, wanted: _Wanted) -> bool:
+    """Put the document into the collection the form names; whether that changed anything. Adds to what is `wanted`."""
     placement = upload.decision.placement
     assert placement is not None  # noqa: S101 - the caller has looked
     given, there = upload.form.custom_metadata, placement.membership
     metadata = given if given is not None else (there.custom_metadata if there else {})
     space_id = placement.collection.space_id
-    if space_id in to_index and there is not None and there.custom_metadata == metadata:
+    if space_id in wanted.space_ids and there is not None and there.custom_metadata == metadata:
         return False
-    wanted = await place(
+    placed = await place(
         upload.connection,
         upload.caller,
         document_id=upload.decision.document_id,
         version=version,
         placement=placement,
         metadata=metadata,
+        is_begun=wanted.is_begun,
     )
-    if wanted.to_index and space_id not in to_index:
-        to_index.append(space_id)
-    return wanted.changed
+    if placed.to_index and space_id not in wanted.space_ids:
+        wanted.space_ids.append(space_id)
+    return placed.changed
 
 
 async def _record(upload: _Upload, action: str, details: dict[str, Any]) -> None:
@@ -286,17 +325,16 @@ def _readers(access: Access) -> dict[str, list[str]]:
     return {"viewers": sorted(map(str, access.viewers)), "editors": sorted(map(str, access.editors))}
 
 
-async def _indexed(runtime: Runtime, organization_id: UUID, form: UploadFileForm, done: _Done) -> Uploaded:
-    """Index what is to be indexed for as long as an upload waits, and say how far it is."""
-    indexing = IndexingStatus.RUNNING if done.pending else IndexingStatus.DONE
-    if done.wanted.space_ids:
-        outcomes = await wait_indexed(
-            runtime,
-            organization_id,
-            document_id=done.document_id,
-            space_ids=done.wanted.space_ids,
-            known=done.wanted.known,
-            seconds=None if form.await_vector_store_sync else runtime.settings.inline_indexing_seconds,
-        )
-        indexing = IndexingStatus.RUNNING if outcomes is None else IndexingStatus.DONE
-    return Uploaded(done.document_id, done.version, done.status, indexing)
+def _request_indexing(runtime: Runtime, organization_id: UUID, done: _Done) -> Waiter | None:
+    """Have a document indexed where it is wanted now; None when it is wanted nowhere."""
+    wanted = done.wanted
+    if not wanted.space_ids:
+        return None
+    return runtime.indexer.request(
+        organization_id,
+        document_id=done.saved.document_id,
+        space_ids=wanted.space_ids,
+        is_begun=wanted.is_begun,
+        known=wanted.known,
+        packed_bytes=wanted.packed_bytes,
+    )

@@ -22,7 +22,7 @@ from service.callers import Caller, acting_for
 from service.collections.service import Placement, document_for, placement_for, refuse_caller_chunks
 from service.errors import NotFound
 from service.identifiers import uuid7
-from service.ingestion.indexing import pack_chunks, wait_indexed
+from service.ingestion.indexing import pack_chunks
 from service.ingestion.queries import keep_caller_chunks, want_in_space
 from service.runtime import Runtime
 
@@ -54,13 +54,14 @@ async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocument
     """Add a document by its own contents, or bring it and its metadata up to date; nothing changed: nothing is done.
 
     404 for a document the caller may not READ or a collection without a role, 403 below EDITOR, 400 metadata, 409 when
-    its chunks there are a caller's.
+    its chunks there are a caller's, 503 `indexing_backlog` when too much waits to be indexed.
     """
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         document = await document_for(connection, caller, document_id=request.document_id, lock=True)
         placement = await _placement(connection, caller, request, request.custom_metadata)
         refuse_caller_chunks(placement)
+        is_begun = runtime.indexer.has_room(caller.organization_id)
         wanted = await place(
             connection,
             caller,
@@ -68,18 +69,23 @@ async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocument
             version=document.version,
             placement=placement,
             metadata=request.custom_metadata,
+            is_begun=is_begun,
         )
-    return await _indexed(runtime, caller, wanted)
+        if wanted.changed and wanted.to_index:
+            runtime.indexer.refuse_backlog(caller.organization_id)
+    return await _indexed(runtime, caller, wanted, is_begun=is_begun)
 
 
 async def add_chunks(runtime: Runtime, caller: Caller, *, request: AddDocumentChunksToCollectionRequest) -> Indexed:
     """Index a document in a collection by the caller's own chunks, which replace whatever it had there."""
+    runtime.indexer.refuse_backlog(caller.organization_id)
     packed = await asyncio.to_thread(pack_chunks, request.chunks)
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
         document = await document_for(connection, caller, document_id=request.document_id, lock=True)
         placement = await _placement(connection, caller, request, request.custom_metadata)
         space_id = placement.collection.space_id
+        is_begun = runtime.indexer.has_room(caller.organization_id, packed_bytes=len(packed))
         await want_in_space(
             connection,
             caller.organization_id,
@@ -87,6 +93,7 @@ async def add_chunks(runtime: Runtime, caller: Caller, *, request: AddDocumentCh
             space_id=space_id,
             version=document.version,
             custom_metadata=request.custom_metadata,
+            is_begun=is_begun,
             from_caller=True,
         )
         await keep_caller_chunks(
@@ -99,7 +106,7 @@ async def add_chunks(runtime: Runtime, caller: Caller, *, request: AddDocumentCh
         )
         wanted = Wanted(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.add_chunks", wanted)
-    return await _indexed(runtime, caller, wanted)
+    return await _indexed(runtime, caller, wanted, is_begun=is_begun, packed_bytes=len(packed))
 
 
 async def reindex_document(runtime: Runtime, caller: Caller, *, request: ReindexDocumentInCollectionRequest) -> Indexed:
@@ -114,6 +121,8 @@ async def reindex_document(runtime: Runtime, caller: Caller, *, request: Reindex
         if placement.membership is None:
             raise NotFound("The document is not in this collection; add it first.", code="document_not_in_collection")
         refuse_caller_chunks(placement)
+        runtime.indexer.refuse_backlog(caller.organization_id)
+        is_begun = runtime.indexer.has_room(caller.organization_id)
         kept = placement.membership.custom_metadata
         await want_in_space(
             connection,
@@ -122,10 +131,12 @@ async def reindex_document(runtime: Runtime, caller: Caller, *, request: Reindex
             space_id=placement.collection.space_id,
             version=document.version,
             custom_metadata=kept if request.custom_metadata is None else request.custom_metadata,
+            is_begun=is_begun,
+            anew=True,
         )
         wanted = Wanted(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.reindex_document", wanted)
-    return await _indexed(runtime, caller, wanted)
+    return await _indexed(runtime, caller, wanted, is_begun=is_begun)
 
 
 async def place(
@@ -136,10 +147,12 @@ async def place(
     version: int,
     placement: Placement,
     metadata: Mapping[str, str],
+    is_begun: bool,
 ) -> Wanted:
     """Record that a document's newest version is wanted in a collection with this metadata, unless it is already.
 
-    The caller's rights to both have been checked, and the document is locked.
+    With `is_begun` it is indexed there at once, else in its turn. The caller's rights to both have been checked, and
+    the document is locked.
     """
     there = placement.membership
     changed = there is None or there.version != version or there.custom_metadata != metadata
@@ -153,6 +166,7 @@ async def place(
             space_id=placement.collection.space_id,
             version=version,
             custom_metadata=metadata,
+            is_begun=is_begun,
         )
         await _record(connection, caller, "collection.add_document", wanted)
     return wanted
@@ -180,18 +194,21 @@ async def _record(connection: AsyncConnection, caller: Caller, action: str, want
     )
 
 
-async def _indexed(runtime: Runtime, caller: Caller, wanted: Wanted) -> Indexed:
+async def _indexed(
+    runtime: Runtime, caller: Caller, wanted: Wanted, *, is_begun: bool, packed_bytes: int = 0
+) -> Indexed:
     there, collection = wanted.placement.membership, wanted.placement.collection
     chunk_count, embedded = (there.chunk_count if there else 0), 0
     status = CollectionIndexStatus.INDEXED if wanted.changed else CollectionIndexStatus.UNCHANGED
     if wanted.to_index:
-        outcomes = await wait_indexed(
-            runtime,
+        waiter = runtime.indexer.request(
             caller.organization_id,
             document_id=wanted.document_id,
             space_ids=[collection.space_id],
-            seconds=runtime.settings.inline_indexing_seconds,
+            is_begun=is_begun,
+            packed_bytes=packed_bytes,
         )
+        outcomes = await runtime.indexer.wait(waiter, seconds=runtime.settings.inline_indexing_seconds)
         status = CollectionIndexStatus.RUNNING if outcomes is None else CollectionIndexStatus.INDEXED
         if outcomes is not None:
             chunk_count = outcomes[collection.space_id].chunk_count

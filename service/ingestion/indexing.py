@@ -1,15 +1,16 @@
 """From a document's text to what search reads: chunk, reuse vectors, embed what is new, write the index.
 
 No transaction is open while a text is chunked or embedded. Whatever is wanted is recorded before the work begins
-(`service.ingestion.queries`), so that work a crash cut off is found again by the sweeper.
+(`service.ingestion.queries`), so that work a crash cut off is found again. Vectors are kept with their document's work
+until all of them are there; a crash costs those of the documents that were worked on.
 """
 
 import asyncio
 import json
 import zlib
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import cast
 from uuid import UUID
 
@@ -18,17 +19,20 @@ from numpy.typing import NDArray
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.chunking import Chunk, caller_chunks, chunk_blocks
-from service.embedding import Embedder
+from service.database import Database
+from service.embedding import Embedder, Embedders
 from service.errors import Conflict, ServiceError
 from service.extraction import unpack_blocks
 from service.indexing.service import Space, stored_embeddings, write_index
 from service.ingestion import queries
-from service.ingestion.queries import LEASE, IndexingWork
+from service.ingestion.backlog.queries import note_failure
+from service.ingestion.pace import Pace
+from service.ingestion.queries import IndexingWork
+from service.ingestion.turns import Lane, Turn, Turns
 from service.logs import logger
-from service.runtime import Runtime
 
-# Progress of a long document is told after each slice; short ones are embedded in one go.
-SLICE = 256
+# A document with more texts to embed gives its turn up after each slice; short ones are embedded in one go.
+SLICE = 32
 MOST_ATTEMPTS = 5
 
 
@@ -38,6 +42,10 @@ class IndexOutcome:
 
     chunk_count: int
     embedded_chunk_count: int
+
+
+Outcomes = dict[int, IndexOutcome]
+"""What came of a document in each space, by the space's id."""
 
 
 class _OvertakenError(Exception):
@@ -54,88 +62,49 @@ def unpack_chunks(packed: bytes) -> list[str]:
     return cast("list[str]", json.loads(zlib.decompress(packed)))
 
 
-async def wait_indexed(
-    runtime: Runtime,
-    organization_id: UUID,
-    *,
-    document_id: UUID,
-    space_ids: Sequence[int],
-    seconds: float | None,
-    known: IndexingWork | None = None,
-) -> dict[int, IndexOutcome] | None:
-    """Index a document in these spaces, in this order; what each came to, by space.
+@dataclass(slots=True)
+class Parts:
+    """What documents are indexed with: the connections for that, the embedders, and the turns and the pace."""
 
-    None when it takes longer than `seconds` (None: no limit) or has to be tried again: it goes on in the background.
-    """
-    finished: asyncio.Future[dict[int, IndexOutcome] | None] = asyncio.get_running_loop().create_future()
-
-    async def work() -> None:
-        outcomes = None
-        try:
-            outcomes = await index_everywhere(
-                runtime, organization_id, document_id=document_id, space_ids=space_ids, known=known
-            )
-        finally:
-            finished.set_result(outcomes)
-
-    runtime.background.spawn(work())
-    done, _ = await asyncio.wait({finished}, timeout=seconds)
-    return finished.result() if done else None
+    database: Database
+    embedders: Embedders
+    turns: Turns = field(default_factory=Turns)
+    pace: Pace = field(default_factory=Pace)
 
 
-async def index_everywhere(
-    runtime: Runtime,
-    organization_id: UUID,
-    *,
-    document_id: UUID,
-    space_ids: Sequence[int],
-    known: IndexingWork | None = None,
-) -> dict[int, IndexOutcome] | None:
-    """Index a document in these spaces while renewing the claim on them; None after a failure, which is recorded.
-
-    `known` is the work in one of the spaces when it needn't be read, because it was written a moment ago.
-    """
-    work = _Work(runtime, organization_id, document_id, known)
+async def index_everywhere(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
+    """Index a document in these spaces, in this order, while it has turns; None after a failure, which is recorded."""
     try:
-        async with _claim_kept(work, space_ids):
+        async with work.parts.turns.take(work.turn):
             return {space_id: await work.bring_up_to_date(space_id) for space_id in space_ids}
     except Exception as error:  # noqa: BLE001 - whatever went wrong, the work stays wanted and is tried again
-        logger.exception("indexing_failed", document_id=str(document_id))
+        logger.exception("indexing_failed", document_id=str(work.document_id))
         reason = error.message if isinstance(error, ServiceError) else "The service failed; it will try again."
-        async with runtime.database.transaction(organization_id) as connection:
-            await queries.note_failure(
-                connection, organization_id, document_id=document_id, space_ids=space_ids, error=reason
+        async with work.parts.database.transaction(work.organization_id) as connection:
+            await note_failure(
+                connection, work.organization_id, document_id=work.document_id, space_ids=space_ids, error=reason
             )
         return None
 
 
-@asynccontextmanager
-async def _claim_kept(work: "_Work", space_ids: Sequence[int]) -> AsyncGenerator[None]:
-    """Renew the claim, and tell the progress, every third of a lease while the block runs."""
-
-    async def keep() -> None:
-        while True:
-            await asyncio.sleep(LEASE.total_seconds() / 3)
-            with suppress(Exception):  # a missed renewal costs at most a second worker on the same document
-                await work.tell_progress(space_ids)
-
-    keeper = asyncio.create_task(keep())
-    try:
-        yield
-    finally:
-        keeper.cancel()
-
-
 @dataclass(slots=True)
-class _Work:
-    """One document being indexed; how many of its texts have vectors by now, of how many."""
+class Work:
+    """One document being indexed; how many of its texts have vectors by now, of how many.
 
-    runtime: Runtime
-    organization_id: UUID
+    `known` is the work in one of the spaces when it needn't be read, because it was written a moment ago.
+    """
+
+    parts: Parts
+    turn: Turn
     document_id: UUID
     known: IndexingWork | None = None
     embedded: int = 0
     expected: int = 0
+
+    @property
+    def organization_id(self) -> UUID:
+        """Whose the document is."""
+        return self.turn.organization_id
 
     async def bring_up_to_date(self, space_id: int) -> IndexOutcome:
         """Index what is wanted in a space; start again when it is overtaken by something newer meanwhile."""
@@ -143,23 +112,13 @@ class _Work:
             wanted = self._take_known(space_id) or await self._read(space_id)
             if wanted is None:
                 return IndexOutcome(0, 0)
+            if not wanted.is_pending:
+                return IndexOutcome(wanted.chunk_count, 0)
             if wanted.caller_chunks_wanted and wanted.caller_chunks is None:
                 return IndexOutcome(wanted.chunk_count, 0)
             with suppress(_OvertakenError):
                 return await self._attempt(wanted)
         raise Conflict("The document keeps changing faster than it can be indexed; it will be tried again.")
-
-    async def tell_progress(self, space_ids: Sequence[int]) -> None:
-        """Renew the claim and write down how far this is."""
-        async with self.runtime.database.transaction(self.organization_id) as connection:
-            await queries.note_progress(
-                connection,
-                self.organization_id,
-                document_id=self.document_id,
-                space_ids=space_ids,
-                embedded=self.embedded,
-                expected=self.expected,
-            )
 
     def _take_known(self, space_id: int) -> IndexingWork | None:
         """Return what is known without reading, once: after it was overtaken it is known no more."""
@@ -169,24 +128,25 @@ class _Work:
         return known
 
     async def _read(self, space_id: int) -> IndexingWork | None:
-        async with self.runtime.database.transaction(self.organization_id) as connection:
+        async with self.parts.database.transaction(self.organization_id) as connection:
             wanted = await queries.read_work(
                 connection, self.organization_id, document_id=self.document_id, space_id=space_id
             )
-            if wanted is not None and not wanted.caller_chunks_wanted and wanted.behind:
+            if wanted is not None and wanted.is_pending and not wanted.caller_chunks_wanted and wanted.behind:
                 await queries.want_newest(
                     connection, self.organization_id, document_id=self.document_id, space_id=space_id
                 )
         return wanted
 
     async def _attempt(self, wanted: IndexingWork) -> IndexOutcome:
-        embedder = self.runtime.embedders.get(wanted.model)
+        embedder = self.parts.embedders.get(wanted.model)
         chunks = await asyncio.to_thread(_chunks, wanted, embedder)
+        self.parts.pace.learn_length(packed_bytes=wanted.packed_bytes, chunks=len(chunks))
         embeddings, embedded = await self._vectors(wanted, chunks, embedder)
         space = Space(
             space_id=wanted.space_id, model=wanted.model, dimensions=wanted.dimensions, language=wanted.language
         )
-        async with self.runtime.database.transaction(self.organization_id) as connection:
+        async with self.parts.database.transaction(self.organization_id) as connection:
             written = await write_index(
                 connection,
                 self.organization_id,
@@ -221,15 +181,21 @@ class _Work:
         vectors = await self._known(wanted, list(texts)) if wanted.indexed_before else {}
         missing = [digest for digest in texts if digest not in vectors]
         self.expected, self.embedded = len(texts), len(texts) - len(missing)
+        self.parts.pace.count(self.embedded)
+        if len(missing) > SLICE and self.turn.lane is Lane.SMALL:
+            self.turn.lane = Lane.LARGE
         for start in range(0, len(missing), SLICE):
+            if len(missing) > SLICE:
+                await self.parts.turns.pass_on(self.turn)
             part = missing[start : start + SLICE]
             vectors.update(zip(part, await embedder.embed([texts[digest] for digest in part]), strict=True))
             self.embedded += len(part)
+            self.parts.pace.count(len(part))
         rows = [vectors[chunk.hash] for chunk in chunks]
         return np.stack(rows) if rows else np.zeros((0, wanted.dimensions), np.float32), len(missing)
 
     async def _known(self, wanted: IndexingWork, hashes: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
-        async with self.runtime.database.transaction(self.organization_id, read_only=True) as connection:
+        async with self.parts.database.transaction(self.organization_id, read_only=True) as connection:
             return await stored_embeddings(
                 connection,
                 self.organization_id,

@@ -1,21 +1,22 @@
-"""Every statement about what is to be indexed: who wants it, who works on it, and how far it is.
+"""Every statement about what is to be indexed: what is wanted where, and the text that work starts from.
 
 The queue is the difference between `version` and `indexed_version` of a document in a space; there is no other.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Protocol, Self
 from uuid import UUID
 
 from sqlalchemy import (
+    Boolean,
     ColumnElement,
     Integer,
     LargeBinary,
     Select,
     Uuid,
     and_,
+    bindparam,
     case,
     delete,
     func,
@@ -23,7 +24,6 @@ from sqlalchemy import (
     or_,
     select,
     true,
-    tuple_,
     union_all,
     update,
 )
@@ -32,14 +32,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.catalog.tables import document_contents, documents
 from service.collections.tables import caller_chunks
-from service.indexing.queries import is_searched, stands_for
+from service.indexing.queries import is_pending, is_searched, stands_for
 from service.indexing.tables import space_documents, spaces
+from service.ingestion.backlog.queries import LEASE
 from service.sql import ORGANIZATION, AnyRow, given, giving
-
-# How long a worker that died keeps its work from the others; a living one renews its claim well before.
-LEASE = timedelta(seconds=30)
-FIRST_RETRY = timedelta(seconds=10)
-LONGEST_RETRY = timedelta(hours=1)
 
 # What is forgotten of earlier work when something new is wanted.
 FROM_THE_START = {"attempts": 0, "error": None, "chunks_embedded": 0, "chunks_expected": 0}
@@ -92,6 +88,7 @@ class IndexingWork:
     caller_chunks_wanted: bool
     chunk_count: int
     indexed_before: bool
+    is_pending: bool = True
 
     @classmethod
     def of_contents(
@@ -116,17 +113,14 @@ class IndexingWork:
         )
 
     @property
+    def packed_bytes(self) -> int:
+        """The length of the text it starts from, packed."""
+        return len(self.blocks if self.caller_chunks is None else self.caller_chunks)
+
+    @property
     def behind(self) -> bool:
         """Whether an older version is wanted than the one whose text is kept."""
         return self.wanted_version < self.contents_version
-
-
-@dataclass(frozen=True, slots=True)
-class PendingWork:
-    """A document that a sweep has claimed, and the spaces it is to be indexed in."""
-
-    document_id: UUID
-    space_ids: tuple[int, ...]
 
 
 def _own(organization_id: UUID, document_id: UUID, space_id: int) -> ColumnElement[bool]:
@@ -137,27 +131,28 @@ def _own(organization_id: UUID, document_id: UUID, space_id: int) -> ColumnEleme
     )
 
 
-def _pending() -> ColumnElement[bool]:
-    return space_documents.c.indexed_version.is_distinct_from(space_documents.c.version)
+def _claimed(is_begun: ColumnElement[bool]) -> ColumnElement[Any]:
+    """Until when new work is claimed: by whoever begins with it at once, else it waits from now on."""
+    return case((is_begun, func.now() + LEASE), else_=func.now())
 
 
-def _pending_in(organization_id: UUID, document_id: UUID, space_ids: Sequence[int]) -> ColumnElement[bool]:
-    return and_(
-        space_documents.c.organization_id == organization_id,
-        space_documents.c.document_id == document_id,
-        space_documents.c.space_id.in_(space_ids),
-        _pending(),
+def _claimed_again(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Until when work is claimed that is wanted again: what waits keeps its place, unless it is begun at once.
+
+    So does what somebody works on, who finds the newer version at the end.
+    """
+    known = space_documents.c
+    return case(
+        (claimed_until > func.now(), claimed_until),
+        (and_(is_pending(), known.attempts == 0), known.claimed_until),
+        else_=claimed_until,
     )
-
-
-def _claimed(searched: ColumnElement[bool]) -> ColumnElement[Any]:
-    """Until when new work is claimed: at once by whoever wants it done, but not where nobody searches yet."""
-    return case((searched, func.now() + LEASE), else_=func.now())
 
 
 def _wanting(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
     wanted = space_documents.c
     version, own = given(wanted.version), given(wanted.document_id)
+    is_begun: ColumnElement[bool] = bindparam("given_is_begun", type_=Boolean())
     is_catalog = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
     catalog_id = select(spaces.c.space_id).where(is_catalog).scalar_subquery()
     # The catalog's space and the one that is built to replace it, as they are with the lock held: whoever puts one in
@@ -175,9 +170,12 @@ def _wanting(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
     )
     new = insert(space_documents).from_select(
         ["document_id", "space_id", "organization_id", "version", "claimed_until"],
-        select(own, homes.c.space_id, ORGANIZATION, version, _claimed(homes.c.is_catalog)),
+        select(own, homes.c.space_id, ORGANIZATION, version, _claimed(and_(homes.c.is_catalog, is_begun))),
     )
-    replaced = {name: new.excluded[name] for name in ("version", "claimed_until")} | FROM_THE_START
+    replaced = {
+        "version": new.excluded.version,
+        "claimed_until": _claimed_again(new.excluded.claimed_until),
+    } | FROM_THE_START
     catalog = new.on_conflict_do_update(index_elements=[wanted.document_id, wanted.space_id], set_=replaced).cte(
         "catalog"
     )
@@ -191,9 +189,13 @@ def _wanting(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
             spaces.c.retired_at.is_(None),
             spaces.c.replaces_space_id.is_distinct_from(catalog_id),
             ~wanted.caller_chunks,
-            true() if collections_too else _pending(),
+            true() if collections_too else is_pending(),
         )
-        .values(version=version, claimed_until=_claimed(is_searched()), **FROM_THE_START)
+        .values(
+            version=version,
+            claimed_until=_claimed_again(_claimed(and_(is_searched(), is_begun))),
+            **FROM_THE_START,
+        )
         .returning(wanted.space_id)
         .cte("elsewhere")
     )
@@ -208,15 +210,23 @@ _WANT_EVERYWHERE = {collections_too: _wanting(collections_too=collections_too) f
 
 
 async def want_everywhere(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int, collections_too: bool
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    version: int,
+    collections_too: bool,
+    is_begun: bool,
 ) -> Sequence[AnyRow]:
-    """Want a version in the catalog and, with `collections_too`, wherever else the document is; claim the work.
+    """Want a version in the catalog and, with `collections_too`, wherever else the document is.
+
+    With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn.
 
     A collection that is still waiting for an older version waits for this one instead: the older text is gone. Chunks
     a caller made stay as they are. Returns the spaces to index in at once, the catalog's first; no catalog's when there
     is none, or another space took its place this moment. Spaces that are built to replace others want it too, later.
     """
-    parameters = giving(organization_id, document_id=document_id, version=version)
+    parameters = giving(organization_id, document_id=document_id, version=version, is_begun=is_begun)
     return (await connection.execute(_WANT_EVERYWHERE[collections_too], parameters)).all()
 
 
@@ -228,18 +238,22 @@ async def want_in_space(
     space_id: int,
     version: int,
     custom_metadata: Mapping[str, str],
+    is_begun: bool,
     from_caller: bool = False,
+    anew: bool = False,
 ) -> None:
-    """Want a version of a document in a collection's space, with this metadata there; claim the work.
+    """Want a version of a document in a collection's space, with this metadata there.
 
-    A space that is built to replace it wants the same, later. `from_caller`: the chunks are the caller's; they count as
-    not yet indexed, whatever was there.
+    With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn.
+
+    A space that is built to replace it wants the same, later. `from_caller`: the chunks are the caller's. Those,
+    and with `anew` the document's own, count as not yet indexed, whatever was there.
     """
     values = {
         "version": literal(version, Integer()),
         "custom_metadata": literal(dict(custom_metadata), JSONB()),
         "caller_chunks": literal(from_caller),
-        "claimed_until": _claimed(spaces.c.space_id == space_id),
+        "claimed_until": _claimed(and_(spaces.c.space_id == space_id, literal(is_begun))),
     }
     new = insert(space_documents).from_select(
         ["document_id", "space_id", "organization_id", *values],
@@ -247,8 +261,9 @@ async def want_in_space(
         .where(spaces.c.organization_id == organization_id, stands_for(space_id))
         .order_by(spaces.c.space_id),
     )
-    changed = {name: new.excluded[name] for name in values} | FROM_THE_START
-    if from_caller:
+    changed: dict[str, Any] = {name: new.excluded[name] for name in values} | FROM_THE_START
+    changed["claimed_until"] = _claimed_again(new.excluded.claimed_until)
+    if from_caller or anew:
         changed["indexed_version"] = None
     keys = [space_documents.c.document_id, space_documents.c.space_id]
     await connection.execute(new.on_conflict_do_update(index_elements=keys, set_=changed))
@@ -328,6 +343,7 @@ async def read_work(
             caller_chunks.c.batch_id,
             caller_chunks.c.chunks,
             before.label("indexed_before"),
+            is_pending().label("is_pending"),
         )
         .select_from(space_documents)
         .join(spaces, spaces.c.space_id == space_documents.c.space_id)
@@ -358,6 +374,7 @@ async def read_work(
         caller_chunks_wanted=row.caller_chunks,
         chunk_count=row.chunk_count,
         indexed_before=row.indexed_before,
+        is_pending=row.is_pending,
     )
 
 
@@ -371,75 +388,3 @@ async def want_newest(connection: AsyncConnection, organization_id: UUID, *, doc
         .returning(space_documents.c.version)
     )
     return (await connection.execute(statement)).scalar() or 0
-
-
-async def note_progress(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    document_id: UUID,
-    space_ids: Sequence[int],
-    embedded: int,
-    expected: int,
-) -> None:
-    """Renew the claim on a document in these spaces and tell how many of its chunks have vectors by now."""
-    statement = (
-        update(space_documents)
-        .where(_pending_in(organization_id, document_id, space_ids))
-        .values(claimed_until=func.now() + LEASE, chunks_embedded=embedded, chunks_expected=expected)
-    )
-    await connection.execute(statement)
-
-
-async def note_failure(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_ids: Sequence[int], error: str
-) -> None:
-    """Record why indexing failed and when to try again: later each time, at most an hour."""
-    wait = func.least(LONGEST_RETRY, FIRST_RETRY * func.power(2, func.least(space_documents.c.attempts, 20)))
-    statement = (
-        update(space_documents)
-        .where(_pending_in(organization_id, document_id, space_ids))
-        .values(claimed_until=func.now() + wait, attempts=space_documents.c.attempts + 1, error=error)
-    )
-    await connection.execute(statement)
-
-
-async def claim_pending(
-    connection: AsyncConnection, organization_id: UUID, *, limit: int, space_id: int | None = None
-) -> list[PendingWork]:
-    """Claim up to `limit` pieces of work that nobody works on, oldest claim first; other sweeps pass over them.
-
-    In every space that is searched, or with `space_id` in one that is built.
-    """
-    keys = (space_documents.c.document_id, space_documents.c.space_id)
-    searched = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, is_searched())
-    there = space_documents.c.space_id
-    free = (
-        select(*keys)
-        .where(
-            space_documents.c.organization_id == organization_id,
-            there.in_(searched) if space_id is None else there == space_id,
-            _pending(),
-            or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until < func.now()),
-        )
-        .order_by(space_documents.c.claimed_until.nulls_first())
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    )
-    statement = (
-        update(space_documents).where(tuple_(*keys).in_(free)).values(claimed_until=func.now() + LEASE).returning(*keys)
-    )
-    claimed: dict[UUID, list[int]] = {}
-    for row in await connection.execute(statement):
-        claimed.setdefault(row.document_id, []).append(row.space_id)
-    return [PendingWork(document_id, tuple(sorted(space_ids))) for document_id, space_ids in claimed.items()]
-
-
-async def release_claims(connection: AsyncConnection, organization_id: UUID) -> None:
-    """Give up every claim, whoever holds it: for a start after which nobody else can be at work."""
-    statement = (
-        update(space_documents)
-        .where(space_documents.c.organization_id == organization_id, _pending())
-        .values(claimed_until=None)
-    )
-    await connection.execute(statement)

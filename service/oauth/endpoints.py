@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from carrel.wire.oauth_clients import ApiScope
 from service.dependencies import RuntimeDep
-from service.errors import ServiceError, database_away, from_database
+from service.errors import ServiceError, database_away, from_database, requests_saturated
 from service.logs import logger
 from service.oauth.models import Request as OAuthRequest
 from service.oauth.requests import form_of
@@ -42,7 +42,10 @@ class ClientRoute(APIRoute):
             except DBAPIError as error:
                 logger.exception("oauth_database_error", kind=type(error.orig).__name__)
                 return _refusal(from_database(error))
-            except (DriverError, PoolTimeoutError):
+            except PoolTimeoutError:
+                logger.exception("oauth_requests_saturated")
+                return _refusal(requests_saturated())
+            except DriverError:
                 logger.exception("oauth_database_away")
                 return _refusal(database_away())
 

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.dependencies import current_runtime
-from service.errors import ServiceError, database_away, from_database
+from service.errors import ServiceError, database_away, from_database, requests_saturated
 from service.logs import logger, request_id
 from service.pages import page
 from service.pages.confidential import refuse_readable
@@ -33,7 +33,10 @@ class PageRoute(APIRoute):
             except DBAPIError as error:
                 logger.exception("page_database_error", kind=type(error.orig).__name__)
                 return problem(request, from_database(error))
-            except (DriverError, PoolTimeoutError):
+            except PoolTimeoutError:
+                logger.exception("page_requests_saturated")
+                return problem(request, requests_saturated())
+            except DriverError:
                 logger.exception("page_database_away")
                 return problem(request, database_away())
 

@@ -18,8 +18,8 @@ from service.collections.queries import lock_collection
 from service.housekeeping import keep_doing, organization_ids
 from service.identifiers import uuid7
 from service.indexing.queries import Place, list_chunks, try_lock_statistics
-from service.ingestion.indexing import index_everywhere, pack_chunks
-from service.ingestion.queries import claim_pending
+from service.ingestion.backlog.queries import claim_pending
+from service.ingestion.indexing import pack_chunks
 from service.logs import logger
 from service.rebuilds import queries
 from service.runtime import Runtime
@@ -116,14 +116,10 @@ async def _copy_chunks(
 
 
 async def _index_some(runtime: Runtime, organization_id: UUID, rebuild: AnyRow) -> bool:
-    async with runtime.database.transaction(organization_id) as connection:
-        claimed = await claim_pending(connection, organization_id, limit=INDEXED_AT_ONCE, space_id=rebuild.space_id)
-    await asyncio.gather(
-        *(
-            index_everywhere(runtime, organization_id, document_id=work.document_id, space_ids=work.space_ids)
-            for work in claimed
-        )
-    )
+    async with runtime.indexer.rebuilding:
+        async with runtime.database.transaction(organization_id) as connection:
+            claimed = await claim_pending(connection, organization_id, limit=INDEXED_AT_ONCE, space_id=rebuild.space_id)
+        await runtime.indexer.index_now(organization_id, claimed)
     return bool(claimed)
 
 

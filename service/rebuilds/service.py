@@ -48,7 +48,7 @@ async def start_rebuild(runtime: Runtime, caller: Caller, *, request: StartIndex
         started = await _start(connection, caller, model=model, request=request)
         shown = await _shown(connection, caller, started)
     if shown.status not in {IndexRebuildStatus.COMPLETED, IndexRebuildStatus.CANCELLED}:
-        runtime.background.spawn(_soon(runtime, caller.organization_id))
+        runtime.background.spawn(_soon(runtime.beside_requests(), caller.organization_id))
     return shown
 
 

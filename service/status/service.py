@@ -4,6 +4,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, SyncsState
 from service.callers import Caller
+from service.ingestion.backlog.queries import measure_backlog
 from service.runtime import Runtime
 from service.status import queries
 from service.version import VERSION
@@ -14,7 +15,8 @@ BUILT_IN = "built-in"
 async def get_status(runtime: Runtime, connection: AsyncConnection, caller: Caller) -> AdminStatusGetResponse:
     """The organization's state at this moment; for admins."""
     row = await queries.read_state(connection, caller.organization_id)
-    settings = runtime.settings
+    backlog = await measure_backlog(connection, caller.organization_id)
+    settings, indexer = runtime.settings, runtime.indexer
     return AdminStatusGetResponse(
         version=VERSION,
         document_count=row.documents,
@@ -25,6 +27,9 @@ async def get_status(runtime: Runtime, connection: AsyncConnection, caller: Call
             running=row.indexing,
             failed=row.unindexed,
             oldest_waiting_at=row.indexing_since,
+            waiting_documents=backlog.documents,
+            waiting_chunks=indexer.parts.pace.chunks_in(backlog),
+            chunks_per_second=round(indexer.pace_of(caller.organization_id), 1) if backlog.documents else 0.0,
         ),
         jobs=JobsState(
             waiting=row.jobs_waiting,

@@ -201,7 +201,7 @@ def test_a_forced_rebuild_goes_without_what_fails(shelf: Shelf, embeddings: Embe
     embeddings.behave()
     let_time_pass(shelf.service)
     shelf.service.run(sweep(shelf.service.runtime))
-    assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
+    wait_until(lambda: shelf.search("the lamp at dusk")[0] == "lamp.txt")
 
 
 def test_a_forced_rebuild_waits_for_what_was_not_tried_yet(shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:

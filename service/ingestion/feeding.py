@@ -1,0 +1,147 @@
+"""Taking up what waits in the database when there is room for it: after uploads found none, a crash, or a failure."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from uuid import UUID
+
+from service.housekeeping import keep_doing
+from service.ingestion.backlog.queries import (
+    LEASE,
+    PendingWork,
+    claim_pending,
+    list_pending,
+    measure_backlog,
+    renew_claims,
+)
+from service.ingestion.indexer import LARGE_BYTES, Indexer
+from service.ingestion.pace import Backlog
+from service.ingestion.turns import Lane
+from service.logs import logger
+
+WATCH_SECONDS = 1.0
+ANSWERED_SECONDS = 2.0
+RENEWED_SECONDS = LEASE.total_seconds() / 3
+# What waits is measured so rarely that it takes a tenth of the time.
+MEASURED_SECONDS, MEASURED_SHARE = 2.0, 10
+_SIZES: dict[Lane, dict[str, int]] = {Lane.SMALL: {"below": LARGE_BYTES}, Lane.LARGE: {"at_least": LARGE_BYTES}}
+
+
+async def feed(indexer: Indexer, organization_ids: Iterable[UUID] = ()) -> int:
+    """Take up what waits, as far as there is room, in organizations known to have a backlog and in these.
+
+    Organizations with the least at work come first. Returns how many documents were taken up.
+    """
+    for organization_id in organization_ids:
+        indexer.note_backlog(organization_id, *_SIZES)
+    taken = 0
+    for organization_id in sorted(indexer.backlogged, key=lambda each: len(indexer.jobs_of(each))):
+        try:
+            taken += await _feed_organization(indexer, organization_id)
+        except Exception:  # noqa: BLE001 - the other organizations' documents wait too
+            logger.exception("feeding_failed", organization_id=str(organization_id))
+    return taken
+
+
+async def _feed_organization(indexer: Indexer, organization_id: UUID) -> int:
+    taken = 0
+    lanes = indexer.backlogged.get(organization_id, set[Lane]())
+    for lane in [each for each in _SIZES if each in lanes]:
+        room = indexer.room(organization_id, lane)
+        if room:
+            # Before they are claimed, so that what is wanted meanwhile puts it back.
+            lanes.discard(lane)
+            taken += await _feed_lane(indexer, organization_id, lane, room)
+    if not lanes and indexer.backlogged.get(organization_id) is lanes:
+        del indexer.backlogged[organization_id]
+    return taken
+
+
+async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: int) -> int:
+    is_empty = False
+    try:
+        claimed = await _claim(indexer, organization_id, lane, room)
+        for each in claimed:
+            indexer.take_up(organization_id, each)
+        is_empty = sum(len(each.space_ids) for each in claimed) < room
+        return len(claimed)
+    finally:
+        if not is_empty:
+            indexer.backlogged.setdefault(organization_id, set()).add(lane)
+
+
+async def _claim(indexer: Indexer, organization_id: UUID, lane: Lane, room: int) -> list[PendingWork]:
+    async with indexer.database.transaction(organization_id) as connection:
+        return await claim_pending(connection, organization_id, limit=room, **_SIZES[lane])
+
+
+async def keep_feeding(indexer: Indexer) -> None:
+    """Take up what waits whenever there is room for it or something new waits, until cancelled."""
+
+    async def feed_on() -> None:
+        await indexer.changed.wait()
+        indexer.changed.clear()
+        await feed(indexer)
+
+    await keep_doing(feed_on, every=0, failure="feeding_failed")
+
+
+async def keep_watching(indexer: Indexer) -> None:
+    """Sample the pace, measure what waits, answer who waits, and renew the claims, until cancelled."""
+    await asyncio.gather(
+        keep_doing(_sampling(indexer), every=WATCH_SECONDS, failure="pace_failed"),
+        keep_doing(_measuring(indexer), every=MEASURED_SECONDS, failure="backlog_measuring_failed"),
+        keep_doing(partial(answer_waiting, indexer), every=ANSWERED_SECONDS, failure="indexing_answers_failed"),
+        keep_doing(partial(renew, indexer), every=RENEWED_SECONDS, failure="claims_renewal_failed"),
+    )
+
+
+def _sampling(indexer: Indexer) -> Callable[[], Awaitable[None]]:
+    began = time.monotonic()
+
+    async def sample() -> None:
+        nonlocal began
+        now = time.monotonic()
+        indexer.parts.pace.sample(max(now - began, WATCH_SECONDS / 2), is_busy=indexer.running > 0)
+        began = now
+
+    return sample
+
+
+def _measuring(indexer: Indexer) -> Callable[[], Awaitable[None]]:
+    async def measure_seldom() -> None:
+        began = time.monotonic()
+        await measure(indexer)
+        await asyncio.sleep(MEASURED_SHARE * (time.monotonic() - began))
+
+    return measure_seldom
+
+
+async def measure(indexer: Indexer) -> None:
+    """Measure what waits of the organizations that have a backlog."""
+    found: dict[UUID, Backlog] = {}
+    for organization_id in list(indexer.backlogged):
+        async with indexer.database.transaction(organization_id, read_only=True) as connection:
+            found[organization_id] = await measure_backlog(connection, organization_id)
+    indexer.pressure.measure(found)
+
+
+async def answer_waiting(indexer: Indexer) -> None:
+    """Answer requests whose documents were indexed by another process, or are gone."""
+    for organization_id, document_ids in indexer.waiting_documents().items():
+        async with indexer.database.transaction(organization_id, read_only=True) as connection:
+            places = await list_pending(connection, organization_id, document_ids=document_ids)
+        indexer.answer(organization_id, places)
+
+
+async def renew(indexer: Indexer) -> None:
+    """Renew the claims on all that is taken up, and tell how far it is."""
+    for organization_id, progress in indexer.progress().items():
+        async with indexer.database.transaction(organization_id) as connection:
+            await renew_claims(connection, organization_id, progress=progress)
+
+
+async def keep_indexing(indexer: Indexer) -> None:
+    """Do all of that side by side, until cancelled."""
+    await asyncio.gather(keep_feeding(indexer), keep_watching(indexer))
