@@ -145,6 +145,7 @@ class Unavailable(ServiceError):
 
     def __init__(self, message: str, *, retry_after: int = RETRY_SECONDS, code: str | None = None) -> None:
         super().__init__(message, code=code, headers={"Retry-After": str(retry_after)})
+        self.retry_after = retry_after
 
 
 def error_response(error: ServiceError) -> JSONResponse:

@@ -123,8 +123,8 @@ class Settings(BaseSettings):
     indexing_backlog_seconds: float = Field(
         default=300.0,
         gt=0,
-        description="How much may wait to be indexed of one organization, in seconds of work at the pace of late, before "
-        "more is answered 503 for a while.",
+        description="How much of one organization may wait to be indexed, in seconds of work at its present pace; "
+        "more is refused for a while.",
     )
 
     model_url: str | None = Field(

@@ -16,6 +16,8 @@ from service.logs import logger
 
 TEXTS_A_REQUEST = 64
 _REQUESTS_AT_ONCE = 4
+_FEW_TEXTS = 8
+"""Up to so many, as searches send, are asked for beside documents' texts, and so never wait for those."""
 _ATTEMPTS = 4
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 20.0
@@ -69,6 +71,7 @@ class RemoteEmbedder:
         headers = {"Authorization": f"Bearer {api_key.get_secret_value()}"} if api_key else {}
         self._client = httpx.AsyncClient(headers=headers, timeout=_TIMEOUT, transport=transport)
         self._turns = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+        self._turns_of_queries = asyncio.Semaphore(_REQUESTS_AT_ONCE)
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row of unit length for each text, in their order; what is beyond 254 word pieces is not sent.
@@ -93,7 +96,7 @@ class RemoteEmbedder:
 
     async def _embed_slice(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Ask until there is an answer or the attempts are used up."""
-        async with self._turns:
+        async with self._turns_of_queries if len(texts) <= _FEW_TEXTS else self._turns:
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
                     return self._rows(await self._ask(texts), len(texts))

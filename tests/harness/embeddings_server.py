@@ -3,10 +3,10 @@
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 DIMENSIONS = 384
 SLOW = "sha512-"
@@ -23,9 +23,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer with a vector for each text; the same text has the same one."""
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
-        server: Any = self.server
-        if any(SLOW in text for text in texts):
-            server.released.wait(_LONGEST_HOLD)
+        assert isinstance(self.server, _Server)
+        if self.server.released is not None and any(SLOW in text for text in texts):
+            self.server.released.wait(_LONGEST_HOLD)
+        time.sleep(self.server.seconds_a_text * len(texts))
         rows = [f'{{"index":{index},"embedding":{_vector(text)}}}' for index, text in enumerate(texts)]
         content = f'{{"object":"list","data":[{",".join(rows)}],"usage":{{"total_tokens":1}}}}'.encode()
         self.send_response(200)
@@ -38,22 +39,27 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    seconds_a_text = 0.0
+    released: threading.Event | None = None
+
+
 def _vector(text: str) -> str:
     return _VECTORS[hashlib.blake2b(text.encode(), digest_size=1).digest()[0] % len(_VECTORS)]
 
 
 @contextmanager
-def embeddings_server(released: threading.Event | None = None) -> Generator[dict[str, str]]:
-    """Serve while the body runs; yields the service's settings that ask it.
+def embeddings_server(
+    released: threading.Event | None = None, *, seconds_a_text: float = 0.0
+) -> Generator[dict[str, str]]:
+    """Serve while the body runs, each text taking so long; yields the service's settings that ask it.
 
     What has `SLOW` in it is held until it is `released`; without, nothing is.
     """
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    if released is None:
-        released = threading.Event()
-        released.set()
-    server.released = released  # type: ignore[attr-defined]
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.seconds_a_text = seconds_a_text
+    server.released = released
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

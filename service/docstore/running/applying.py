@@ -23,13 +23,15 @@ from service.docstore.running.queries import Counts, Failure
 from service.docstore.running.run import Run
 from service.docstore.sources import SourceDocument
 from service.docstore.values import extended_text
-from service.errors import ServiceError, TooLarge
+from service.errors import ServiceError, TooLarge, Unavailable
 from service.identifiers import document_id_for
 from service.multipart import TEMPORARY_PREFIX, ReceivedFile
 from service.runtime import Runtime
 
 # So many documents at once: enough to fill the embedder's batches, few enough to leave room for people's uploads.
 AT_ONCE = 6
+# So often at least a run that waits says that it still goes on.
+MOST_SILENT_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +115,8 @@ async def _upload_all(
 
     async def upload(document_id: UUID) -> UploadStatus | ServiceError:
         async with turns:
-            # One document may take minutes, and a run that has lost its place must not bring what it read before.
-            await run.tell()
             try:
-                return await _upload(run.runtime, caller, mapped[document_id])
+                return await _upload_patiently(run, caller, mapped[document_id])
             except ServiceError as error:
                 if error.status >= 500:
                     raise
@@ -130,6 +130,19 @@ async def _upload_all(
             raise outcome
         outcomes[document_id] = outcome
     return outcomes
+
+
+async def _upload_patiently(run: Run, caller: Caller, one: MappedDocument) -> UploadStatus:
+    """Upload a document, after a while when too much waits to be indexed."""
+    while True:
+        # One document may take minutes, and a run that has lost its place must not bring what it read before.
+        await run.tell()
+        try:
+            return await _upload(run.runtime, caller, one)
+        except Unavailable as error:
+            if error.code != "indexing_backlog":
+                raise
+            await asyncio.sleep(min(error.retry_after, MOST_SILENT_SECONDS))
 
 
 async def _upload(runtime: Runtime, caller: Caller, one: MappedDocument) -> UploadStatus:

@@ -1,0 +1,256 @@
+"""More uploads than can be indexed: what is in memory is bounded, everybody has turns, and nothing is lost.
+
+The embedder takes as long for each text as a small machine's, at no cost in processor time.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.harness.documents import get_document, list_documents, ok, refused, upload
+from tests.harness.embeddings_server import embeddings_server
+from tests.harness.processes import ServiceProcess
+from tests.harness.services import RunningService
+from tests.service.directory import another_organization
+from tests.service.test_ingestion_recovery import wait_until
+
+SECONDS_A_TEXT = 0.02
+# What one organization has at work at most, and what requests that come at the same moment may add.
+MOST_AT_WORK = 18 + 5
+UPLOADERS, SEARCHERS = 6, 64
+
+
+class SlowEmbedder:
+    """Gives vectors that mean nothing, as slowly as it is told."""
+
+    def __init__(self) -> None:
+        self.seconds_a_text = SECONDS_A_TEXT
+        self.texts = 0
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Wait, and return a row of unit length for each text."""
+        await asyncio.sleep(self.seconds_a_text * len(texts))
+        self.texts += len(texts)
+        return np.full((len(texts), 384), 384**-0.5, np.float32)
+
+
+@pytest.fixture
+def slow(make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowEmbedder]:
+    """Every service's embedder, made slow; without delay once the test is over."""
+    del make_service
+    embedder = SlowEmbedder()
+    monkeypatch.setattr("service.embedding.local.LocalEmbedder.embed", lambda _, texts: embedder.embed(texts))
+    yield embedder
+    embedder.seconds_a_text = 0
+
+
+def long_text(number: int, *, kilobytes: int = 120) -> str:
+    """Words that are no other document's."""
+    lines = (f"Ferry {number} writes line {line} of its log: tide, wind and crew." for line in range(kilobytes * 17))
+    return "\n\n".join(lines)[: kilobytes * 1000]
+
+
+def wait_for(service: RunningService, document_id: str, *, seconds: float = 60) -> None:
+    """Wait until a document is indexed."""
+    wait_until(lambda: get_document(service, document_id)["indexedIn"][0]["status"] == "DONE", seconds)
+
+
+def count_claims(service: RunningService) -> int:
+    """Return how many documents are claimed."""
+    statement = (
+        "SELECT count(*) FROM space_documents WHERE indexed_version IS DISTINCT FROM version AND claimed_until > now()"
+    )
+    with service.owner_connection() as connection:
+        [number] = connection.execute(statement).fetchone() or [0]
+    return int(number)
+
+
+def metric(service: RunningService, name: str) -> float:
+    """Return a figure of /metrics."""
+    lines = service.http.get("/metrics").text.splitlines()
+    return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
+
+
+def test_what_is_at_work_is_bounded(make_service: Callable[..., RunningService], slow: SlowEmbedder) -> None:
+    """Of 60 documents that come at once a few are claimed, in memory and on connections; all are indexed at last."""
+    service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
+    with ThreadPoolExecutor(UPLOADERS) as threads:
+        sent = [
+            threads.submit(upload, service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(60)
+        ]
+        ids = [ok(each.result())["documentId"] for each in sent]
+    assert 0 < count_claims(service) <= MOST_AT_WORK
+    assert 0 < metric(service, "carrel_indexing_running") <= MOST_AT_WORK
+    wait_until(lambda: metric(service, "carrel_indexing_waiting") > MOST_AT_WORK)
+    assert metric(service, "carrel_indexing_chunks_per_second") > 0
+    slow.seconds_a_text = 0
+    for document_id in ids:
+        wait_for(service, document_id)
+    assert metric(service, "carrel_indexing_running") == 0
+
+
+@pytest.mark.usefixtures("slow")
+def test_large_documents_go_on_while_small_ones_keep_coming(make_service: Callable[..., RunningService]) -> None:
+    """Small ones that come after ten large ones are there soon, and the oldest large one is before the newest."""
+    service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
+    large = [ok(upload(service, f"log-{number}", long_text(number)))["documentId"] for number in range(10)]
+    enough = threading.Event()
+
+    def keep_sending() -> list[str]:
+        sent: list[str] = []
+        while not enough.is_set():
+            sent.append(ok(upload(service, f"note-{len(sent)}", f"Note {len(sent)} of the day."))["documentId"])
+        return sent
+
+    with ThreadPoolExecutor(1) as threads:
+        sending = threads.submit(keep_sending)
+        try:
+            wait_for(service, large[0])
+        finally:
+            enough.set()
+        small = sending.result()
+    assert get_document(service, large[-1])["indexedIn"][0]["status"] == "RUNNING"
+    for document_id in small:
+        wait_for(service, document_id, seconds=20)
+    assert get_document(service, large[-1])["indexedIn"][0]["status"] == "RUNNING"
+
+
+def test_one_organizations_backlog_holds_no_other_back(
+    make_service: Callable[..., RunningService], slow: SlowEmbedder
+) -> None:
+    """While 60 documents of one wait, another's is searchable by its answer, and isn't refused for their sake."""
+    service = make_service(inline_indexing_seconds=20, sweep_seconds=3600, indexing_backlog_seconds=1)
+    other = another_organization(service)
+    slow.seconds_a_text = 0.1
+    with ThreadPoolExecutor(60) as threads:
+        sent = [
+            threads.submit(upload, service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(60)
+        ]
+        wait_until(lambda: metric(service, "carrel_indexing_running") >= 2)
+        began = time.monotonic()
+        answer = ok(
+            service.http.post(
+                "/api/v0/catalog/uploadFile",
+                headers={"Authorization": f"Bearer {other}"},
+                data={"documentExternalId": "note"},
+                files={"file": ("note.txt", b"The ferry leaves at noon.")},
+            )
+        )
+        took = time.monotonic() - began
+        slow.seconds_a_text = 0
+        for each in sent:
+            assert each.result().status_code in {200, 503}
+    assert answer["indexing"] == "DONE"
+    assert took < 15
+
+
+def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
+    make_service: Callable[..., RunningService], slow: SlowEmbedder
+) -> None:
+    """It says what waits and when to come again, leaves nothing behind, and is taken then. What is unchanged passes."""
+    service = make_service(inline_indexing_seconds=0, sweep_seconds=3600, indexing_backlog_seconds=5)
+    slow.seconds_a_text = 0.05
+    answers = (upload(service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(200))
+    taken: list[Any] = []
+    for answer in answers:
+        if answer.status_code != 200:
+            break
+        taken.append(ok(answer))
+    else:
+        pytest.fail("nothing was refused")
+    error = refused(answer, 503, "indexing_backlog")
+    assert "documents of your organization wait" in error["message"]
+    seconds = int(answer.headers["Retry-After"])
+    assert 1 <= seconds <= 120
+    name = f"log-{len(taken)}"
+    assert name not in list_documents(service)
+    assert not [path for path in service.settings.uploads_dir.rglob("*") if path.is_file()]
+    state = ok(service.call("admin/status/get"))["indexing"]
+    assert state["waitingDocuments"] >= 16
+    assert state["waitingChunks"] > 0
+    assert state["chunksPerSecond"] > 0
+    assert ok(upload(service, "log-0", long_text(0, kilobytes=20)))["status"] == "UNCHANGED"
+    large = refused(upload(service, "large", long_text(0, kilobytes=1200)), 503, "indexing_backlog")
+    assert "Try again in" in large["message"]
+    slow.seconds_a_text = 0.001
+    time.sleep(min(seconds, 20))
+    wait_until(lambda: upload(service, name, "The ferry leaves at noon.").status_code == 200, 30)
+    assert name in list_documents(service)
+
+
+def test_an_upload_waits_for_an_index_without_a_connection(
+    make_service: Callable[..., RunningService], slow: SlowEmbedder
+) -> None:
+    """While forty uploads wait for their indexing, forty searches at once on two connections are all answered."""
+    service = make_service(inline_indexing_seconds=20, database_pool_size=2, sweep_seconds=3600)
+    slow.seconds_a_text = 0.2
+    with ThreadPoolExecutor(80) as threads:
+        sent = [
+            threads.submit(upload, service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(40)
+        ]
+        wait_until(lambda: metric(service, "carrel_indexing_running") >= 2)
+        body = {"searchQuery": "tide"}
+        searches = [threads.submit(service.call, "search/searchDocumentCatalog", body) for _ in range(40)]
+        assert {each.result().status_code for each in searches} == {200}
+        slow.seconds_a_text = 0
+        for each in sent:
+            ok(each.result())
+
+
+def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(
+    service_process: Callable[..., ServiceProcess],
+) -> None:
+    """kill -9 with a document half indexed and many waiting: the next process does all of them, unasked."""
+    with embeddings_server(seconds_a_text=0.05) as embeddings:
+        process = service_process(**embeddings, CARREL_INLINE_INDEXING_SECONDS="0", CARREL_SWEEP_SECONDS="1")
+
+        def send(number: int) -> str:
+            form, file = {"documentExternalId": f"log-{number}"}, ("log.txt", long_text(number, kilobytes=20).encode())
+            answer = process.http.post("/api/v0/catalog/uploadFile", data=form, files={"file": file})
+            return str(ok(answer)["documentId"])
+
+        ids = [send(number) for number in range(30)]
+        process.kill()
+        process.start()
+
+        def all_done() -> bool:
+            state = ok(process.call("admin/status/get"))["indexing"]
+            return state["done"] == len(ids)
+
+        wait_until(all_done, 90)
+
+
+def test_searches_are_answered_beside_uploads(service_process: Callable[..., ServiceProcess]) -> None:
+    """With 6 uploaders of 120 KB texts that don't wait and 64 searchers on the local model, no search is refused."""
+    process = service_process(CARREL_INLINE_INDEXING_SECONDS="0", CARREL_RATE_LIMIT_REQUESTS="0")
+    ends = time.monotonic() + 10
+    statuses: list[int] = []
+
+    def keep_searching(number: int) -> None:
+        while time.monotonic() < ends:
+            answer = process.call("search/searchDocumentCatalog", {"searchQuery": f"tide and wind of ferry {number}"})
+            statuses.append(answer.status_code)
+
+    def keep_uploading(number: int) -> None:
+        sent = 0
+        while time.monotonic() < ends:
+            form = {"documentExternalId": f"log-{number}-{sent}"}
+            file = ("log.txt", long_text(1000 * number + sent).encode())
+            answer = process.http.post("/api/v0/catalog/uploadFile", data=form, files={"file": file})
+            assert answer.status_code in {200, 503}
+            sent += 1
+
+    with ThreadPoolExecutor(UPLOADERS + SEARCHERS) as threads:
+        doing = [threads.submit(keep_uploading, number) for number in range(UPLOADERS)]
+        doing += [threads.submit(keep_searching, number) for number in range(SEARCHERS)]
+        for each in doing:
+            each.result()
+    assert set(statuses) == {200}
+    assert len(statuses) > SEARCHERS
