@@ -51,8 +51,8 @@ from service.indexing.tables import CHUNKS_PER_PAGE, INDEX_TABLES, space_documen
 from service.permissions.tables import resources
 from service.sql import ORGANIZATION, AnyRow, among, given, giving
 
-# As many rows as one statement takes without its arrays becoming unwieldy.
-ROWS_AT_ONCE = 500
+# As many rows as the driver writes into one statement without holding the event loop for longer than a moment.
+ROWS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,138 @@
+"""Whose turn at indexing is next, and when more is refused."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from service.errors import Unavailable
+from service.ingestion.pace import Backlog, BackPressure, Pace
+from service.ingestion.turns import Lane, Turns
+
+ONE, TWO = UUID(int=1), UUID(int=2)
+SMALL, LARGE, REBUILD = Lane.SMALL, Lane.LARGE, Lane.REBUILD
+
+
+async def order_of(*wanted: tuple[UUID, Lane, str]) -> list[str]:
+    """Return the order in which turns are granted one after the other, all wanted before the first ends."""
+    turns, served, first = Turns(turns=1, long_turns=1), list[str](), asyncio.Event()
+
+    async def work(organization_id: UUID, lane: Lane, name: str) -> None:
+        async with turns.take(turns.place(organization_id, lane)):
+            served.append(name)
+            await first.wait()
+
+    tasks = [asyncio.create_task(work(*each)) for each in wanted]
+    await asyncio.sleep(0)
+    first.set()
+    await asyncio.gather(*tasks)
+    return served
+
+
+async def test_organizations_take_turns() -> None:
+    """However much one organization wants first, another's turn comes next."""
+    assert await order_of((ONE, SMALL, "a"), (ONE, SMALL, "b"), (ONE, SMALL, "c"), (TWO, SMALL, "x")) == [*"axbc"]
+
+
+async def test_small_and_large_documents_take_turns_the_oldest_first() -> None:
+    """Neither waits behind all of the others."""
+    wanted = [(ONE, LARGE, "A"), (ONE, LARGE, "B"), (ONE, LARGE, "C"), (ONE, SMALL, "a"), (ONE, SMALL, "b")]
+    assert await order_of(*wanted) == [*"AaBbC"]
+
+
+async def test_rebuilds_come_after_everything_else_and_go_on() -> None:
+    """One turn in eight is a rebuild's while others wait."""
+    served = await order_of((ONE, REBUILD, "R"), (ONE, REBUILD, "S"), *((ONE, SMALL, str(each)) for each in range(9)))
+    assert served == [*"R012345S678"]
+
+
+async def test_long_work_leaves_turns_to_small_documents() -> None:
+    """Of four turns two are large documents' at most, and a small one is begun beside them."""
+    turns, ends, begun = Turns(turns=4, long_turns=2), asyncio.Event(), list[str]()
+
+    async def work(lane: Lane, name: str) -> None:
+        async with turns.take(turns.place(ONE, lane)):
+            begun.append(name)
+            await ends.wait()
+
+    tasks = [asyncio.create_task(work(LARGE, str(number))) for number in range(4)]
+    tasks.append(asyncio.create_task(work(SMALL, "a")))
+    await asyncio.sleep(0)
+    assert (begun, turns.held) == (["0", "1", "a"], 3)
+    ends.set()
+    await asyncio.gather(*tasks)
+    assert turns.held == 0
+
+
+async def test_a_turn_that_is_passed_on_comes_again() -> None:
+    """Two large documents of two organizations go on slice by slice in turn."""
+    turns, slices = Turns(turns=1, long_turns=1), list[str]()
+
+    async def work(organization_id: UUID, name: str) -> None:
+        turn = turns.place(organization_id, LARGE)
+        async with turns.take(turn):
+            for _ in range(3):
+                slices.append(name)
+                await asyncio.sleep(0)
+                await turns.pass_on(turn)
+
+    await asyncio.gather(work(ONE, "a"), work(TWO, "x"))
+    assert slices == [*"axaxax"]
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+async def test_a_turn_of_cancelled_work_is_given_to_the_next(is_held: bool) -> None:
+    """Whether it was held or still waited for."""
+    turns, ends = Turns(turns=1, long_turns=1), asyncio.Event()
+
+    def begin(work: Callable[[], Coroutine[Any, Any, None]]) -> "asyncio.Task[None]":
+        return asyncio.create_task(work())
+
+    async def work() -> None:
+        async with turns.take(turns.place(ONE, SMALL)):
+            await ends.wait()
+
+    first, second, third = begin(work), begin(work), begin(work)
+    await asyncio.sleep(0)
+    cancelled = first if is_held else second
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    ends.set()
+    await asyncio.gather(first, second, third, return_exceptions=True)
+    assert turns.held == 0
+    async with asyncio.timeout(5), turns.take(turns.place(ONE, SMALL)):
+        assert turns.held == 1
+
+
+def test_what_is_refused_is_told_when_there_is_room_again() -> None:
+    """At ten chunks a second and a bound of 100 s: 2,000 chunks are 200 s, of which 110 s are too many."""
+    pressure = BackPressure(100, pace=Pace(chunks_per_second=10))
+    pressure.measure({ONE: Backlog(documents=20, chunks=2000)})
+    with pytest.raises(Unavailable) as refused:
+        pressure.refuse(ONE)
+    assert (refused.value.code, refused.value.retry_after) == ("indexing_backlog", 110)
+    pressure.measure({ONE: Backlog(documents=20, chunks=2000 - 1100)})
+    pressure.refuse(ONE)
+
+
+def test_a_few_documents_are_no_backlog_and_others_backlogs_neither() -> None:
+    """One document of any size refuses nobody; nor does what another organization has waiting."""
+    pressure = BackPressure(100, pace=Pace(chunks_per_second=10))
+    pressure.measure({ONE: Backlog(documents=1, chunks=10**6), TWO: Backlog(documents=10**5, packed_bytes=10**9)})
+    pressure.refuse(ONE)
+    pressure.refuse(UUID(int=3))
+    with pytest.raises(Unavailable, match="Try again in 120 s"):
+        pressure.refuse(TWO)
+
+
+def test_the_pace_follows_what_is_done() -> None:
+    """It comes near ten chunks a second after a minute of them, and stays while there is nothing to do."""
+    pace = Pace()
+    for _ in range(60):
+        pace.count(10)
+        pace.sample(1, is_busy=True)
+    assert pace.chunks_per_second == pytest.approx(10, abs=0.5)
+    pace.sample(1, is_busy=False)
+    assert pace.chunks_per_second == pytest.approx(10, abs=0.5)
