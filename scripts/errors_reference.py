@@ -55,8 +55,8 @@ finds the request in the service's log. Each status has its class in the SDK, na
 ([the guide](sdk.md#when-something-goes-wrong)), with `code`, `message`, `details` and `request_id`.
 
 408, 429 and 5xx are worth another try, after as many seconds as `Retry-After` says, and so is the 409
-`concurrent_change`; the SDK does that by itself. Everything else is answered the same until the request, or what it is
-about, is another.
+`concurrent_change`; the SDK does that by itself, except after a 507, for which somebody has to make room
+first. Everything else is answered the same until the request, or what it is about, is another.
 
 Below, `{GAP}` stands for what is filled in. OAuth's endpoints have OAuth's own errors ([applications](oauth.md));
 why a sync's run ended, or passed a document over, is on [its page](docstore-sync.md).

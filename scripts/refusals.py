@@ -34,6 +34,7 @@ FORWARDED = frozenset(
 OF_THE_FRAMEWORK = {
     "internal_error",
     "from_validation",
+    "database_full",
     "database_away",
     "requests_saturated",
     "_database_slow",

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import normal_email
 from carrel.wire.oauth_clients import ApiScope
 from service import secrets
+from service.database import leave_out_when_full
 from service.errors import BadRequest, FieldError, Forbidden, Unauthenticated
 from service.identity.authentication import queries
 from service.identity.authentication.queries import CredentialKind
@@ -113,9 +114,10 @@ async def authenticate(
     if owner.kind == "serviceAccount" and not credential.service_accounts_enabled:
         raise service_accounts_disabled()
     if credential.unused_for_a_minute:
-        await queries.touch_credential(
-            connection, credential.organization_id, kind=kind.credential, credential_id=credential.credential_id
-        )
+        async with leave_out_when_full(connection):
+            await queries.touch_credential(
+                connection, credential.organization_id, kind=kind.credential, credential_id=credential.credential_id
+            )
     page_key = keys.page_key(credential.organization_id)
     return _caller(credential, owner, kind=kind.credential, page_key=page_key)
 

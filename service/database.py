@@ -15,6 +15,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool, QueuePool
 
+from service.errors import is_database_full
+
 SERVICE_ROLE = "carrel_service"
 # For pg_has_role: from PostgreSQL 16 on, who makes a role is a member of it, and may not become it for that alone.
 MAY_BECOME = "CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END"
@@ -60,6 +62,18 @@ async def enter_organization(connection: AsyncConnection, organization_id: UUID)
     """From here to the transaction's end, row-level security shows this organization's rows (and only those)."""
     values = (ORGANIZATION_SETTING, str(organization_id))
     await connection.exec_driver_sql("SELECT set_config(%s, %s, true)", values)
+
+
+@asynccontextmanager
+async def leave_out_when_full(connection: AsyncConnection) -> AsyncGenerator[None]:
+    """Do a write that may be missing during the block: when a full disk refuses that, the transaction goes on."""
+    await connection.exec_driver_sql("SAVEPOINT may_be_missing")
+    try:
+        yield
+    except DBAPIError as error:
+        if not is_database_full(error):
+            raise
+        await connection.exec_driver_sql("ROLLBACK TO SAVEPOINT may_be_missing")
 
 
 class Database:

@@ -26,6 +26,7 @@ from psycopg import sql
 from sqlalchemy.engine import URL
 
 from service.database import SERVICE_ROLE
+from service.disk import make_room
 from service.embedded_host import DatabaseServerError, can_reach, cluster_folder, reachable_binaries, server_account
 from service.embedded_process import WORKING_FOLDER, UnknownServerError, find_server, remove_stale_file, socket_folder
 from service.logs import logger
@@ -39,14 +40,24 @@ START_SECONDS = 120  # recovery after a crash included
 STOP_SECONDS = 60
 ATTEMPTS = 3  # the first start after a kill -9 may still find the old server's processes ending
 LARGEST_LOG = 16 * 1024 * 1024
+MEBIBYTE = 1024**2
 GIBIBYTE = 1024**3
+LARGEST_WAL = 4 * GIBIBYTE
+KEPT_WAL = 80 * MEBIBYTE
+SMALL_SEGMENT, LARGE_SEGMENT = MEBIBYTE, 16 * MEBIBYTE
+# Below that, a new cluster's write-ahead log comes in segments of 1 MiB: two of 16 MiB would be half of a small disk.
+SMALL_DISK = GIBIBYTE
 
 
-def server_parameters(memory_bytes: int) -> dict[str, str]:
+def server_parameters(memory_bytes: int, *, disk_bytes: int, segment_bytes: int) -> dict[str, str]:
     """Return the settings the index was measured with: a quarter of the memory (at most 2 GiB) for shared buffers.
+
+    The write-ahead log takes a sixteenth of the disk at most. Its segments are kept and used again (`min_wal_size`), so
+    that small writes go on when the disk is full: PostgreSQL panics when it can't make another segment.
 
     The log holds neither statements nor row values, because both may hold contents and secrets.
     """
+    log_bytes = max(min(disk_bytes // 16, LARGEST_WAL), 2 * segment_bytes)
     shared = max(min(memory_bytes // 4, 2 * GIBIBYTE), GIBIBYTE // 8)
     return {
         "shared_buffers": f"{shared // 1024}kB",
@@ -58,7 +69,8 @@ def server_parameters(memory_bytes: int) -> dict[str, str]:
         "max_parallel_workers_per_gather": "0",
         "max_parallel_maintenance_workers": "0",
         "max_connections": "200",
-        "max_wal_size": "4GB",
+        "max_wal_size": f"{log_bytes // MEBIBYTE}MB",
+        "min_wal_size": f"{min(log_bytes, KEPT_WAL) // MEBIBYTE}MB",
         "autovacuum_naptime": "15s",
         "log_min_error_statement": "panic",
         "log_error_verbosity": "terse",
@@ -98,7 +110,7 @@ class EmbeddedPostgres:
         self._binaries = reachable_binaries(self._account)
         self._folder = cluster_folder(data_dir)
         self._changing = threading.Lock()
-        self._parameters = parameters or server_parameters(psutil.virtual_memory().total)
+        self._parameters = parameters
 
     def start(self) -> None:
         """Make sure that the server answers, starting it (and making the cluster) when it doesn't.
@@ -198,7 +210,9 @@ class EmbeddedPostgres:
         folder.mkdir(mode=0o700, parents=True)
         os.chown(folder, self._account.pw_uid, self._account.pw_gid)
         encoding = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
-        options = ("-U", SUPERUSER, "--auth=peer", "--no-instructions", *encoding)
+        is_small = shutil.disk_usage(folder).total < SMALL_DISK
+        log = f"--wal-segsize={(SMALL_SEGMENT if is_small else LARGE_SEGMENT) // MEBIBYTE}"
+        options = ("-U", SUPERUSER, "--auth=peer", "--no-instructions", log, *encoding)
         self._run("initdb", "-D", self._name(folder), *options, folder=folder)
 
     def _name(self, folder: Path | None = None) -> str:
@@ -216,17 +230,26 @@ class EmbeddedPostgres:
         logger.debug("embedded_postgres_answers", folder=str(self._folder))
         self._prepare()
 
+    def _measured_parameters(self) -> dict[str, str]:
+        segments = (path.stat().st_size for path in (self._folder / "pg_wal").glob("0*") if path.is_file())
+        return server_parameters(
+            psutil.virtual_memory().total,
+            disk_bytes=shutil.disk_usage(self._folder).total,
+            segment_bytes=max(segments, default=LARGE_SEGMENT),
+        )
+
     def _launch(self) -> bool:
         """Start the server unless it runs, and tell whether it answers. Nothing of one that may run is touched."""
         if self.process() is not None:
             return False
         remove_stale_file(self._folder)
+        make_room(self._folder)
         self._write_access_rules()
         log = self._folder / "log"
         if log.exists() and log.stat().st_size > LARGEST_LOG:
             log.unlink()
         parameters = {
-            **self._parameters,
+            **(self._parameters or self._measured_parameters()),
             "listen_addresses": "",
             "unix_socket_directories": self._new_socket_folder(),
             "unix_socket_permissions": "0700",

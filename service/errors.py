@@ -10,7 +10,8 @@ ServiceError
 ├── TooLarge 413
 ├── UnsupportedMedia 415
 ├── TooMany 429
-└── Unavailable 503
+├── Unavailable 503
+└── InsufficientStorage 507
 
 Every error body is `{"error": {"message", "code", "requestId", "details"?}}`. A message says what to do next. Of what
 the caller sent it repeats names at most, of members, people and groups, and no credential even there.
@@ -34,6 +35,8 @@ from service.logs import logger, redact_credentials, request_id
 LONGEST_FIELD_NAME = 200
 RETRY_SECONDS = 1
 SATURATED_SECONDS = 5
+# Room comes when somebody makes it.
+ROOM_RETRY_SECONDS = 60
 
 # Driver errors by which PostgreSQL says "not now": restarting, out of connections, lost a race, gave up waiting.
 TRANSIENT_DRIVER_ERRORS = (
@@ -148,6 +151,16 @@ class Unavailable(ServiceError):
         self.retry_after = retry_after
 
 
+class InsufficientStorage(ServiceError):
+    """507 with `Retry-After` in seconds: a disk or bucket has no room for more (RFC 4918, section 11.5)."""
+
+    default_status = 507
+    default_code = "storage_full"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message, code=code, headers={"Retry-After": str(ROOM_RETRY_SECONDS)})
+
+
 def error_response(error: ServiceError) -> JSONResponse:
     """Render an error in the one shape, with the request's id."""
     message = redact_credentials(error.message)
@@ -188,13 +201,25 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def from_database(error: DBAPIError) -> ServiceError:
-    """Tell a database that is away or lost a race (503, worth a retry) from a defect of ours (500)."""
+    """Tell a database without room (507), away or in a lost race (503, worth a retry) from a defect of ours (500)."""
     cause = error.orig
+    if isinstance(cause, driver_errors.DiskFull):
+        return database_full()
     if isinstance(cause, driver_errors.QueryCanceled):
         return _database_slow()
     if error.connection_invalidated or isinstance(cause, TRANSIENT_DRIVER_ERRORS):
         return database_away()
     return internal_error()
+
+
+def database_full() -> InsufficientStorage:
+    """Answer when PostgreSQL found no room for what a request would have written."""
+    return InsufficientStorage("The database has no space left; nothing was changed. Tell an operator, and try later.")
+
+
+def is_database_full(error: BaseException) -> bool:
+    """Whether an error says that PostgreSQL has no room left, and nothing about what was asked of it."""
+    return isinstance(error.orig if isinstance(error, DBAPIError) else error, driver_errors.DiskFull)
 
 
 def database_away() -> Unavailable:
@@ -257,19 +282,26 @@ def _unserved(status: int) -> ServiceError:
     return BadRequest("The request can't be taken as it is.")
 
 
-async def _on_database_error(_request: Request, error: Exception) -> JSONResponse:
+async def _on_database_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, DBAPIError)  # noqa: S101 - registered for this class alone
     answer = from_database(error)
+    answer = _blame_disk(request, answer) if answer.status == Unavailable.default_status else answer
     # The statement's parameters may hold secrets and contents, so only the driver's own words are logged.
     logger.error("database_error", status=answer.status, kind=type(error.orig).__name__, cause=str(error.orig))
     return error_response(answer)
 
 
-async def _on_database_away(_request: Request, error: Exception) -> JSONResponse:
+async def _on_database_away(request: Request, error: Exception) -> JSONResponse:
     logger.error("database_away", kind=type(error).__name__)
-    return error_response(database_away())
+    return error_response(_blame_disk(request, database_full() if is_database_full(error) else database_away()))
 
 
-async def _on_requests_saturated(_request: Request, _error: Exception) -> JSONResponse:
+async def _on_requests_saturated(request: Request, _error: Exception) -> JSONResponse:
     logger.error("requests_saturated")
-    return error_response(requests_saturated())
+    return error_response(_blame_disk(request, requests_saturated()))
+
+
+def _blame_disk(request: Request, answer: ServiceError) -> ServiceError:
+    """Return the full disk's refusal when that is what keeps the database away, else `answer`."""
+    runtime = getattr(request.app.state, "runtime", None)
+    return (runtime and runtime.disk.refusal_of_database()) or answer

@@ -1,7 +1,7 @@
 """Where the bytes of documents lie: one object a content, named by its SHA-256, in a folder or a bucket.
 
-Unavailable `storage_full`        503: the disk or bucket takes no more
-Unavailable `file_unavailable`    503: a file that should be there can't be read
+InsufficientStorage `storage_full`    507: the disk or bucket takes no more
+Unavailable `file_unavailable`        503: a file that should be there can't be read
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
-from service.errors import Unavailable
+from service.errors import InsufficientStorage, ServiceError, Unavailable
 from service.settings import Settings
 
 _READ = 1 << 20
@@ -26,7 +26,6 @@ _PARTS_AT_ONCE = 2
 # Quota exceeded and a file-size limit are a full disk to whoever sends a file.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FULL_MESSAGES = tuple(f"(os error {number})" for number in _FULL)
-_FULL_RETRY_SECONDS = 60
 
 
 class FileStore:
@@ -38,6 +37,11 @@ class FileStore:
     def __init__(self, store: ObjectStore, *, folder: Path | None = None) -> None:
         self._store = store
         self._folder = folder
+
+    @property
+    def folder(self) -> Path | None:
+        """Return the folder of files that lie on a disk of this machine; None when they lie elsewhere."""
+        return self._folder
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -52,7 +56,7 @@ class FileStore:
         """Keep the file at `path`, whose SHA-256 the caller has computed; durable when this returns.
 
         Always writes, also when the content is there already: how long it takes tells nobody what others have stored.
-        Raises Unavailable (storage_full).
+        Raises InsufficientStorage.
         """
         key = _key(sha256)
         try:
@@ -101,7 +105,7 @@ def open_files(settings: Settings) -> FileStore:
     return FileStore.from_url(settings.files_dir.resolve().as_uri())
 
 
-def storage_full(error: OSError) -> Unavailable | None:
+def storage_full(error: OSError) -> InsufficientStorage | None:
     """Return the answer to a write that failed for want of space, None when it failed for another reason."""
     return _full() if error.errno in _FULL else None
 
@@ -126,16 +130,14 @@ def _sync(path: Path) -> None:
             os.close(descriptor)
 
 
-def _refusal(error: Exception) -> Unavailable:
+def _refusal(error: Exception) -> ServiceError:
     is_full = isinstance(error, OSError) and error.errno in _FULL
     if is_full or any(message in str(error) for message in _FULL_MESSAGES):
         return _full()
     return Unavailable("The file can't be stored at the moment. Try again shortly.", code="storage_unavailable")
 
 
-def _full() -> Unavailable:
-    return Unavailable(
-        "There is no space left to store files; nothing of this one was kept. Tell an operator, and try again later.",
-        code="storage_full",
-        retry_after=_FULL_RETRY_SECONDS,
+def _full() -> InsufficientStorage:
+    return InsufficientStorage(
+        "There is no space left to store files; nothing of this one was kept. Tell an operator, and try again later."
     )

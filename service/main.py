@@ -1,5 +1,6 @@
 """The ASGI application: every domain's endpoints under /api/v0 and /api/v1, OAuth, and the ones operators use."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -22,9 +23,11 @@ from service.conversations import v1_endpoints as conversations_v1
 from service.conversations.abandoned import keep_giving_up
 from service.conversations.jobs import ANSWER_TURN
 from service.dependencies import V0_PREFIX, V1_PREFIX
+from service.disk import LOOK_SECONDS
 from service.docstore import endpoints as docstore
 from service.docstore.running.task import DOCSTORE, RUN_SYNC
 from service.edge import Edge
+from service.housekeeping import keep_doing
 from service.idempotency.forgetting import keep_forgetting
 from service.identity import endpoints as identity
 from service.identity import me
@@ -69,7 +72,7 @@ V1_DOMAINS = (me, agents_v1, conversations_v1)
 # What jobs of the agents' queue run.
 AGENT_TASKS: tuple[Task, ...] = (ANSWER_TURN,)
 ERRORS: dict[int | str, dict[str, Any]] = {
-    "default": {"model": ErrorResponse, "description": "Every error: 400 to 503, in one shape."}
+    "default": {"model": ErrorResponse, "description": "Every error: 400 to 507, in one shape."}
 }
 
 
@@ -113,7 +116,9 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
 def _keep_tasks(runtime: Runtime) -> None:
     """Start what runs as long as the service does."""
     keep, settings, beside = runtime.background.keep, runtime.settings, runtime.beside_requests()
-    keep("indexing", partial(keep_indexing, runtime.indexer))
+    look = partial(asyncio.to_thread, runtime.disk.look)
+    keep("storage", partial(keep_doing, look, every=LOOK_SECONDS, failure="storage_watch_failed"))
+    keep("indexing", partial(keep_indexing, runtime.indexer, runtime.disk))
     keep("sweeping", partial(keep_sweeping, beside))
     keep("rebuilds", partial(keep_rebuilding, beside))
     keep("idempotency-keys", partial(keep_forgetting, beside))

@@ -29,6 +29,7 @@ class Metrics:
         self._watch_indexing(runtime)
         self._registry.register(_JobMetrics(runtime))
         self._registry.register(_BackgroundMetrics(runtime))
+        self._registry.register(_StorageMetrics(runtime))
 
     def watch(self, connections: Connections) -> None:
         """Show how many connections there are, too."""
@@ -102,3 +103,21 @@ class _BackgroundMetrics(Collector):
         for task in self._runtime.background.kept.values():
             family.add_metric((task.name,), task.restarts)
         yield family
+
+
+class _StorageMetrics(Collector):
+    """The room on this process's disks; labelled by what is kept there, so that areas of one disk say the same."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what was last seen."""
+        free = GaugeMetricFamily("carrel_storage_free_bytes", "Bytes that are free.", labels=("area",))
+        total = GaugeMetricFamily("carrel_storage_total_bytes", "Bytes of the whole disk.", labels=("area",))
+        for one in self._runtime.disk.file_systems:
+            for area in one.areas:
+                free.add_metric((area.lower(),), one.free)
+                total.add_metric((area.lower(),), one.total)
+        yield free
+        yield total

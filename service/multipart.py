@@ -63,7 +63,7 @@ async def receive(
         UnsupportedMedia: the body isn't multipart/form-data.
         TooLarge: the file is larger than `max_file_bytes` (told from the declared length, or as soon as it is).
         BadRequest: a malformed or cut body, a field or name that isn't text, a part too many, no file.
-        Unavailable: the disk is full (storage_full).
+        InsufficientStorage: the disk is full.
     """
     parts = _Parts(file_part, max_file_bytes=max_file_bytes, allowed=allowed)
     parser = MultipartParser(_boundary(request), parts.callbacks())

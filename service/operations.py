@@ -7,6 +7,7 @@ from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy.exc import SQLAlchemyError
 
+from carrel.wire.oversight import StorageLevel
 from service.dependencies import RuntimeDep
 from service.errors import database_away, error_response, requests_saturated
 from service.openapi import read_description
@@ -24,13 +25,19 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz")
 async def readyz(runtime: RuntimeDep) -> JSONResponse:
-    """Tell whether the service can serve: 200, or 503 while the database is away or has no connection left."""
+    """Tell whether the service can serve: 200, 503 while the database is away or has no connection left, else 507.
+
+    507 is for a database that a full disk keeps away. `storage` is there when a disk runs short (`low`, `full`):
+    reading goes on, nothing is taken in.
+    """
     try:
         async with asyncio.timeout(READY_SECONDS):
             await runtime.database.ping()
     except (SQLAlchemyError, TimeoutError):
-        return error_response(requests_saturated() if runtime.database.is_saturated else database_away())
-    return JSONResponse({"status": "ready"})
+        busy = requests_saturated() if runtime.database.is_saturated else database_away()
+        return error_response(runtime.disk.refusal_of_database() or busy)
+    level = runtime.disk.level
+    return JSONResponse({"status": "ready"} | ({} if level is StorageLevel.OK else {"storage": level.lower()}))
 
 
 @router.get("/metrics")

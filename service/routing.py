@@ -2,7 +2,8 @@
 
 FastAPI reads and decodes a body before it resolves dependencies. Here the caller is authenticated before that, so that
 a stranger's body costs nothing (decoded, 30 MB of brackets take a gigabyte); and an unreadable body is only noted: the
-400, 413 or 415 comes in its place in the order of checks: 401, then what the caller may call (403), then the body.
+400, 413 or 415 comes in its place in the order of checks: 401, then what the caller may call (403), then whether there
+is room for what is added (507), then the body.
 """
 
 import json
@@ -18,6 +19,7 @@ from service.authorization import authorize, requirement_of
 from service.callers import acts_as_its_user
 from service.dependencies import current_caller, current_runtime, version_of
 from service.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
+from service.growth import adds_data
 from service.openapi import security_of
 
 UNREADABLE = "carrel.unreadable_body"
@@ -36,6 +38,7 @@ class CheckedRoute(APIRoute):
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         self.requirement = requirement_of(path)
+        self.adds_data = adds_data(path)
         options["response_model_exclude_none"] = True
         options["openapi_extra"] = {**(options.get("openapi_extra") or {}), "security": security_of(self.requirement)}
         super().__init__(path, endpoint, **options)
@@ -45,9 +48,14 @@ class CheckedRoute(APIRoute):
         handler = super().get_route_handler()
 
         async def checked(request: Request) -> Response:
-            authorize(await current_caller(request, await current_runtime(request)), self.requirement)
+            runtime = await current_runtime(request)
+            authorize(await current_caller(request, runtime), self.requirement)
             _refuse_encoded(request)
-            return await handler(CheckedRequest(request.scope, request.receive) if self.body_field else request)
+            asked = CheckedRequest(request.scope, request.receive) if self.body_field else request
+            if not self.adds_data:
+                return await handler(asked)
+            with runtime.disk.room_for(_declared_length(request)):
+                return await handler(asked)
 
         return checked
 

@@ -14,6 +14,7 @@ from service.clock import Clock
 from service.database import POOL_WAIT_SECONDS, Database, driver_url
 from service.deployment.restore_mark import refuse_marked
 from service.deployment.service import settle_secret_key
+from service.disk import DiskGuard, make_room, open_guard
 from service.embedded import SUPERUSER, EmbeddedPostgres, FolderLock
 from service.embedded_host import warn_of_lost_clusters
 from service.embedding import Embedders, open_embedders
@@ -49,6 +50,7 @@ class Runtime:
     rate_limits: RateLimits
     models: LanguageModels
     indexer: Indexer
+    disk: DiskGuard = field(default_factory=DiskGuard)
     jobs: Jobs = field(default_factory=Jobs)
     background: Background = field(default_factory=Background)
     clock: Clock = field(default_factory=Clock)
@@ -84,11 +86,13 @@ async def open_runtime(
         async with database.transaction(None) as connection:
             await bootstrap(connection, settings)
         embedders = embedders or await _open_embedders(stack, settings)
+        files = await asyncio.to_thread(open_files, settings)
         runtime = Runtime(
             settings=settings,
             keys=Keys(key),
             database=database,
-            files=await asyncio.to_thread(open_files, settings),
+            files=files,
+            disk=await asyncio.to_thread(open_guard, settings, files_folder=files.folder),
             extractor=extractor or await open_extractor(stack, settings),
             embedders=embedders,
             rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings)),
@@ -158,6 +162,8 @@ async def _start_embedded(stack: AsyncExitStack, settings: Settings) -> Embedded
     """Start PostgreSQL in the data folder, or find it running there; None where the settings name another one."""
     if settings.database_url is not None:
         return None
+    # Even to write down whose folder this is takes room.
+    await asyncio.to_thread(make_room, (settings.data_dir / "postgres").resolve())
     stack.callback(FolderLock(settings.data_dir).release)
     server = await asyncio.to_thread(EmbeddedPostgres, settings.data_dir)
     await asyncio.to_thread(warn_of_lost_clusters, settings.data_dir)

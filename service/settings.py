@@ -99,6 +99,18 @@ class Settings(BaseSettings):
         "trusted proxy nor this machine; by default half of the files that the process may have open beyond the "
         "service's own, at most 10,000.",
     )
+    storage_low_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="Free space of a disk, in bytes, below which nothing more is taken in (507) while reading goes on; "
+        "by default an eighth of the disk, 1 GiB at most. 0: never refuse.",
+    )
+    storage_reserve_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="Size of the file beside the embedded database that is given up to keep it running on a full disk; "
+        "by default a sixteenth of the disk, 64 MiB at most. 0: none.",
+    )
     max_upload_bytes: int = Field(default=100 * MEBIBYTE, ge=1, description="Largest file taken, in bytes.")
     max_json_bytes: int = Field(default=32 * MEBIBYTE, ge=1024, description="Largest JSON body taken, in bytes.")
     request_seconds: float = Field(

@@ -59,7 +59,7 @@ def error_from(response: httpx.Response) -> APIError:
 
 def _error_class(status: int, body: ErrorBody | None) -> type[APIError]:
     if status >= 500:
-        return ServerError
+        return ERRORS_BY_STATUS.get(status, ServerError)
     return ERRORS_BY_STATUS.get(status, APIError if body else UnexpectedResponseError)
 
 

@@ -1,9 +1,9 @@
 """Whether to send a request again, and after how long.
 
 Sent again: connections that were refused, reset, cut short or timed out, and the statuses 408, 429 and 5xx (but 501 and
-505, which can't change). A 409 is sent again only when waiting can help: its code says that another request is just
-changing the same thing, or the service gave a Retry-After. A taken name stays taken, so `collection_name_taken` and
-its like are raised at once.
+505, which can't change, and 507, for which somebody has to make room first). A 409 is sent again only when waiting can
+help: its code says that another request is just changing the same thing, or the service gave a Retry-After. A taken
+name stays taken, so `collection_name_taken` and its like are raised at once.
 
 A 503 that says that there is no reply is raised at once too: the service has tried the model as often as makes sense,
 and would answer the message anew each time it came. Only a reply that is still being made is waited for again.
@@ -21,7 +21,7 @@ from carrel.errors import APIError
 
 RETRIED_CONFLICTS = frozenset({"concurrent_change"})
 RETRIED_STATUSES = frozenset({408, 429})
-FINAL_SERVER_ERRORS = frozenset({501, 505})
+FINAL_SERVER_ERRORS = frozenset({501, 505, 507})
 LONGEST_WAIT = 120.0
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 8.0
 # Whose pauses are some twenty seconds in all, about what a service takes to start again.

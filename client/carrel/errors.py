@@ -29,6 +29,7 @@ CarrelError
     ├── UnsupportedMediaTypeError 415
     ├── RateLimitError            429
     ├── ServerError               5xx
+    │   └── InsufficientStorageError 507: a disk of the service has no room for more
     └── UnexpectedResponseError   an answer that isn't the service's: a redirect, or a body that can't be read
 """
 
@@ -192,6 +193,10 @@ class ServerError(APIError):
     """5xx: the service failed, or is saturated."""
 
 
+class InsufficientStorageError(ServerError):
+    """507: the service takes nothing more in until somebody makes room; reading, searching and deleting go on."""
+
+
 class UnexpectedResponseError(APIError):
     """The answer isn't one of the service's: a redirect, a proxy's page, a body that doesn't parse."""
 
@@ -245,4 +250,5 @@ ERRORS_BY_STATUS: dict[int, type[APIError]] = {
     413: PayloadTooLargeError,
     415: UnsupportedMediaTypeError,
     429: RateLimitError,
+    507: InsufficientStorageError,
 }

@@ -29,6 +29,7 @@ async def keep_erasing(runtime: Runtime, *, days: int) -> None:
     """Erase texts older than so many days at once and then every hour, until cancelled."""
 
     async def erase() -> None:
+        await runtime.disk.wait_for_room(even_low=True)
         await erase_before(runtime.database, moment=datetime.now(UTC) - timedelta(days=days))
 
     await keep_doing(erase, every=EVERY_SECONDS, failure="erasing_failed")

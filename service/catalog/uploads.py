@@ -102,7 +102,7 @@ async def upload_file(
 
     With `new_only` a document that is there with other bytes is a Conflict `idempotency_key_reused`. Raises what
     `decide` does, UnreadableFile for a file that can't be read, Conflict `resource_taken` or `concurrent_change`, and
-    Unavailable `storage_full` or, before the file is read, `indexing_backlog`.
+    InsufficientStorage, or, before the file is read, Unavailable `indexing_backlog`.
     """
     done, waiter = await _save(runtime, caller, form=form, file=file, new_only=new_only)
     indexing = IndexingStatus.RUNNING if done.is_pending else IndexingStatus.DONE

@@ -20,7 +20,7 @@ from service.callers import Caller, caller_again
 from service.conversations import outcomes, queries
 from service.conversations.drafts import Draft, Superseded
 from service.conversations.models import Work
-from service.errors import Forbidden, ServiceError, Unavailable, from_database, internal_error
+from service.errors import Forbidden, InsufficientStorage, ServiceError, Unavailable, from_database, internal_error
 from service.jobs.models import Task
 from service.logs import begin_request, logger
 from service.runtime import Runtime
@@ -139,7 +139,7 @@ async def _outcome(runtime: Runtime, started: _Started) -> Reply | ServiceError:
 
 def _is_away(error: Exception) -> bool:
     if isinstance(error, DBAPIError):
-        return from_database(error).status == 503
+        return isinstance(from_database(error), Unavailable | InsufficientStorage)
     return isinstance(error, (DriverError, PoolTimeoutError))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from uuid import UUID
 
+from service.disk import DiskGuard
 from service.housekeeping import keep_doing
 from service.ingestion.backlog.queries import (
     LEASE,
@@ -76,12 +77,13 @@ async def _claim(indexer: Indexer, organization_id: UUID, lane: Lane, room: int)
         return await claim_pending(connection, organization_id, limit=room, **_SIZES[lane])
 
 
-async def keep_feeding(indexer: Indexer) -> None:
+async def keep_feeding(indexer: Indexer, disk: DiskGuard) -> None:
     """Take up what waits whenever there is room for it or something new waits, until cancelled."""
 
     async def feed_on() -> None:
         await indexer.changed.wait()
         indexer.changed.clear()
+        await disk.wait_for_room()
         await feed(indexer)
 
     await keep_doing(feed_on, every=0, failure="feeding_failed")
@@ -142,6 +144,6 @@ async def renew(indexer: Indexer) -> None:
             await renew_claims(connection, organization_id, progress=progress)
 
 
-async def keep_indexing(indexer: Indexer) -> None:
-    """Do all of that side by side, until cancelled."""
-    await asyncio.gather(keep_feeding(indexer), keep_watching(indexer))
+async def keep_indexing(indexer: Indexer, disk: DiskGuard) -> None:
+    """Feed the indexer while disks have room, and watch it, until cancelled."""
+    await asyncio.gather(keep_feeding(indexer, disk), keep_watching(indexer))

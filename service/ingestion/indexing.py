@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.chunking import Chunk, caller_chunks, chunk_blocks
 from service.database import Database
 from service.embedding import Embedder, Embedders
-from service.errors import Conflict, ServiceError
+from service.errors import Conflict, ServiceError, is_database_full
 from service.extraction import unpack_blocks
 from service.indexing.service import Space, stored_embeddings, write_index
 from service.ingestion import queries
@@ -78,6 +78,10 @@ async def index_everywhere(work: "Work", space_ids: Sequence[int]) -> Outcomes |
         async with work.parts.turns.take(work.turn):
             return {space_id: await work.bring_up_to_date(space_id) for space_id in space_ids}
     except Exception as error:  # noqa: BLE001 - whatever went wrong, the work stays wanted and is tried again
+        if is_database_full(error):
+            # No fault of the document's: taken up again when its claim has run out and there is room.
+            logger.warning("indexing_waits_for_room", document_id=str(work.document_id))
+            return None
         logger.exception("indexing_failed", document_id=str(work.document_id))
         reason = error.message if isinstance(error, ServiceError) else "The service failed; it will try again."
         async with work.parts.database.transaction(work.organization_id) as connection:

@@ -14,6 +14,7 @@ async def sweep(runtime: Runtime) -> int:
 
     What there is no room for now is taken up later. Folds the term statistics' deltas as well.
     """
+    await runtime.disk.wait_for_room()
     organizations = await organization_ids(runtime.database)
     taken = await feed(runtime.indexer, organizations)
     for organization_id in organizations:

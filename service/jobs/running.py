@@ -8,7 +8,7 @@ from procrastinate.jobs import Job
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from service.errors import TRANSIENT_DRIVER_ERRORS, from_database
+from service.errors import TRANSIENT_DRIVER_ERRORS, InsufficientStorage, Unavailable, from_database
 from service.jobs.models import Task
 from service.jobs.queue import REQUEST_ID, Counts
 from service.logs import begin_request, logger
@@ -35,10 +35,10 @@ def may_retry(error: BaseException, job: Job) -> bool:
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether an error says that the database was away, and nothing about what was asked of it."""
+    """Whether an error says that the database was away or a disk full, and nothing about what was asked of it."""
     if isinstance(error, DBAPIError):
-        return from_database(error).status == 503
-    return isinstance(error, (*TRANSIENT_DRIVER_ERRORS, PoolTimeoutError))
+        return isinstance(from_database(error), Unavailable | InsufficientStorage)
+    return isinstance(error, (*TRANSIENT_DRIVER_ERRORS, PoolTimeoutError, InsufficientStorage))
 
 
 async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments: str) -> None:
@@ -47,6 +47,8 @@ async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments
     counts: Counts = runtime.jobs.counts
     counts.running += 1
     try:
+        # A job that a full disk would only fail waits as it is, without using up its attempts.
+        await runtime.disk.wait_for_room(even_low=True)
         await task.run(runtime, **{name: UUID(value) for name, value in arguments.items()})
     except asyncio.CancelledError:
         if context.abort_reason() is not None:

@@ -49,6 +49,7 @@ async def rebuild_all(runtime: Runtime) -> None:
             if each in failures:
                 continue
             try:
+                await runtime.disk.wait_for_room()
                 going_on |= await rebuild_organization(runtime, each)
             except Exception as error:
                 if doing is not None and doing.cancelling():

@@ -5,6 +5,7 @@ names in the results, and keeps the search in the log.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
@@ -31,6 +32,7 @@ from carrel.wire.search import (
 from service.audit.service import record
 from service.callers import Caller, acting_for
 from service.collections.service import collection_for
+from service.database import leave_out_when_full
 from service.errors import BadRequest, FieldError, NotFound
 from service.identifiers import uuid7
 from service.indexing.service import Space, find_catalog
@@ -58,7 +60,7 @@ async def search_catalog(
     async with runtime.database.transaction(caller.organization_id) as connection:
         acting = await acting_for(connection, caller, request.user_email)
         space = await find_catalog(connection, caller.organization_id)
-    search = _Search(acting, query, options.mode, collection_id=None)
+    search = _Search(acting, query, options.mode, collection_id=None, is_kept=not runtime.disk.is_full)
     if space is None:
         async with runtime.database.transaction(caller.organization_id) as connection:
             return SearchDocumentCatalogResponse(search_id=await search.log(connection, 0), results=[])
@@ -103,7 +105,9 @@ async def search_collection(
         request.structured_query_filters, collection.fields, member="structuredQueryFilters"
     )
     space = Space(collection.space_id, collection.model, collection.dimensions)
-    search = _Search(acting, query, options.mode, collection_id=collection.collection_id)
+    search = _Search(
+        acting, query, options.mode, collection_id=collection.collection_id, is_kept=not runtime.disk.is_full
+    )
     async with snapshot_of(runtime, caller.organization_id, space, ask=partial(_asked, runtime, search)) as read:
         scope = Scope(caller=acting, space=read.space, by_chunk=True, conditions=conditions)
         ranking = await rank(read.connection, scope, read.question, at_least=options.max_chunks)
@@ -149,12 +153,13 @@ async def submit_feedback(connection: AsyncConnection, caller: Caller, *, reques
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Who searches for what, as the log keeps it."""
+    """Who searches for what, as the log keeps it; without `is_kept`, the log may lack it where the disk has no room."""
 
     caller: Caller
     query: str
     mode: SearchMode
     collection_id: UUID | None
+    is_kept: bool
 
     async def log(self, connection: AsyncConnection, result_count: int) -> UUID:
         """Keep the search, and return its id."""
@@ -167,7 +172,8 @@ class _Search:
             "result_count": result_count,
             "request_id": request_id() or None,
         }
-        await queries.log_search(connection, self.caller.organization_id, row=row, query=self.query)
+        async with nullcontext() if self.is_kept else leave_out_when_full(connection):
+            await queries.log_search(connection, self.caller.organization_id, row=row, query=self.query)
         return search_id
 
 

@@ -41,4 +41,5 @@ async def get_status(runtime: Runtime, connection: AsyncConnection, caller: Call
         rebuilds_running=row.rebuilds,
         embedding_model=row.embedding_model or runtime.embedders.default.model.name,
         language_model=settings.model_names[0] if settings.model_url else BUILT_IN,
+        storage=[file_system.describe() for file_system in runtime.disk.file_systems],
     )

@@ -46,9 +46,10 @@ DELETED = {"documentId": DOCUMENT_ID}
 
 PUBLIC = """
     APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AsyncStream AuthenticationError
-    BadRequestError Carrel CarrelError ConfigurationError ConflictError Download InvalidArgumentError NotFoundError
-    OAuthError Pager PayloadTooLargeError PermissionDeniedError PlanRefusedError RateLimitError RawResponse Reply
-    ReplyConnectionError ReplyError ReplyFailedError ReplyTimeoutError ReplyWithheldError Restarted ServerError
+    BadRequestError Carrel CarrelError ConfigurationError ConflictError Download InsufficientStorageError
+    InvalidArgumentError NotFoundError OAuthError Pager PayloadTooLargeError PermissionDeniedError PlanRefusedError
+    RateLimitError RawResponse Reply ReplyConnectionError ReplyError ReplyFailedError ReplyTimeoutError
+    ReplyWithheldError Restarted ServerError
     SignInRequiredError Stream TextDelta TokenSource UnexpectedResponseError UnsupportedMediaTypeError __version__
 """
 

@@ -86,11 +86,38 @@ class SyncsState(ResponseModel):
     failed: int
 
 
+class StorageArea(StrEnum):
+    """What is kept on a disk: the embedded database, files on their way in, the files of documents."""
+
+    DATABASE = "DATABASE"
+    UPLOADS = "UPLOADS"
+    FILES = "FILES"
+
+
+class StorageLevel(StrEnum):
+    """Whether there is room: with LOW nothing more is taken in; with FULL the database itself runs out of it."""
+
+    OK = "OK"
+    LOW = "LOW"
+    FULL = "FULL"
+
+
+class StorageState(ResponseModel):
+    """A disk of the service: what is kept there, how much is free, and below what nothing more is taken in."""
+
+    areas: list[StorageArea]
+    free_bytes: int
+    total_bytes: int
+    low_below_bytes: int
+    level: StorageLevel
+
+
 class AdminStatusGetResponse(ResponseModel):
     """How the organization is doing, at one moment.
 
     `chunk_count` is of the catalog; `rebuilds_running` counts indexes that are made anew; `embedding_model` is the
-    catalog's; `language_model` is the agents' default, or `built-in`.
+    catalog's; `language_model` is the agents' default, or `built-in`; `storage` are the disks of the process that
+    answers, without those of an outside database or a bucket.
     """
 
     version: str
@@ -103,3 +130,4 @@ class AdminStatusGetResponse(ResponseModel):
     rebuilds_running: int
     embedding_model: str
     language_model: str
+    storage: list[StorageState] = Field(default_factory=list[StorageState])

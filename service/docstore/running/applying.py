@@ -24,6 +24,7 @@ from service.docstore.running.run import Run
 from service.docstore.sources import SourceDocument
 from service.docstore.values import extended_text
 from service.errors import ServiceError, TooLarge, Unavailable
+from service.files import storage_full
 from service.identifiers import document_id_for
 from service.multipart import TEMPORARY_PREFIX, ReceivedFile
 from service.runtime import Runtime
@@ -152,8 +153,11 @@ async def _upload(runtime: Runtime, caller: Caller, one: MappedDocument) -> Uplo
     path = folder / f"{TEMPORARY_PREFIX}{uuid4().hex}"
 
     def write() -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        path.write_bytes(one.content)
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            path.write_bytes(one.content)
+        except OSError as error:
+            raise storage_full(error) or error from error
 
     try:
         await asyncio.to_thread(write)

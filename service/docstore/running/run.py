@@ -59,7 +59,11 @@ class Run:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection]:
-        """Open a transaction in which nothing takes the run's place; OvertakenError when something has."""
+        """Open a transaction in which nothing takes the run's place; OvertakenError when something has.
+
+        Waits before that while a disk runs short: the run goes on where it is when there is room.
+        """
+        await self.runtime.disk.wait_for_room()
         async with self.runtime.database.transaction(self.organization_id) as connection:
             if not await queries.hold(
                 connection, self.organization_id, sync_id=self.sync.sync_id, attempt=self.sync.attempt

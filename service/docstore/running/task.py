@@ -15,7 +15,7 @@ from service.docstore.running.run import Note, OvertakenError, Run, RunError
 from service.docstore.running.walking import walk
 from service.docstore.sealing import SealError, unseal
 from service.docstore.sources import SourceError
-from service.errors import ServiceError
+from service.errors import InsufficientStorage, ServiceError
 from service.jobs.models import Task
 from service.jobs.running import is_away
 from service.logs import logger, request_id
@@ -29,7 +29,8 @@ DEFECT = Note("internal", "The service failed on this run. Launch it again; if i
 async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) -> None:
     """Do the run that is wanted of a sync, or what is left of one that was cut off; whatever comes of it is kept.
 
-    Raises what the database raises when it is away: then the run stays as it is, to be taken up again.
+    Raises what the database raises when it is away, and InsufficientStorage for a full disk: then the run stays as it
+    is, to be taken up again.
     """
     async with runtime.database.transaction(organization_id) as connection:
         sync = await queries.begin_run(connection, organization_id, sync_id=sync_id)
@@ -39,6 +40,8 @@ async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) ->
         warning = await _run(runtime, organization_id, sync)
     except OvertakenError:
         return
+    except InsufficientStorage:
+        raise
     except (SourceError, RunError, ServiceError) as error:
         await _finish(runtime, organization_id, sync, error=Note(error.code, error.message))
     except Exception as error:
