@@ -11,12 +11,23 @@ import streamlit as st
 import carrel
 from app import api
 from app.settings import settings
-from app.words import ago, counted, moment
-from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, SyncsState
+from app.words import ago, counted, moment, size
+from carrel.wire.oversight import (
+    AdminStatusGetResponse,
+    IndexingState,
+    JobsState,
+    StorageArea,
+    StorageLevel,
+    StorageState,
+    SyncsState,
+)
 from flows.runs import Runs, RunsError
 
 LATE_INDEXING = timedelta(minutes=15)
 LATE_JOBS = timedelta(minutes=5)
+# Somebody is to look when less is free than so many times what is kept free.
+EARLY = 2
+_KEPT = {StorageArea.DATABASE: "database", StorageArea.UPLOADS: "uploads", StorageArea.FILES: "files"}
 _PATIENCE = 2.0
 
 
@@ -73,6 +84,7 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
         *_of_rebuilds(status.rebuilds_running),
         _of_jobs(status.jobs, at),
         _of_syncs(status.syncs),
+        *(_of_disk(storage) for storage in status.storage),
     ]
 
 
@@ -124,6 +136,26 @@ def _of_syncs(syncs: SyncsState) -> Finding:
             "Syncs", Level.TROUBLE, said, "Look at why, mend it, and run it again.", Place("The syncs", "syncs")
         )
     return Finding("Syncs", Level.BUSY if syncs.running else Level.FINE, going)
+
+
+def _of_disk(storage: StorageState) -> Finding:
+    about = f"The disk of the {_listed([_KEPT[area] for area in storage.areas])}"
+    said = f"{size(storage.free_bytes)} of {size(storage.total_bytes)} are free."
+    todo = "Make room on that disk or enlarge it; the service looks every second, and goes on by itself."
+    if storage.level is StorageLevel.FULL:
+        said = f"{said} Nothing is added, and the database itself is running out of room."
+    elif storage.level is StorageLevel.LOW:
+        said = f"{said} Nothing is added until there is more room; reading, searching and deleting go on."
+    elif storage.free_bytes < EARLY * storage.low_below_bytes:
+        said = f"{said} Below {size(storage.low_below_bytes)}, nothing more is added."
+    else:
+        return Finding(about, Level.FINE, said)
+    return Finding(about, Level.TROUBLE, said, todo)
+
+
+def _listed(words: Sequence[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _since(at: datetime | None, now: datetime) -> str:

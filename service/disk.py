@@ -121,15 +121,22 @@ class FileSystem:
                 logger.error("storage_unseen", areas=self.areas, cause=error.strerror)
             self._is_seen = False
             return
-        self._is_seen, self.total, self.free = True, usage.total, usage.free
+        self._is_seen = True
+        self.measure(usage.total, usage.free)
+
+    def measure(self, total: int, free: int) -> None:
+        """Take note of a disk of so many bytes with so many free, and do what follows."""
+        self.total, self.free = total, free
         # As if the reserve were whole: to give it up is not to have more.
-        before, self.level = self.level, self._level_at(self.free - self._missing())
+        before, self.level = self.level, self._level_at(free - self._missing())
         if before is not self.level:
             self._log_change()
         self._settle_reserve()
 
     def needed_for(self, size: int) -> int:
         """Return how many bytes have to be free for a body of so many bytes to be taken in now."""
+        if not self.low:
+            return 0
         if self.level is not StorageLevel.OK:
             return int(self.low * LOW_ENDS) + self._missing()
         return self.low + (self.promised + size) * BYTES_PER_BODY_BYTE if size else 0

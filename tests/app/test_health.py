@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from app.health import Level, findings_of, troubles
-from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, SyncsState
+from carrel.wire.oversight import (
+    AdminStatusGetResponse,
+    IndexingState,
+    JobsState,
+    StorageArea,
+    StorageLevel,
+    StorageState,
+    SyncsState,
+)
 from tests.app.conftest import House, SetUp, draw, html_of, sign_in
 from tests.app.prefect_api import PrefectServer
 from tests.flows.conftest import _collected, prefect_api  # noqa: F401 - fixtures
@@ -85,6 +93,30 @@ def test_what_is_at_work_or_wrong_is_told_apart(changes: dict[str, Any], about: 
     if level is Level.TROUBLE:
         assert bool(found[about].see) != ("CARREL_AGENT_WORKERS" in found[about].todo), "nowhere to act"
     assert {one.level for name, one in found.items() if name != about} == {Level.FINE}
+
+
+@pytest.mark.parametrize(
+    ("free", "storage_level", "level", "words"),
+    [
+        (50, StorageLevel.OK, Level.FINE, "50 GiB of 100 GiB are free."),
+        (15, StorageLevel.OK, Level.TROUBLE, "Below 8.0 GiB, nothing more is added."),
+        (7, StorageLevel.LOW, Level.TROUBLE, "Nothing is added until there is more room"),
+        (1, StorageLevel.FULL, Level.TROUBLE, "the database itself is running out of room"),
+    ],
+)
+def test_a_disk_is_told_before_it_is_full(free: int, storage_level: StorageLevel, level: Level, words: str) -> None:
+    """A disk that will soon be too small is trouble while everything still works, and the finding says what to do."""
+    disk = StorageState(
+        areas=[StorageArea.DATABASE, StorageArea.FILES],
+        free_bytes=free << 30,
+        total_bytes=100 << 30,
+        low_below_bytes=8 << 30,
+        level=storage_level,
+    )
+    found = {one.about: one for one in findings_of(a_status(storage=[disk]), now=NOW)}
+    one = found["The disk of the database and files"]
+    assert (one.level, bool(one.todo)) == (level, level is Level.TROUBLE)
+    assert words in one.said.replace("50.0", "50").replace("100.0", "100")
 
 
 def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(house: House) -> None:

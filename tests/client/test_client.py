@@ -24,6 +24,7 @@ from carrel import (
     CarrelError,
     ConfigurationError,
     ConflictError,
+    InsufficientStorageError,
     NotFoundError,
     PayloadTooLargeError,
     PermissionDeniedError,
@@ -95,6 +96,7 @@ def test_error_tree_is_documented() -> None:
         (429, RateLimitError),
         (500, ServerError),
         (503, ServerError),
+        (507, InsufficientStorageError),
         (418, APIError),
     ],
 )

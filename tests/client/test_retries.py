@@ -37,7 +37,7 @@ async def test_temporary_refusals_are_retried(caller: Caller, server: Server, st
     assert 0.25 <= caller.naps[0] <= 0.5 <= caller.naps[1] <= 1.0
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 418, 501, 505])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 418, 501, 505, 507])
 async def test_final_refusals_are_not_retried(caller: Caller, server: Server, status: int) -> None:
     """A refusal that can't change is raised at once, real conflicts such as a taken name included."""
     server.will(refuse(status, "collection_name_taken"), DELETED)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import Unavailable
+from service.errors import InsufficientStorage, Unavailable
 from service.files import FileStore
 
 SMALL = 40_000
@@ -79,7 +79,7 @@ async def test_a_full_disk_leaves_nothing_half_there(store, tmp_path, size):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL // 2, hard))
     try:
-        with pytest.raises(Unavailable) as caught:
+        with pytest.raises(InsufficientStorage) as caught:
             await store.put(path, sha256)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -101,7 +101,7 @@ async def test_a_really_full_disk(tmp_path):
     try:
         full = FileStore.from_url((disk / "the store").as_uri())
         path, sha256 = made(tmp_path, LARGE)
-        with pytest.raises(Unavailable) as caught:
+        with pytest.raises(InsufficientStorage) as caught:
             await full.put(path, sha256)
         assert caught.value.code == "storage_full"
         assert objects(disk) == []

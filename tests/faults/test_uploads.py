@@ -283,12 +283,12 @@ def no_file_larger_than(size: int):
 
 
 @pytest.mark.parametrize("size", [200_000, 4 << 20])
-def test_a_full_disk_is_503_and_leaves_nothing(endpoint, size):
+def test_a_full_disk_is_507_and_leaves_nothing(endpoint, size):
     """The sender learns that there is no space and when to come back; half a file is removed."""
     body = part(b'name="file"; filename="a.md"', b"x" * size) + END
     with no_file_larger_than(100_000):
         answer = post(endpoint, body)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "storage_full")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (507, "storage_full")
     assert int(answer.headers["Retry-After"]) > 0
     assert endpoint.left() == []
     assert post(endpoint, body).status_code == 200

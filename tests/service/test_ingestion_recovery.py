@@ -158,7 +158,7 @@ def test_a_client_that_vanishes_leaves_nothing(service: RunningService) -> None:
     assert_nothing_stored(service)
 
 
-def test_a_full_disk_is_a_503_that_stores_nothing(service_process: Callable[..., ServiceProcess]) -> None:
+def test_a_full_disk_is_a_507_that_stores_nothing(service_process: Callable[..., ServiceProcess]) -> None:
     """A process that may write no more than 100 kB to a file refuses a larger one, and takes a small one after it."""
     process = service_process()
     assert process.process is not None
@@ -168,7 +168,7 @@ def test_a_full_disk_is_a_503_that_stores_nothing(service_process: Callable[...,
         form = {"documentExternalId": "a"}
         return process.http.post("/api/v0/catalog/uploadFile", data=form, files={"file": ("a.txt", content)})
 
-    refused(send(b"many words " * 50_000), 503, "storage_full")
+    refused(send(b"many words " * 50_000), 507, "storage_full")
     listed = ok(process.http.post("/api/v0/catalog/listDocuments", json={}))
     assert listed["documents"] == []
     assert [path for path in (process.data_dir / "uploads").rglob("*") if path.is_file()] == []

@@ -32,6 +32,9 @@ def instant(text: str) -> datetime:
 def test_an_empty_organization(service: RunningService) -> None:
     """Nothing is there, nothing waits; the models are named all the same."""
     found = status(service)
+    [disk] = found.pop("storage")
+    assert (disk["areas"], disk["level"]) == (["UPLOADS", "FILES"], "OK")
+    assert 0 < disk["lowBelowBytes"] < disk["freeBytes"] <= disk["totalBytes"]
     assert found == {
         "version": VERSION,
         "documentCount": 0,

@@ -3,7 +3,9 @@
 import pytest
 
 from carrel.wire.common import Scope
+from carrel.wire.oauth_clients import ApiScope
 from service.authorization import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS, requirement_of
+from service.growth import GROWING, NOT_GROWING
 from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
 from service.routing import CheckedRoute, Router
 
@@ -25,6 +27,18 @@ def test_an_operation_that_is_not_declared_cannot_be_made() -> None:
 
     with pytest.raises(LookupError, match="catalog/openDoor"):
         Router(prefix="/catalog").post("/openDoor")(endpoint)
+
+
+def test_every_operation_that_writes_says_whether_it_adds_data() -> None:
+    """What a full disk refuses and what goes on is decided operation by operation, and for none forgotten."""
+    operations = {**REQUIREMENTS, **V0_REQUIREMENTS, **V1_REQUIREMENTS}
+    writing = {
+        name
+        for name, requirement in operations.items()
+        if requirement.api_scope in {ApiScope.CATALOG_WRITE, ApiScope.AGENT_MESSAGE}
+    }
+    assert writing == GROWING | NOT_GROWING
+    assert not GROWING & NOT_GROWING
 
 
 def test_no_token_calls_what_admins_do() -> None:

@@ -1,0 +1,213 @@
+"""A disk of 64 MB that holds the whole service fills up: writes are refused in words, reading goes on, and it heals."""
+
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from service.disk import LOOK_SECONDS, RESERVE_NAME
+from tests.harness.documents import ok, refused
+from tests.harness.embeddings_server import embeddings_server
+from tests.harness.first_start import bring_model
+from tests.harness.processes import ServiceProcess
+
+MEBIBYTE = 1 << 20
+SIZE = 64 * MEBIBYTE
+LOW = SIZE // 8
+SECONDS = 60
+TEXT = "The ferry to the island leaves at nine, and the tide is written down every hour. "
+
+
+@dataclass
+class SmallDisk:
+    """A service on a file system of its own; `foreign` is a file of somebody else's there."""
+
+    process: ServiceProcess
+
+    @property
+    def foreign(self) -> Path:
+        """The file that isn't the service's."""
+        return self.process.data_dir / "foreign"
+
+    def free(self) -> int:
+        """Return the bytes that are free."""
+        found = os.statvfs(self.process.data_dir)
+        return found.f_bavail * found.f_frsize
+
+    def fill(self, *, leaving: int) -> None:
+        """Let the foreign file grow until so many bytes are free."""
+        with self.foreign.open("ab", buffering=0) as file:
+            while (more := self.free() - leaving) > 0:
+                try:
+                    file.write(b"\0" * min(more, MEBIBYTE))
+                except OSError:  # PostgreSQL was quicker
+                    return
+
+    def upload(self, name: str, content: bytes) -> httpx.Response:
+        """Upload a text file."""
+        form = {"documentExternalId": name}
+        return self.process.http.post(
+            "/api/v0/catalog/uploadFile", data=form, files={"file": (f"{name}.txt", content)}, timeout=120
+        )
+
+    def names(self) -> set[str]:
+        """Return the external ids that are listed, each of a document that is indexed and whose file is whole."""
+        listed = ok(self.process.call("catalog/listDocuments", {"pageSize": 1000}))["documents"]
+        for one in listed:
+            got = self.process.http.post("/api/v0/catalog/downloadDocument", json={"documentId": one["documentId"]})
+            assert (got.status_code, got.content) == (200, content_of(one["documentName"].removesuffix(".txt")))
+        return {one["documentName"].removesuffix(".txt") for one in listed}
+
+    def readiness(self) -> tuple[int, str | None]:
+        """Return what /readyz answers: its status, and what it says of the storage."""
+        answer = self.process.http.get("/readyz")
+        return answer.status_code, answer.json().get("storage")
+
+    def search(self) -> int:
+        """Search, and return how many documents were found."""
+        found = ok(self.process.call("search/searchDocumentCatalog", {"searchQuery": "ferry to the island"}))
+        return len(found["results"])
+
+
+def content_of(name: str) -> bytes:
+    """Return the text of the file of this name."""
+    return f"{name}. {TEXT}".encode() * 20 + b" island" * (40_000 if name.startswith("edge") else 0)
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    """Wait until something is true."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "that never came"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """A service whose database, uploads and files lie on 64 MB; its model, which is larger, lies elsewhere."""
+    with embeddings_server() as environment, tempfile.TemporaryDirectory(prefix="carrel-model-") as model:
+        process = ServiceProcess(from_nothing=True, **environment)
+        process.log = tmp_path / "service.log"
+        mount = ["/bin/mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=711", "tmpfs", str(process.data_dir)]
+        if subprocess.run(mount, capture_output=True, check=False).returncode:
+            process.data_dir.rmdir()
+            pytest.skip("only root may mount a file system")
+        try:
+            (process.data_dir / "model").symlink_to(model)
+            bring_model(process.data_dir)
+            process.start()
+            yield SmallDisk(process)
+        finally:
+            for path in process.data_dir.glob("foreign*"):
+                path.unlink()
+            stop(process)
+
+
+def stop(process: ServiceProcess) -> None:
+    """End service and database, and take the file system away."""
+    process.http.close()
+    if process.process is not None and process.process.poll() is None:
+        process.kill()
+    process.database_server().stop()
+    subprocess.run(["/bin/umount", "--lazy", str(process.data_dir)], check=True)
+    process.data_dir.rmdir()
+
+
+def test_a_full_disk_is_refused_read_on_and_healed(disk: SmallDisk) -> None:
+    """Filled by uploads and a foreign file, killed and started while full, healed: nothing is lost or half there.
+
+    One disk for all of it, because a service that makes its database there takes long to start.
+    """
+    names = {f"log-{number}" for number in range(5)}
+    ids = [ok(disk.upload(name, content_of(name)))["documentId"] for name in sorted(names)]
+    assert disk.readiness() == (200, None)
+    names |= meet_at_the_edge(disk)
+    names.remove("log-0")
+    refuse_and_go_on(disk, len(names), deleting=ids[0])
+    read_on_without_a_byte(disk, len(names))
+    start_while_full(disk, names)
+    heal(disk, names)
+
+
+def meet_at_the_edge(disk: SmallDisk) -> set[str]:
+    """Upload twice at once where one fits: each is whole or not there; returns the names of those that are."""
+    edges = ("edge-1", "edge-2")
+    disk.fill(leaving=LOW + 6 * len(content_of("edge-1")))
+    time.sleep(2 * LOOK_SECONDS)
+    with ThreadPoolExecutor(2) as senders:
+        answers = list(senders.map(lambda name: disk.upload(name, content_of(name)), edges))
+    taken = {name for name, answer in zip(edges, answers, strict=True) if answer.status_code == 200}
+    assert taken, [answer.text for answer in answers]
+    for answer in answers:
+        if answer.status_code != 200:
+            refused(answer, 507, "storage_full")
+    assert taken == {name for name in disk.names() if name in edges}
+    stored = [path for path in (disk.process.data_dir / "files").rglob("*") if path.is_file()]
+    assert len(stored) == 5 + len(taken)
+    return {f"log-{number}" for number in range(5)} | taken
+
+
+def refuse_and_go_on(disk: SmallDisk, expected: int, *, deleting: str) -> None:
+    """Run short: what adds is refused in words, everything else goes on, and operators can tell."""
+    process = disk.process
+    disk.fill(leaving=LOW - MEBIBYTE)
+    wait_until(lambda: disk.readiness() == (200, "low"))
+    answer = disk.upload("late", content_of("late"))
+    said = refused(answer, 507, "storage_full")["message"]
+    assert re.search(r"The disk of the database, uploads and files has \d MiB free, and this needs \d+ MiB", said), said
+    assert int(answer.headers["Retry-After"]) > 0
+    made = process.call("documentCollections/createDocumentCollection", {"collectionName": "Logs"})
+    refused(made, 507, "storage_full")
+    ok(process.call("admin/users/upsert", {"users": [{"email": "ada@example.test", "name": "Ada"}]}))
+    assert ok(process.call("admin/status/get"))["storage"][0]["level"] == "LOW"
+    assert 'carrel_storage_free_bytes{area="database"}' in process.http.get("/metrics").text
+    ok(process.call("catalog/deleteDocument", {"documentId": deleting}))
+    wait_until(lambda: disk.search() == expected)  # what was taken in at the edge is still indexed
+
+
+def read_on_without_a_byte(disk: SmallDisk, expected: int) -> None:
+    """Let somebody take the last byte, and again what the reserve gave up: PostgreSQL stays up, and reading goes on."""
+    database = disk.process.database_server().process()
+    disk.fill(leaving=0)
+    wait_until(lambda: disk.readiness() == (200, "full") and disk.free())
+    disk.fill(leaving=0)
+    for _ in range(10):
+        assert disk.search() == expected
+        ok(disk.process.call("catalog/listDocuments"))
+    refused(disk.upload("late", content_of("late")), 507, "storage_full")
+    assert disk.process.database_server().process() == database, "PostgreSQL didn't stay up"
+
+
+def start_while_full(disk: SmallDisk, names: set[str]) -> None:
+    """Kill service and PostgreSQL without a byte free: they come up, say so, and have everything."""
+    disk.process.kill()
+    disk.process.kill_database()
+    disk.fill(leaving=0)
+    disk.process.start()
+    assert disk.readiness() == (200, "full")
+    assert disk.names() == names
+    assert disk.search() == len(names)
+    refused(disk.upload("late", content_of("late")), 507, "storage_full")
+
+
+def heal(disk: SmallDisk, names: set[str]) -> None:
+    """Make room: the service goes on by itself, with a whole reserve, and has logged each change once."""
+    process = disk.process
+    disk.foreign.unlink()
+    wait_until(lambda: disk.readiness() == (200, None))
+    ok(disk.upload("late", content_of("late")))
+    assert disk.names() == names | {"late"}
+    assert disk.search() == len(names) + 1
+    assert not any((process.data_dir / "uploads").iterdir())
+    assert (process.data_dir / "postgres" / RESERVE_NAME).stat().st_size == SIZE // 16
+    levels = [line for line in process.log.read_text().splitlines() if '"storage_level"' in line]
+    assert 3 <= len(levels) <= 8, levels

@@ -1,0 +1,88 @@
+"""What is refused and what goes on without room, on a service that is told it has none, or whose database says so."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import pytest
+
+from service.ingestion.sweeper import release_claims, sweep
+from tests.harness.documents import get_document, ok, refused, upload
+from tests.harness.services import RunningService
+
+# More than any disk has.
+ALWAYS = 1 << 60
+
+
+@contextmanager
+def no_room_for(service: RunningService, table: str) -> Generator[None]:
+    """Have PostgreSQL refuse whatever is written to a table, as it does when its disk is full."""
+    with service.owner_connection() as connection:
+        connection.execute(
+            "CREATE OR REPLACE FUNCTION refuse_for_room() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END $$"
+        )
+        connection.execute(
+            f"CREATE TRIGGER no_room BEFORE INSERT OR UPDATE ON {table} EXECUTE FUNCTION refuse_for_room()"
+        )
+        yield
+        connection.execute(f"DROP TRIGGER no_room ON {table}")
+
+
+@pytest.fixture
+def full(make_service: Callable[..., RunningService]) -> RunningService:
+    """A service whose disk is always full by its settings."""
+    return make_service(storage_low_bytes=ALWAYS)
+
+
+def search(service: RunningService) -> int:
+    """Search, and return how many documents were found."""
+    return len(ok(service.call("search/searchDocumentCatalog", {"searchQuery": "ferry"}))["results"])
+
+
+def logged(service: RunningService) -> int:
+    """Return how many searches are in the log."""
+    return len(ok(service.call("admin/searchLog/query"))["searches"])
+
+
+def test_a_search_goes_on_when_its_log_finds_no_room(full: RunningService) -> None:
+    """On a full disk the log has what there is room for, and lacks the rest; the search is answered either way."""
+    assert search(full) == 0
+    with no_room_for(full, "searches"):
+        assert search(full) == 0
+    assert logged(full) == 1
+
+
+def test_what_the_database_has_no_room_for_is_a_507(service: RunningService) -> None:
+    """PostgreSQL's own word for a full disk is told as one, not as a defect or a database that is away."""
+    with no_room_for(service, "principals"):
+        answer = service.call("admin/users/upsert", {"users": [{"email": "ada@example.test", "name": "Ada"}]})
+    refused(answer, 507, "storage_full")
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_a_credential_works_when_its_use_can_not_be_noted(service: RunningService) -> None:
+    """When a key was last used is worth less than that it works."""
+    key = service.new_user("ada@example.test")
+    with no_room_for(service, "api_keys"):
+        assert service.call("search/searchDocumentCatalog", {"searchQuery": "ferry"}, api_key=key).status_code == 200
+
+
+def test_a_full_disk_uses_up_no_attempt_of_indexing(service: RunningService) -> None:
+    """A document whose index finds no room is RUNNING, without a failure, and indexed when there is room."""
+    with no_room_for(service, "chunks_384"):
+        answer = ok(upload(service, "a", "The ferry leaves at noon."))
+    assert answer["indexing"] == "RUNNING"
+    with service.owner_connection() as connection:
+        rows = connection.execute("SELECT attempts, error FROM space_documents").fetchall()
+    assert rows == [(0, None)]
+    service.run(release_claims(service.runtime))
+    service.run(sweep(service.runtime))
+    assert get_document(service, answer["documentId"])["indexedIn"][0]["status"] == "DONE"
+
+
+def test_a_body_is_not_read_for_which_there_is_no_room(full: RunningService) -> None:
+    """Who may not upload learns nothing of the disk; who may is refused before the body counts, and is told why."""
+    assert upload(full, "a", "x").status_code == 507
+    assert full.call("catalog/uploadFile", "not even a form").status_code == 507
+    assert full.call("catalog/uploadFile", api_key="svc_key_" + "0" * 40).status_code == 401
+    assert full.http.get("/readyz").json() == {"status": "ready", "storage": "full"}
