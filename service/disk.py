@@ -106,6 +106,7 @@ class FileSystem:
     promised: int = 0
     level: StorageLevel = StorageLevel.OK
     _is_seen: bool = field(default=True, repr=False)
+    _is_reserve_made: bool = field(default=True, repr=False)
 
     @property
     def low(self) -> int:
@@ -172,8 +173,10 @@ class FileSystem:
             return
         if self.level is StorageLevel.FULL:
             self.reserve.keep_free(self.free)
-        elif self.reserve.missing and not self.reserve.make():
-            logger.warning("storage_reserve_not_made", free_bytes=self.free)
+        elif self.reserve.missing:
+            was_made, self._is_reserve_made = self._is_reserve_made, self.reserve.make()
+            if was_made and not self._is_reserve_made:
+                logger.warning("storage_reserve_not_made", free_bytes=self.free)
 
     def _log_change(self) -> None:
         log = logger.info if self.level is StorageLevel.OK else logger.error
