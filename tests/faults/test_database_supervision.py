@@ -6,10 +6,9 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 from structlog.testing import capture_logs
 
@@ -139,28 +138,6 @@ def test_another_clusters_server_is_not_ones_own(
         server.start()
         assert server.process() is not None
     assert other.is_running()
-
-
-def test_no_server_starts_while_an_old_ones_connections_work(server: EmbeddedPostgres) -> None:
-    """A connection's process that outlives its server may still write: a second server waits until it has ended."""
-    connection = server.connect("postgres")
-    orphan = psutil.Process(connection.info.backend_pid)
-    killed = server.process()
-    assert killed is not None
-    orphan.suspend()
-    try:
-        killed.kill()
-        eventually(lambda: server.process() is None)
-        with pytest.raises(DatabaseServerError):
-            server.restart()
-        assert server.process() is None
-        assert orphan.is_running()
-    finally:
-        orphan.kill()
-        with suppress(Exception):
-            connection.close()
-    server.restart()
-    assert server.process() is not None
 
 
 def test_an_emptied_process_file_is_no_proof(server: EmbeddedPostgres, tmp_path: Path) -> None:
