@@ -94,6 +94,7 @@ async def test_large_pieces_are_taken_one_a_pass() -> None:
 
     async def receive() -> Message:
         nonlocal taken
+        await asyncio.sleep(0)
         taken += 1
         return {"type": "http.request", "body": b"x" * LARGE_PIECE_BYTES, "more_body": True}
 
@@ -102,7 +103,8 @@ async def test_large_pieces_are_taken_one_a_pass() -> None:
             await body.receive()
 
     readers = [asyncio.create_task(read(Body(receive, flow=flow))) for _ in range(UPLOADS)]
-    await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)  # everybody reads a first piece
     for _ in range(50):
         before = taken
         await asyncio.sleep(0)
