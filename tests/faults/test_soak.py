@@ -71,7 +71,7 @@ def test_nothing_grows_under_a_mixed_load(
     for actor in actors:
         actor.thread.join(ENDING_SECONDS)
     lost = [problem for uploader in uploaders for problem in missing(service, uploader)]
-    left = take_figures(service, tasks=tmp_path / "tasks", seconds=samples[-1].seconds, requests=load.requests)
+    left = take_last(load, service, tasks=tmp_path / "tasks", seconds=samples[-1].seconds)
     growth = find_growth(samples) if not load.problems else []
     if target := os.environ.get("SOAK_JSON"):
         told = {"problems": load.problems, "growth": growth, "lost": lost, "asked": dict(load.asked)}
@@ -98,6 +98,16 @@ def watch(load: Load, service: ServiceProcess, *, tasks: Path, capsys: pytest.Ca
             load.stop.wait(every)
         print(f"asked: {dict(load.asked)}", flush=True)  # noqa: T201 - see above
     return samples
+
+
+def take_last(load: Load, service: ServiceProcess, *, tasks: Path, seconds: float) -> Figures:
+    """Sample once more when uploads that were broken off have ended, or had time to."""
+    deadline = time.monotonic() + ENDING_SECONDS
+    while True:
+        left = take_figures(service, tasks=tasks, seconds=seconds, requests=load.requests)
+        if left.temporary == 0 or time.monotonic() > deadline:
+            return left
+        time.sleep(1)
 
 
 def missing(service: ServiceProcess, uploader: Uploader) -> list[str]:
