@@ -31,7 +31,7 @@ LARGE = int(os.environ.get("FLOW_DOCUMENTS", "100000"))
 SMALL = LARGE // 10
 SEARCHES = 50
 BATCH = 750
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 
 
 @dataclass(frozen=True)

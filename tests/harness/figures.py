@@ -28,7 +28,9 @@ path, make = Path(sys.argv.pop(1)), uvloop.new_event_loop
 
 def count(loop):
     while not loop.is_closed():
-        path.write_text(str(len(asyncio.all_tasks(loop))))
+        written = path.with_suffix(".new")
+        written.write_text(str(len(asyncio.all_tasks(loop))))
+        written.replace(path)
         time.sleep(1)
 
 def counted():
@@ -99,7 +101,7 @@ def take_figures(service: ServiceProcess, *, tasks: Path, seconds: float, reques
         descriptors=_sum(own, "num_fds"),
         connections=row[0],
         threads=_sum(own, "num_threads"),
-        tasks=int(tasks.read_text() or 0),
+        tasks=int(tasks.read_text()),
         temporary=len(list(uploads.iterdir())) if uploads.exists() else 0,
     )
 
