@@ -36,11 +36,10 @@ class Metrics:
         self._registry.register(_ConnectionMetrics(connections))
 
     def _watch_indexing(self, runtime: Runtime) -> None:
-        indexer = runtime.indexer
         figures: dict[str, tuple[str, Callable[[], float]]] = {
-            "running": ("Documents that this process has taken up to index.", lambda: indexer.running),
-            "waiting": ("Documents that wait for their turn to be indexed.", lambda: indexer.waiting),
-            "chunks_per_second": ("Chunks indexed a second, lately.", lambda: indexer.chunks_per_second),
+            "running": ("Documents that this process has taken up to index.", lambda: runtime.indexer.running),
+            "waiting": ("Documents that wait for their turn to be indexed.", lambda: runtime.indexer.waiting),
+            "chunks_per_second": ("Chunks indexed a second, lately.", lambda: runtime.indexer.chunks_per_second),
         }
         for name, (documentation, read) in figures.items():
             gauge = Gauge(f"carrel_indexing_{name}", documentation, registry=self._registry)
