@@ -31,7 +31,9 @@ READERS = tuple(f"reader{number}@example.test" for number in range(3))
 def service(tmp_path: Path) -> Iterator[ServiceProcess]:
     """A service as it is deployed, but for embedding, which costs nothing; it tells how many tasks it has."""
     with cheap_service(
-        program=count_tasks_in(tmp_path / "tasks"), CARREL_EXTRACTION_WORKERS="2", CARREL_DOCSTORE_ALLOWED_HOSTS="127.0.0.1"
+        program=count_tasks_in(tmp_path / "tasks"),
+        CARREL_EXTRACTION_WORKERS="2",
+        CARREL_DOCSTORE_ALLOWED_HOSTS="127.0.0.1",
     ) as process:
         yield process
 
