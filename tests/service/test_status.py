@@ -29,6 +29,9 @@ def instant(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+NOTHING_WAITS = {"waitingDocuments": 0, "waitingChunks": 0, "chunksPerSecond": 0.0}
+
+
 def test_an_empty_organization(service: RunningService) -> None:
     """Nothing is there, nothing waits; the models are named all the same."""
     found = status(service)
@@ -40,7 +43,7 @@ def test_an_empty_organization(service: RunningService) -> None:
         "documentCount": 0,
         "collectionCount": 0,
         "chunkCount": 0,
-        "indexing": {"done": 0, "running": 0, "failed": 0},
+        "indexing": {"done": 0, "running": 0, "failed": 0} | NOTHING_WAITS,
         "jobs": {"waiting": 0, "running": 0, "failed": 0},
         "syncs": {"running": 0, "failed": 0},
         "rebuildsRunning": 0,
@@ -57,7 +60,7 @@ def test_documents_and_how_far_they_are_indexed(service: RunningService) -> None
     ids = [uploaded(service, name, f"The log of {name}.", **into)["documentId"] for name in "abcdef"]
     before = status(service)
     assert (before["documentCount"], before["collectionCount"], before["chunkCount"]) == (6, 1, 6)
-    assert before["indexing"] == {"done": 6, "running": 0, "failed": 0}
+    assert before["indexing"] == {"done": 6, "running": 0, "failed": 0} | NOTHING_WAITS
     done(service.call("catalog/deleteDocument", {"documentId": ids.pop()}))
     with service.owner_connection() as connection:
         for document, attempts in zip(ids, (0, 1, FAILED_AFTER), strict=False):
@@ -74,6 +77,10 @@ def test_documents_and_how_far_they_are_indexed(service: RunningService) -> None
         "running": 2,
         "failed": 1,
         "oldestWaitingAt": since,
+        # What has failed waits for nothing but its next attempt.
+        "waitingDocuments": 1,
+        "waitingChunks": 1,
+        "chunksPerSecond": 0.0,
     }
     for name in ("DONE", "RUNNING", "FAILED"):
         listed = done(service.call("catalog/listDocuments", {"indexing": name, "pageSize": 1000}))["documents"]
@@ -83,7 +90,7 @@ def test_documents_and_how_far_they_are_indexed(service: RunningService) -> None
     assert status(service)["embeddingModel"] == "another"
     other = status(service, api_key=stranger)
     assert other["documentCount"] == other["collectionCount"] == other["chunkCount"] == 0
-    assert other["indexing"] == {"done": 0, "running": 0, "failed": 0}
+    assert other["indexing"] == {"done": 0, "running": 0, "failed": 0} | NOTHING_WAITS
 
 
 def left_behind(connection: psycopg.Connection[Any], document: str, attempts: int) -> None:

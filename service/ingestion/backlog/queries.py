@@ -78,8 +78,8 @@ def _with_texts() -> FromClause:
         caller_chunks.c.document_id == space_documents.c.document_id,
         caller_chunks.c.space_id == space_documents.c.space_id,
     )
-    text = document_contents.c.document_id == space_documents.c.document_id
-    return space_documents.outerjoin(document_contents, text).outerjoin(caller_chunks, batch)
+    contents = document_contents.c.document_id == space_documents.c.document_id
+    return space_documents.outerjoin(document_contents, contents).outerjoin(caller_chunks, batch)
 
 
 def _packed_bytes() -> ColumnElement[int]:
