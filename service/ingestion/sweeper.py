@@ -1,5 +1,6 @@
 """Finding what was left: work that a crash, another process's end or a failing embedder kept from being done."""
 
+import asyncio
 from functools import partial
 
 from service.housekeeping import keep_doing, organization_ids
@@ -12,20 +13,26 @@ from service.runtime import Runtime
 async def sweep(runtime: Runtime) -> int:
     """Take up what is wanted and nobody works on, in every organization; return how many documents were taken up.
 
-    What there is no room for now is taken up later. Folds the term statistics' deltas as well.
+    What there is no room for now is taken up later.
     """
     await runtime.disk.wait_for_room()
-    organizations = await organization_ids(runtime.database)
-    taken = await feed(runtime.indexer, organizations)
-    for organization_id in organizations:
+    return await feed(runtime.indexer, await organization_ids(runtime.database))
+
+
+async def fold_all(runtime: Runtime) -> None:
+    """Fold the deltas of every organization's term statistics."""
+    for organization_id in await organization_ids(runtime.database):
         async with runtime.database.transaction(organization_id) as connection:
             await fold_statistics(connection, organization_id)
-    return taken
 
 
 async def keep_sweeping(runtime: Runtime) -> None:
-    """Sweep at once and then every `sweep_seconds`, until cancelled."""
-    await keep_doing(partial(sweep, runtime), every=runtime.settings.sweep_seconds, failure="sweep_failed")
+    """Sweep and fold statistics, at once and then every `sweep_seconds`, until cancelled."""
+    every = runtime.settings.sweep_seconds
+    await asyncio.gather(
+        keep_doing(partial(fold_all, runtime), every=every, failure="fold_failed"),
+        keep_doing(partial(sweep, runtime), every=every, failure="sweep_failed"),
+    )
 
 
 async def release_claims(runtime: Runtime) -> None:
