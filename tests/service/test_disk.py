@@ -7,6 +7,7 @@ import pytest
 
 from service.ingestion.sweeper import release_claims, sweep
 from tests.harness.documents import get_document, ok, refused, upload
+from tests.harness.jobs import until
 from tests.harness.services import RunningService
 
 # More than any disk has.
@@ -77,7 +78,7 @@ def test_a_full_disk_uses_up_no_attempt_of_indexing(service: RunningService) -> 
     assert rows == [(0, None)]
     service.run(release_claims(service.runtime))
     service.run(sweep(service.runtime))
-    assert get_document(service, answer["documentId"])["indexedIn"][0]["status"] == "DONE"
+    until(lambda: get_document(service, answer["documentId"])["indexedIn"][0]["status"] == "DONE")
 
 
 def test_a_body_is_not_read_for_which_there_is_no_room(full: RunningService) -> None:
