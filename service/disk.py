@@ -7,6 +7,7 @@ PostgreSQL that would find no room. A level ends above where it began, so that n
 again.
 
 InsufficientStorage `storage_full`    507: less is free than the service keeps free
+Unavailable         `storage_busy`    503: the room there is, is promised to requests that are being taken in
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from itertools import groupby
 from pathlib import Path
 
 from carrel.wire.oversight import StorageArea, StorageLevel, StorageState
-from service.errors import InsufficientStorage
+from service.errors import InsufficientStorage, Unavailable
 from service.logs import logger
 from service.settings import Settings
 
@@ -33,6 +34,8 @@ SLICES = 8
 BYTES_PER_BODY_BYTE = 4
 # Levels end so far above where they begin.
 LOW_ENDS, FULL_ENDS = 1.25, 1.5
+# Promised room is used or given back within the time that a body takes to arrive.
+BUSY_SECONDS = 5
 _SEVERITY = (StorageLevel.OK, StorageLevel.LOW, StorageLevel.FULL)
 _NAMES = {StorageArea.DATABASE: "database", StorageArea.UPLOADS: "uploads", StorageArea.FILES: "files"}
 
@@ -135,12 +138,16 @@ class FileSystem:
         self._settle_reserve()
 
     def needed_for(self, size: int) -> int:
-        """Return how many bytes have to be free for a body of so many bytes to be taken in now."""
+        """Return how many bytes have to be free for a body of so many bytes to be taken in alone."""
         if not self.low:
             return 0
         if self.level is not StorageLevel.OK:
             return int(self.low * LOW_ENDS) + self._missing()
-        return self.low + (self.promised + size) * BYTES_PER_BODY_BYTE if size else 0
+        return self.low + size * BYTES_PER_BODY_BYTE if size else 0
+
+    def is_promised(self, size: int) -> bool:
+        """Whether other requests have been promised the room that a body of so many bytes takes."""
+        return size > 0 and self.free < self.needed_for(size) + self.promised * BYTES_PER_BODY_BYTE
 
     def describe(self) -> StorageState:
         """Return the state as operators are told."""
@@ -183,6 +190,22 @@ class FileSystem:
         log("storage_level", storage=self.level, areas=self.areas, free_bytes=self.free, low_below_bytes=self.low)
 
 
+class Promise:
+    """Room that a request has been promised on every file system, until the request has what it asked for."""
+
+    def __init__(self, file_systems: Sequence[FileSystem], size: int) -> None:
+        self._file_systems = file_systems
+        self._size = size
+        for one in file_systems:
+            one.promised += size
+
+    def end(self) -> None:
+        """Give back the room, unless that is done: what the request has written is seen as not free."""
+        size, self._size = self._size, 0
+        for one in self._file_systems:
+            one.promised -= size
+
+
 class DiskGuard:
     """What is known of every file system the service keeps things on, and the one place that refuses for want of room.
 
@@ -208,19 +231,24 @@ class DiskGuard:
             one.look()
 
     @contextmanager
-    def room_for(self, size: int) -> Generator[None]:
-        """Take in a body of so many bytes (0: unknown) during the block; InsufficientStorage when it wouldn't fit."""
+    def room_for(self, size: int) -> Generator[Promise]:
+        """Take in a body of so many bytes (0: unknown) during the block, or until the promise ends.
+
+        Raises InsufficientStorage when the body wouldn't fit, and Unavailable `storage_busy` when only others, which
+        are being taken in, keep it from fitting.
+        """
         for one in self.file_systems:
             needed = one.needed_for(size)
             if one.free < needed:
                 raise _no_room(one, needed)
         for one in self.file_systems:
-            one.promised += size
+            if one.is_promised(size):
+                raise _busy(one)
+        promise = Promise(self.file_systems, size)
         try:
-            yield
+            yield promise
         finally:
-            for one in self.file_systems:
-                one.promised -= size
+            promise.end()
 
     async def wait_for_room(self, *, even_low: bool = False) -> None:
         """Wait until there is room for work in the background; with `even_low`, until no file system is FULL."""
@@ -281,6 +309,15 @@ def _no_room(where: FileSystem, needed: int) -> InsufficientStorage:
         f"The disk of the {where.names()} has {in_units(where.free)} free, and this needs {in_units(needed)} to be. "
         "Nothing was changed; reading, searching and deleting go on. Have an operator make room or enlarge the disk, "
         "then send this again."
+    )
+
+
+def _busy(where: FileSystem) -> Unavailable:
+    return Unavailable(
+        f"Other uploads are being taken in, and are to have the room on the disk of the {where.names()}. Nothing was "
+        f"changed. Try again in {BUSY_SECONDS} s.",
+        code="storage_busy",
+        retry_after=BUSY_SECONDS,
     )
 
 

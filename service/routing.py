@@ -3,7 +3,7 @@
 FastAPI reads and decodes a body before it resolves dependencies. Here the caller is authenticated before that, so that
 a stranger's body costs nothing (decoded, 30 MB of brackets take a gigabyte); and an unreadable body is only noted: the
 400, 413 or 415 comes in its place in the order of checks: 401, then what the caller may call (403), then whether there
-is room for what is added (507), then the body.
+is room for what is added (507, or 503 while others are being taken in), then the body.
 """
 
 import json
@@ -18,11 +18,13 @@ from fastapi.routing import APIRoute
 from service.authorization import authorize, requirement_of
 from service.callers import acts_as_its_user
 from service.dependencies import current_caller, current_runtime, version_of
+from service.disk import Promise
 from service.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 from service.growth import adds_data
 from service.openapi import security_of
 
 UNREADABLE = "carrel.unreadable_body"
+PROMISE = "carrel.promise_of_room"
 # However short a value is written, it costs up to seventy bytes and a microsecond; a large body could hold ten million.
 MOST_VALUES = 500_000
 # From wherever it begins to the next mark of a value, over whole strings (one without an end goes to the very end):
@@ -54,10 +56,15 @@ class CheckedRoute(APIRoute):
             asked = CheckedRequest(request.scope, request.receive) if self.body_field else request
             if not self.adds_data:
                 return await handler(asked)
-            with runtime.disk.room_for(_declared_length(request)):
+            with runtime.disk.room_for(_declared_length(request)) as request.scope[PROMISE]:
                 return await handler(asked)
 
         return checked
+
+
+def promise_of(request: Request) -> Promise:
+    """Return the room that a request which adds data has been promised."""
+    return cast("Promise", request.scope[PROMISE])
 
 
 class Router(APIRouter):

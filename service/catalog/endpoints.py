@@ -31,7 +31,7 @@ from service.catalog.uploads import ACTING_PART, upload_file
 from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.idempotency import REPLAYED, idempotency_key, idempotent
 from service.identifiers import uuid7
-from service.routing import Router
+from service.routing import Router, promise_of
 
 router = Router(prefix="/catalog")
 
@@ -41,7 +41,9 @@ async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Up
     """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
     refuse_large_body(request, runtime, organization_id=caller.organization_id)
     async with received(request, runtime, file_part="file", form=UploadFileForm) as parts:
-        uploaded = await upload_file(runtime, caller, form=upload_form(parts.fields), file=parts.file)
+        uploaded = await upload_file(
+            runtime, caller, form=upload_form(parts.fields), file=parts.file, on_saved=promise_of(request).end
+        )
     return UploadFileResponse(**asdict(uploaded))
 
 
@@ -58,7 +60,9 @@ async def upload_document(
     async with received(request, runtime, file_part="document", form=UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
         form = UploadFileForm(document_external_id=f"upload-{own_id}")
-        uploaded = await upload_file(runtime, caller, form=form, file=parts.file, new_only=True)
+        uploaded = await upload_file(
+            runtime, caller, form=form, file=parts.file, new_only=True, on_saved=promise_of(request).end
+        )
     if uploaded.status is UploadStatus.UNCHANGED:
         response.headers[REPLAYED] = "true"
     return UploadDocumentFileResponse(**asdict(uploaded))

@@ -6,6 +6,7 @@ can't be read, a refusal, a crash or a full disk leaves the document as it was; 
 to stays in the store, where it is addressed by content and harms nobody.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -96,15 +97,23 @@ class _Upload:
 
 
 async def upload_file(
-    runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, new_only: bool = False
+    runtime: Runtime,
+    caller: Caller,
+    *,
+    form: UploadFileForm,
+    file: ReceivedFile,
+    new_only: bool = False,
+    on_saved: Callable[[], None] | None = None,
 ) -> Uploaded:
     """Create or update the document of `form.document_external_id` from a file that lies on disk.
 
-    With `new_only` a document that is there with other bytes is a Conflict `idempotency_key_reused`. Raises what
+    `on_saved` is called before the index is waited for. With `new_only` a document that is there with other bytes is a Conflict `idempotency_key_reused`. Raises what
     `decide` does, UnreadableFile for a file that can't be read, Conflict `resource_taken` or `concurrent_change`, and
     InsufficientStorage, or, before the file is read, Unavailable `indexing_backlog`.
     """
     done, waiter = await _save(runtime, caller, form=form, file=file, new_only=new_only)
+    if on_saved is not None:
+        on_saved()
     indexing = IndexingStatus.RUNNING if done.is_pending else IndexingStatus.DONE
     if waiter is not None:
         seconds = None if form.await_vector_store_sync else runtime.settings.inline_indexing_seconds

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from service.ingestion.indexer import Indexer
 from service.ingestion.sweeper import release_claims, sweep
 from tests.harness.documents import get_document, ok, refused, upload
 from tests.harness.jobs import until
@@ -87,3 +88,19 @@ def test_a_body_is_not_read_for_which_there_is_no_room(full: RunningService) -> 
     assert full.call("catalog/uploadFile", "not even a form").status_code == 507
     assert full.call("catalog/uploadFile", api_key="svc_key_" + "0" * 40).status_code == 401
     assert full.http.get("/readyz").json() == {"status": "ready", "storage": "full"}
+
+
+def test_an_upload_that_waits_for_its_index_keeps_no_room(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes are on the disk, and seen there; what it was promised is for others while its index is awaited."""
+    disks, promised = service.runtime.disk.file_systems, list[list[int]]()
+
+    async def wait(*_: object, **__: object) -> None:
+        promised.append([disk.promised for disk in disks])
+
+    monkeypatch.setattr(Indexer, "wait", wait)
+    assert ok(upload(service, "a", "The ferry leaves at noon."))["indexing"] == "RUNNING"
+    assert disks
+    assert promised == [[0] * len(disks)]
+    assert all(disk.promised == 0 for disk in disks)

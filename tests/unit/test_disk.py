@@ -7,7 +7,7 @@ import pytest
 from carrel.wire.oversight import StorageArea, StorageLevel
 from service.disk import MEBIBYTE, DiskGuard, FileSystem
 from service.embedded import KEPT_WAL, LARGE_SEGMENT, LARGEST_WAL, SMALL_SEGMENT, server_parameters
-from service.errors import InsufficientStorage
+from service.errors import InsufficientStorage, Unavailable
 
 AREAS = (StorageArea.UPLOADS, StorageArea.FILES)
 
@@ -34,18 +34,27 @@ def test_a_level_ends_above_where_it_began() -> None:
 
 
 def test_bodies_under_way_are_counted() -> None:
-    """Two that fit one by one are not taken in together, and the first leaves its room when it ends."""
+    """Two that fit one by one are not taken in together: the second comes again when the first has its room."""
     guard = DiskGuard([a_disk(100 + 60)])
     body = 10 * MEBIBYTE
-    with guard.room_for(body):
-        with (
-            pytest.raises(InsufficientStorage, match=r"has 160 MiB free, and this needs 180 MiB"),
-            guard.room_for(body),
-        ):
+    with guard.room_for(body) as promise:
+        with pytest.raises(Unavailable, match=r"^Other uploads are being taken in") as busy, guard.room_for(body):
             pass
+        assert (busy.value.status, busy.value.code, busy.value.headers) == (503, "storage_busy", {"Retry-After": "5"})
         with guard.room_for(0):
             pass
+        promise.end()
+        with guard.room_for(body):
+            pass
     with guard.room_for(body):
+        pass
+
+
+def test_a_body_that_does_not_fit_alone_is_told_so() -> None:
+    """However much is promised to others, waiting for them doesn't help: somebody has to make room."""
+    guard, body = DiskGuard([a_disk(100 + 60)]), 10 * MEBIBYTE
+    message = r"has 160 MiB free, and this needs 180 MiB"
+    with guard.room_for(body), pytest.raises(InsufficientStorage, match=message), guard.room_for(2 * body):
         pass
 
 
