@@ -107,9 +107,10 @@ async def upload_file(
 ) -> Uploaded:
     """Create or update the document of `form.document_external_id` from a file that lies on disk.
 
-    `on_saved` is called before the index is waited for. With `new_only` a document that is there with other bytes is a Conflict `idempotency_key_reused`. Raises what
-    `decide` does, UnreadableFile for a file that can't be read, Conflict `resource_taken` or `concurrent_change`, and
-    InsufficientStorage, or, before the file is read, Unavailable `indexing_backlog`.
+    `on_saved` is called before the index is waited for. With `new_only` a document that is there with other bytes is a
+    Conflict `idempotency_key_reused`. Raises what `decide` does, UnreadableFile for a file that can't be read, Conflict
+    `resource_taken` or `concurrent_change`, and InsufficientStorage, or, before the file is read, Unavailable
+    `indexing_backlog`.
     """
     done, waiter = await _save(runtime, caller, form=form, file=file, new_only=new_only)
     if on_saved is not None:
