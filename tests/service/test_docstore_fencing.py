@@ -3,17 +3,21 @@
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import cast
 from uuid import UUID
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import text
 
 from carrel.wire.docstore import DocstoreConfig
+from carrel.wire.oversight import StorageLevel
+from service.disk import FileSystem
 from service.docstore.addresses import AllowedHosts
 from service.docstore.mongodb import open_mongodb
 from service.docstore.running import applying, queries
 from service.docstore.running.run import OvertakenError, Run
-from service.docstore.sources import Page
+from service.docstore.sources import Page, Source
 from tests.harness.jobs import organization_of
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService
@@ -93,3 +97,32 @@ def test_a_run_that_was_overtaken_brings_nothing_more(
     assert syncing.names() == {"Thing 0"}
     if overtake is not delete:
         assert "cursor" not in done(syncing.call("getDocstoreSync", syncing.named))
+
+
+def test_a_run_that_waits_for_room_is_not_taken_for_lost(syncing: Syncing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a disk is LOW it says that it goes on, so that no launch takes its place."""
+    done(syncing.create())
+    service, organization_id = syncing.service, organization_of(syncing.service)
+    runtime, disk = service.runtime, service.runtime.disk.file_systems[0]
+    monkeypatch.setattr(FileSystem, "look", lambda _: None)
+
+    async def progress_at() -> datetime:
+        async with runtime.database.transaction(organization_id) as connection:
+            return (await connection.execute(text("SELECT progress_at FROM docstore_syncs"))).scalar_one()
+
+    async def wait_for_room() -> None:
+        async with runtime.database.transaction(organization_id) as connection:
+            sync = await queries.begin_run(connection, organization_id, sync_id=UUID(syncing.sync_id))
+        assert sync is not None
+        config = DocstoreConfig.model_validate(sync.config)
+        run = Run(runtime, organization_id, sync, config, source=cast("Source", None), is_new=True)
+        before, disk.level = await progress_at(), StorageLevel.LOW
+        waiting = asyncio.create_task(run.tell())
+        async with asyncio.timeout(30):
+            while await progress_at() == before:  # noqa: ASYNC110 - it happens in the database
+                await asyncio.sleep(0.05)
+        assert not waiting.done()
+        disk.level = StorageLevel.OK
+        await asyncio.wait_for(waiting, 30)
+
+    service.run(wait_for_room())

@@ -20,7 +20,7 @@ from service.catalog.uploads import upload_file
 from service.docstore.mapping import MappedDocument, MappingError, map_document
 from service.docstore.running import queries
 from service.docstore.running.queries import Counts, Failure
-from service.docstore.running.run import Run
+from service.docstore.running.run import MOST_SILENT_SECONDS, Run
 from service.docstore.sources import SourceDocument
 from service.docstore.values import extended_text
 from service.errors import ServiceError, TooLarge, Unavailable
@@ -31,8 +31,6 @@ from service.runtime import Runtime
 
 # So many documents at once: enough to fill the embedder's batches, few enough to leave room for people's uploads.
 AT_ONCE = 6
-# So often at least a run that waits says that it still goes on.
-MOST_SILENT_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """One run of a sync: what it knows, and the transactions in which it may write."""
 
+import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
 from carrel.wire.docstore import DocstoreConfig
+from carrel.wire.oversight import StorageLevel
 from service.callers import Caller, caller_again
 from service.collections.service import collection_for
 from service.docstore.mapping import Target
@@ -18,6 +20,9 @@ from service.docstore.sources import Source
 from service.errors import ServiceError
 from service.permissions.service import resolve_readers
 from service.runtime import Runtime
+
+# So often at least a run that waits says that it still goes on.
+MOST_SILENT_SECONDS = 10
 
 
 class OvertakenError(Exception):
@@ -63,7 +68,12 @@ class Run:
 
         Waits before that while a disk runs short: the run goes on where it is when there is room.
         """
-        await self.runtime.disk.wait_for_room()
+        await self._wait_for_room()
+        async with self._held() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _held(self) -> AsyncGenerator[AsyncConnection]:
         async with self.runtime.database.transaction(self.organization_id) as connection:
             if not await queries.hold(
                 connection, self.organization_id, sync_id=self.sync.sync_id, attempt=self.sync.attempt
@@ -72,11 +82,24 @@ class Run:
             yield connection
 
     async def tell(self) -> None:
-        """Say that the run still goes on; OvertakenError when something has taken its place."""
-        async with self.transaction() as connection:
+        """Say that the run still goes on, once there is room; OvertakenError when something has taken its place."""
+        await self._wait_for_room()
+        await self._tell()
+
+    async def _tell(self) -> None:
+        async with self._held() as connection:
             await queries.save_progress(
                 connection, self.organization_id, sync_id=self.sync.sync_id, counts=queries.Counts()
             )
+
+    async def _wait_for_room(self) -> None:
+        """Wait for room, and say meanwhile that the run goes on: so little is written even while a disk is LOW."""
+        disk = self.runtime.disk
+        while disk.level is not StorageLevel.OK:
+            if not disk.is_full:
+                await self._tell()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(disk.wait_for_room(), MOST_SILENT_SECONDS)
 
     async def caller(self, connection: AsyncConnection) -> Caller:
         """Return whom the run acts as, with the rights of now; RunError when that principal may no longer do it."""
