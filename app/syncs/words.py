@@ -62,6 +62,7 @@ _HINTS: Mapping[str, str] = {
     "deletion_limit": "When they are meant to go, change the sync to allow more, and start it again.",
     "listing_incomplete": "Start it again when nobody changes the database.",
     "source_not_mapped": "Choose Change …, and name the fields as the database has them.",
+    "documents_not_taken": "See below what is said of the documents, and put that right.",
     "listing_empty": "See that the database is the right one, and whole.",
 }
 

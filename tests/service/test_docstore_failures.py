@@ -1,10 +1,12 @@
 """What a run says of documents that it could not take, how many exist, and what failures are no reason for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
 
+from service.errors import InsufficientStorage
+from service.files import FileStore
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService, ServiceHarness
 from tests.service.directory import done
@@ -41,6 +43,34 @@ def test_a_run_that_could_take_nothing_failed(syncing: Syncing, fields: dict[str
         assert (again["documentCount"], again["counts"]["failed"]) == (0, 30)
     listed = done(syncing.call("listDocstoreSyncs", {"documentCollectionId": syncing.collection_id}))
     assert [one["documentCount"] for one in listed["docstoreSyncs"]] == [0]
+
+
+def test_a_run_whose_documents_are_all_too_large_says_so(
+    make_service: Callable[..., RunningService], mongo: MongoServer
+) -> None:
+    """The mapping is not blamed for what it isn't the reason of."""
+    syncing = Syncing(make_service(docstore_allowed_hosts=("127.0.0.1",), max_upload_bytes=10), mongo)
+    mongo.collection.insert_many([a_thing(number) for number in range(3)])
+    error = syncing.first_run()["lastError"]
+    assert error["code"] == "documents_not_taken"
+    assert "None of the 3 documents" in error["message"]
+    assert "larger than 10 bytes" in error["message"]
+    assert "sourceFields" not in error["message"]
+
+
+def test_a_bucket_without_room_fails_the_run(syncing: Syncing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service's own disks have room, so that nothing would take the run up again: it says why it ended."""
+
+    async def put(*_: object) -> None:
+        raise InsufficientStorage("The bucket is full.")
+
+    syncing.mongo.collection.insert_one(a_thing(1))
+    with monkeypatch.context() as full:
+        full.setattr(FileStore, "put", put)
+        sync = syncing.first_run()
+    assert (sync["status"], sync["lastError"]["code"]) == ("FAILED", "storage_full")
+    assert sync["lastError"]["message"] == "The bucket is full."
+    assert syncing.run()["status"] == "COMPLETED"
 
 
 def test_a_config_that_is_corrected_heals_the_sync(syncing: Syncing) -> None:

@@ -13,9 +13,13 @@ from service.identifiers import NIL
 from service.sql import AnyRow
 
 AT_ONCE = 100
-NOT_MAPPED, SOME_FAILED = "source_not_mapped", "documents_failed"
+NOT_MAPPED, NOT_TAKEN, SOME_FAILED = "source_not_mapped", "documents_not_taken", "documents_failed"
+# What a mapping fails a document for; every other code is the upload's.
+_OF_MAPPING = frozenset({"missing_value", "wrong_type", "invalid_value"})
 _REASONS, _EXAMPLES, _LONGEST_EXAMPLE = 3, 3, 60
-_ADVICE = "Correct sourceFields or filterExpression, or mend the documents in the source; every run tries them again."
+_AGAIN = "every run tries them again."
+_ADVICE = f"Correct sourceFields or filterExpression, or mend the documents in the source; {_AGAIN}"
+_ADVICE_OTHERWISE = f"Put right what is said of them, here or in the source; {_AGAIN}"
 
 
 async def try_again(run: Run) -> None:
@@ -47,7 +51,8 @@ async def _next_failures(run: Run, after: UUID) -> dict[UUID, SourceId]:
 async def sum_up(run: Run, note: Note | None) -> Note | None:
     """Return what a run that has come to its end warns of: its failures by reason, together with an earlier note.
 
-    Raises RunError `source_not_mapped` when none of the documents that the source lists could be taken.
+    Raises RunError when none of the documents that the source lists could be taken: `source_not_mapped` when that is
+    the mapping's fault alone, else `documents_not_taken`.
     """
     async with run.transaction() as connection:
         of_run = (connection, run.organization_id)
@@ -57,10 +62,11 @@ async def sum_up(run: Run, note: Note | None) -> Note | None:
         return note
     failed = sum(row.number for row in reasons)
     before = f"{note.message} " if note else ""
-    said = f"{_reasons_text(reasons)}. {_ADVICE}"
+    is_mapping = all(row.code in _OF_MAPPING for row in reasons)
+    said = f"{_reasons_text(reasons)}. {_ADVICE if is_mapping else _ADVICE_OTHERWISE}"
     if listed > 0 and taken == 0:
         message = f"{before}None of the {listed} documents that the source lists could be taken: {said}"
-        raise RunError(NOT_MAPPED, message)
+        raise RunError(NOT_MAPPED if is_mapping else NOT_TAKEN, message)
     message = f"{before}{failed} of {max(failed, listed)} documents could not be taken: {said}"
     return Note(note.code if note else SOME_FAILED, message)
 

@@ -293,14 +293,19 @@ async def group_failures(
 ) -> Sequence[AnyRow]:
     """Return why a sync's documents failed, the commonest reason first.
 
-    Each has its `message`, its `number` of documents, and some of their `source_ids`.
+    Each has its `code` and `message`, its `number` of documents, and some of their `source_ids`.
     """
     some = func.array_agg(aggregate_order_by(docstore_failures.c.source_id, docstore_failures.c.document_id))
     statement = (
-        select(docstore_failures.c.message, func.count().label("number"), some[1:examples].label("source_ids"))
+        select(
+            docstore_failures.c.code,
+            docstore_failures.c.message,
+            func.count().label("number"),
+            some[1:examples].label("source_ids"),
+        )
         .where(docstore_failures.c.organization_id == organization_id, docstore_failures.c.sync_id == sync_id)
-        .group_by(docstore_failures.c.message)
-        .order_by(func.count().desc(), docstore_failures.c.message)
+        .group_by(docstore_failures.c.code, docstore_failures.c.message)
+        .order_by(func.count().desc(), docstore_failures.c.message, docstore_failures.c.code)
     )
     return (await connection.execute(statement)).all()
 

@@ -5,6 +5,7 @@ from importlib import import_module
 from uuid import UUID
 
 from carrel.wire.docstore import DocstoreConfig
+from carrel.wire.oversight import StorageLevel
 from service.audit.service import Change, Origin, record_later
 from service.docstore.addresses import AllowedHosts
 from service.docstore.queries import StoredSync
@@ -29,8 +30,8 @@ DEFECT = Note("internal", "The service failed on this run. Launch it again; if i
 async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) -> None:
     """Do the run that is wanted of a sync, or what is left of one that was cut off; whatever comes of it is kept.
 
-    Raises what the database raises when it is away, and InsufficientStorage for a full disk: then the run stays as it
-    is, to be taken up again.
+    Raises what the database raises when it is away, and InsufficientStorage while a disk runs short: then the run stays
+    as it is, to be taken up again. What has no room elsewhere, such as in a bucket, fails the run.
     """
     async with runtime.database.transaction(organization_id) as connection:
         sync = await queries.begin_run(connection, organization_id, sync_id=sync_id)
@@ -40,9 +41,9 @@ async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) ->
         warning = await _run(runtime, organization_id, sync)
     except OvertakenError:
         return
-    except InsufficientStorage:
-        raise
     except (SourceError, RunError, ServiceError) as error:
+        if isinstance(error, InsufficientStorage) and await _runs_short(runtime):
+            raise
         await _finish(runtime, organization_id, sync, error=Note(error.code, error.message))
     except Exception as error:
         if is_away(error):
@@ -80,6 +81,12 @@ async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Not
         run = Run(runtime, organization_id, sync, config, source, is_new=sync.status == "PENDING")
         await walk(run)
         return await sum_up(run, await reconcile(run))
+
+
+async def _runs_short(runtime: Runtime) -> bool:
+    """Whether a disk of the service has too little room, as of now."""
+    await asyncio.to_thread(runtime.disk.look)
+    return runtime.disk.level is not StorageLevel.OK
 
 
 async def _finish(
