@@ -21,7 +21,7 @@ EXCLUSIONS: Mapping[str, Sequence[str]] = {
         ".env.*",
         "*.env",
         "*.pem",
-        "*.key",
+        "*.key",  # of TLS; and of Keynote, whose files the service can't read
         "*.p12",
         "*.pfx",
         "*.jks",
