@@ -1,7 +1,9 @@
 """How many batches are on their way at a time, over all runs and machines that share a Prefect server."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from uuid import UUID
@@ -16,6 +18,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectExcep
 from flows.settings import FlowSettings
 
 BATCHES = "carrel-batches"
+_keeping = threading.Lock()  # the batches of a run, which share a file, are in one process
 _LEASE_SECONDS = 60.0  # the shortest there is: the server takes a killed batch's slot back after so long
 
 
@@ -65,17 +68,36 @@ def _read_leases(kept: Path) -> list[UUID]:
 async def one_of_the_batches(kept: Path) -> AsyncGenerator[None]:
     """Wait until a batch may begin. Raises when the limit isn't there: without it nothing would be limited.
 
-    The slot is noted in the file `kept`, for `give_slots_back`. A server that goes away meanwhile doesn't stop the
-    batch.
+    The slot is noted in the file `kept`, for `give_slots_back`, until it is given back. A server that goes away
+    meanwhile doesn't stop the batch.
     """
+    leases = list[UUID]()
     with ConcurrencyContext() as context:
         slot = concurrency(BATCHES, strict=True, lease_duration=_LEASE_SECONDS, raise_on_lease_renewal_failure=False)
-        async with slot:
-            await asyncio.to_thread(_note_leases, kept, list(context.cleanup_lease_ids))
-            yield
+        try:
+            async with slot:
+                leases += context.cleanup_lease_ids
+                await asyncio.to_thread(_note_leases, kept, leases)
+                yield
+        finally:
+            given_back = set(leases) - set(context.cleanup_lease_ids)
+            await asyncio.to_thread(_forget_leases, kept, given_back)
 
 
 def _note_leases(kept: Path, leases: list[UUID]) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with kept.open("a", encoding="ascii") as file:
-        file.write("".join(f"{lease}\n" for lease in leases))
+    with _keeping, kept.open("a", encoding="ascii") as file:
+        file.write(_lines(leases))
+
+
+def _forget_leases(kept: Path, given_back: AbstractSet[UUID]) -> None:
+    with _keeping:
+        left = [lease for lease in _read_leases(kept) if lease not in given_back]
+        if left:
+            kept.write_text(_lines(left), encoding="ascii")
+        else:
+            kept.unlink(missing_ok=True)
+
+
+def _lines(leases: Iterable[UUID]) -> str:
+    return "".join(f"{lease}\n" for lease in leases)
