@@ -3,40 +3,36 @@
 import time
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.alias_generators import to_camel
-
 from carrel import AsyncCarrel
 from carrel.errors import APIError, CarrelError
+from carrel.wire.oversight import AdminStatusGetResponse, StorageLevel
 from flows.operations.notes import notes_of
 
 _FRESH_SECONDS = 3.0
 
 
-class _Indexing(BaseModel):
-    """The figures of `admin/status/get` that are wanted here; an older service leaves most of them out."""
-
-    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
-
-    running: int = 0
-    waiting_documents: int | None = None
-    waiting_chunks: int | None = None
-    chunks_per_second: float | None = None
-
-
-class _Status(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    indexing: _Indexing
-
-
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What the organization still has to get indexed; `chunks` and `chunks_per_second` None: not known."""
+    """What the organization still has to get indexed; `chunks` and `chunks_per_second` None: not known.
+
+    `is_paused`: a disk of the service runs short, so that nothing is indexed until somebody makes room.
+    """
 
     documents: int
     chunks: int | None = None
     chunks_per_second: float | None = None
+    is_paused: bool = False
+
+    @classmethod
+    def of(cls, status: AdminStatusGetResponse) -> "Backlog":
+        """Read the backlog from what the service says of itself; an older one says less."""
+        indexing = status.indexing
+        return cls(
+            indexing.running if indexing.waiting_documents is None else indexing.waiting_documents,
+            indexing.waiting_chunks,
+            indexing.chunks_per_second,
+            is_paused=any(disk.level is not StorageLevel.OK for disk in status.storage),
+        )
 
     @property
     def seconds(self) -> float | None:
@@ -61,16 +57,12 @@ class BacklogReader:
             return self._known
         self._read_at = time.monotonic()
         try:
-            response = await self._client.admin.status.with_raw_response.get()
-            found = _Status.model_validate_json(response.content).indexing
+            self._known = Backlog.of(await self._client.admin.status.get())
         except APIError as exc:
             self._is_refused = exc.status in {401, 403, 404}
             self._known = None
-        except (CarrelError, ValidationError):
+        except CarrelError:
             self._known = None
-        else:
-            number = found.running if found.waiting_documents is None else found.waiting_documents
-            self._known = Backlog(number, found.waiting_chunks, found.chunks_per_second)
         return self._known
 
 
@@ -84,16 +76,16 @@ class BusyNotice:
     async def begin(self, error: APIError, *, seconds: float) -> None:
         """Keep what the service says; of a backlog of its indexing, how much is ahead as well."""
         if error.code != "indexing_backlog":
-            self._notes.waiting_for = f"waiting for the service: {error.message} (asking again in {seconds:.0f} s)"
+            text = f"waiting for the service: {error.message} (asking again in {seconds:.0f} s)"
+            self._notes.begin_wait(self, text)
             return
         backlog = await self._reader.read()
-        self._notes.waiting_for = (
-            ahead_text(backlog) if backlog else f"waiting for the service to index: {error.message}"
-        )
+        text = ahead_text(backlog) if backlog else f"waiting for the service to index: {error.message}"
+        self._notes.begin_wait(self, text)
 
     def end(self) -> None:
-        """Keep that the run waits no more."""
-        self._notes.waiting_for = ""
+        """Keep that this part of the run waits no more."""
+        self._notes.end_wait(self)
 
 
 def ahead_text(backlog: Backlog) -> str:

@@ -28,6 +28,7 @@ _WORKERS = 4
 _FEW = 20
 _ASKED_AT_ONCE = 200
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+_PART = "the index"
 _WINDOW = 12  # rounds that the pace is taken over
 
 
@@ -43,7 +44,7 @@ async def wait_until_indexed(
     try:
         await wait.run()
     finally:
-        notes_of(ledger.address.name).waiting_for = ""
+        notes_of(ledger.address.name).end_wait(_PART)
 
 
 @dataclass(slots=True)
@@ -67,6 +68,7 @@ class _IndexWait:
     _marks: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_WINDOW))
     _moved_at: float = field(default_factory=time.monotonic)
     _seen: object = None
+    _chunks: int | None = None
 
     async def run(self) -> None:
         """Ask in rounds until nothing waits."""
@@ -146,7 +148,7 @@ class _IndexWait:
         self._marks.append((time.monotonic(), waiting))
         chunks = (answers.embedded, answers.expected) if waiting <= _FEW else (0, 0)
         text = left_text(waiting, chunks=chunks, per_second=self._pace(), backlog=backlog)
-        notes_of(self.ledger.address.name).waiting_for = text
+        notes_of(self.ledger.address.name).begin_wait(_PART, text)
 
     def _pace(self) -> float:
         """Return how many documents became searchable each second over the last rounds."""
@@ -154,7 +156,9 @@ class _IndexWait:
         return (before - left) / (now - then) if now > then else 0.0
 
     def _give_up_when_stalled(self, waiting: int, answers: _Answers, backlog: Backlog | None) -> None:
-        seen, now = (waiting, answers.embedded, backlog), time.monotonic()
+        # A pace moves though nothing does, and a backlog that can't be read for a while is as it was.
+        self._chunks = self._chunks if backlog is None else backlog.chunks
+        seen, now = (waiting, answers.embedded, self._chunks), time.monotonic()
         if seen != self._seen:
             self._seen, self._moved_at = seen, now
         seconds = STALLED_SECONDS if backlog is None else STALLED_SECONDS / 3
@@ -163,10 +167,16 @@ class _IndexWait:
             such_as = f" (such as {first[0].document.external_id})" if first else ""
             msg = (
                 f"The service has made nothing searchable for {seconds:.0f} s, and {counted(waiting, 'document')}"
-                f"{such_as} still wait{'s' if waiting == 1 else ''}. All is stored, and the service goes on with it."
+                f"{such_as} still wait{'s' if waiting == 1 else ''}. All is stored, {_what_next(backlog)}"
                 " Run again: the run goes on from here."
             )
             raise ServiceDownError(msg)
+
+
+def _what_next(backlog: Backlog | None) -> str:
+    if backlog is not None and backlog.is_paused:
+        return "but a disk of the service runs short, and nothing is indexed until there is room: make room there."
+    return "and the service goes on with it."
 
 
 def left_text(waiting: int, *, chunks: tuple[int, int], per_second: float, backlog: Backlog | None) -> str:

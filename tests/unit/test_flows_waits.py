@@ -1,0 +1,104 @@
+"""What a run says while the service is busy, when it gives the index up, and which slots it keeps note of."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+import pytest
+from prefect.concurrency.context import ConcurrencyContext
+
+from carrel.errors import ServerError
+from carrel.wire.oversight import AdminStatusGetResponse
+from flows.errors import ServiceDownError
+from flows.limits import one_of_the_batches
+from flows.operations import index_waits, notes
+from flows.operations.backlog import Backlog, BusyNotice
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.notes import notes_of
+
+OLD: dict[str, Any] = {
+    "version": "0.1.0",
+    "documentCount": 3,
+    "collectionCount": 0,
+    "chunkCount": 9,
+    "indexing": {"done": 1, "running": 2, "failed": 0},
+    "jobs": {"waiting": 0, "running": 0, "failed": 0},
+    "syncs": {"running": 0, "failed": 0},
+    "rebuildsRunning": 0,
+    "embeddingModel": "m",
+    "languageModel": "built-in",
+}
+
+
+async def test_one_batch_that_goes_on_hides_no_other_that_waits() -> None:
+    """What a run waits for is said until none of its batches waits any more."""
+    client = cast("Any", SimpleNamespace(with_options=lambda **_: None))
+    first, second = BusyNotice(client, "two"), BusyNotice(client, "two")
+    for notice in (first, second):
+        await notice.begin(ServerError("busy", status=503, code="unavailable"), seconds=5)
+    second.end()
+    assert notes_of("two").waiting_for.startswith("waiting for the service: ")
+    first.end()
+    assert notes_of("two").waiting_for == ""
+
+
+def test_notes_of_old_runs_are_dropped() -> None:
+    """A process that does run after run keeps notes of the latest only."""
+    kept = notes_of("first")
+    for number in range(500):
+        notes_of(f"run-{number}")
+        assert notes_of("first") is kept, "whose notes are still looked at keeps them"
+    assert len(notes._notes) <= 101  # pyright: ignore[reportPrivateUsage] - what is bounded
+
+
+def test_status_of_an_older_service_is_read() -> None:
+    """It says neither how much waits nor of disks: what it lists as being indexed counts."""
+    assert Backlog.of(AdminStatusGetResponse.model_validate(OLD)) == Backlog(2)
+
+
+@pytest.mark.parametrize(("level", "said"), [("OK", "the service goes on with it"), ("LOW", "make room there")])
+def test_wait_that_stalls_is_given_up_whatever_the_pace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str, said: str
+) -> None:
+    """A pace that trembles, or a backlog that can't be read for once, is no progress; a disk without room is named."""
+    monkeypatch.setattr(index_waits, "STALLED_SECONDS", 0.0)
+    disk = {"areas": ["DATABASE"], "freeBytes": 1, "totalBytes": 9, "lowBelowBytes": 2, "level": level}
+
+    def backlog(pace: float) -> Backlog:
+        indexing = {**OLD["indexing"], "waitingChunks": 7, "chunksPerSecond": pace}
+        return Backlog.of(AdminStatusGetResponse.model_validate({**OLD, "indexing": indexing, "storage": [disk]}))
+
+    with Ledger.at(tmp_path, target="t", source="s") as ledger:
+        wait = index_waits._IndexWait(cast("Any", None), ledger, cast("Any", None), None)  # pyright: ignore[reportPrivateUsage]
+        give_up = wait._give_up_when_stalled  # pyright: ignore[reportPrivateUsage] - the decision
+        answers = index_waits._Answers()  # pyright: ignore[reportPrivateUsage]
+        give_up(2, answers, backlog(0.1))
+        give_up(1, answers, backlog(0.1))
+        with pytest.raises(ServiceDownError, match=said):
+            give_up(1, answers, backlog(0.2))
+        with pytest.raises(ServiceDownError):
+            give_up(1, answers, None)
+
+
+async def test_slot_that_is_given_back_is_kept_note_of_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file names the slots of batches that go on, and is gone with the last of them."""
+
+    @asynccontextmanager
+    async def slot(*_: object, **__: object) -> AsyncGenerator[None]:
+        context, lease = ConcurrencyContext.get(), uuid4()
+        assert context is not None
+        context.cleanup_lease_ids.append(lease)
+        yield
+        context.cleanup_lease_ids.remove(lease)
+
+    monkeypatch.setattr("flows.limits.concurrency", slot)
+    kept = tmp_path / "ledger.slots"
+    async with one_of_the_batches(kept):
+        first = kept.read_text()
+        async with one_of_the_batches(kept):
+            assert len({UUID(line) for line in kept.read_text().splitlines()}) == 2
+        assert kept.read_text() == first
+    assert not kept.exists()
