@@ -104,7 +104,11 @@ def test_a_run_that_waits_for_room_is_not_taken_for_lost(syncing: Syncing, monke
     done(syncing.create())
     service, organization_id = syncing.service, organization_of(syncing.service)
     runtime, disk = service.runtime, service.runtime.disk.file_systems[0]
-    monkeypatch.setattr(FileSystem, "look", lambda _: None)
+
+    def look(_: FileSystem) -> None:
+        """See what was seen before."""
+
+    monkeypatch.setattr(FileSystem, "look", look)
 
     async def progress_at() -> datetime:
         async with runtime.database.transaction(organization_id) as connection:

@@ -35,7 +35,11 @@ OLD: dict[str, Any] = {
 
 async def test_one_batch_that_goes_on_hides_no_other_that_waits() -> None:
     """What a run waits for is said until none of its batches waits any more."""
-    client = cast("Any", SimpleNamespace(with_options=lambda **_: None))
+
+    def with_options(**_: object) -> None:
+        """Be nobody's client."""
+
+    client = cast("Any", SimpleNamespace(with_options=with_options))
     first, second = BusyNotice(client, "two"), BusyNotice(client, "two")
     for notice in (first, second):
         await notice.begin(ServerError("busy", status=503, code="unavailable"), seconds=5)
