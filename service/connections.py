@@ -3,7 +3,8 @@
 A connection waits while no request on it is being answered: one that has sent nothing or half a request, one that is
 kept for a further request. Those may be closed at any time, and the one that has waited longest goes first, so requests
 that are never finished keep nobody out. A body that comes more slowly than any body may goes next, and goes first where
-bodies hold more than half of all connections. An answer that is being made is never broken off.
+bodies hold more than half of all connections. No answer is broken off for a new connection; one that is not read is, by
+the protocol (`service.server`), however many connections there are.
 """
 
 import asyncio

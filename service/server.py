@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from service.connections import Connections, shared_addresses
 from service.dependencies import STOPPING
 from service.descriptors import most_connections, raise_limit
-from service.edge import PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND
+from service.edge import ENTERING_SECONDS, PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND
 from service.listener import Listener
 from service.logs import logger
 from service.main import open_app
@@ -29,18 +29,22 @@ MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 that hangs up on whoever sends without end, or keeps it waiting, before or after a request is answered.
+    """HTTP/1.1 that hangs up on callers that send without end, keep the service waiting, or don't read their answers.
 
-    What comes in between, a body that is being read, is the application's to bound (`service.edge`).
+    What comes between a request's headers and its answer, a body, is the application's to bound (`service.edge`).
     """
 
     # A request's headers come within so many seconds.
     header_seconds = PATIENCE_SECONDS
+    # So much of an answer that is being sent is read within so many seconds.
+    reading_seconds = PATIENCE_SECONDS
     framing_bytes = 0
     discarded_bytes = 0
     discarded_before = 0
     in_headers = False
     deadline: asyncio.TimerHandle | None = None
+    reading_deadline: asyncio.TimerHandle | None = None
+    unsent_before = 0
     body_began = 0.0
     body_bytes = 0
 
@@ -48,6 +52,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(**options)
         self.open_connections = connections
         self.origin = origin
+        # The request that is being answered; `cycle` is the last that came, which may wait for others' answers.
+        self.answered_cycle: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Wait for a first request, but not for ever."""
@@ -58,12 +64,26 @@ class BoundedProtocol(HttpToolsProtocol):
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Wait no more, and let the request that is being answered know that nobody reads on."""
         self._stop_waiting()
+        self._stop_watching()
         if self.open_connections is not None:
             self.open_connections.note_closed(self)
             self.open_connections = None
+        if self.answered_cycle is not None:
+            self.answered_cycle.disconnected = True
+            self.answered_cycle.message_event.set()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Make answers wait for their reader, but not for ever."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """Go on with an answer."""
+        super().resume_writing()
+        self._watch_reader()
 
     def on_message_begin(self) -> None:
         """Begin to count."""
@@ -83,6 +103,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self.framing_bytes = 0
         self._stop_waiting()
         super().on_headers_complete()
+        if not self.pipeline:
+            self.answered_cycle = self.cycle
         self.body_began = self.loop.time()
         self.body_bytes = 0
         self._note()
@@ -104,8 +126,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Go on to the next request."""
+        self.answered_cycle = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         self._note()
+        self._watch_reader()
 
     def data_received(self, data: bytes) -> None:
         """Take what arrived, unless there is no end to it."""
@@ -115,12 +139,19 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
         elif self._is_waiting:
             self._expect_soon()
+        self._watch_reader()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection on which no further request has come."""
+        super().timeout_keep_alive_handler()
+        self._watch_reader()
 
     def shutdown(self) -> None:
         """Let the request that is being answered know that the service waits for it (`dependencies.is_stopping`)."""
         super().shutdown()
         if self._is_answering:
             cast("dict[str, object]", self.cycle.scope)[STOPPING] = True
+        self._watch_reader()
 
     @property
     def has_unsent(self) -> bool:
@@ -129,9 +160,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def is_slow(self) -> bool:
-        """Whether the body comes more slowly than `Body` allows on the whole, and the service isn't why."""
-        elapsed = self.loop.time() - self.body_began
-        return not self.flow.read_paused and self.body_bytes < SLOWEST_BYTES_A_SECOND * elapsed
+        """Whether the body comes more slowly than `Body` allows on the whole, and the service isn't why.
+
+        The service may be while an upload waits for its turn to be authenticated, and until it says "100 Continue".
+        """
+        if self.flow.read_paused or self.cycle.waiting_for_100_continue:
+            return False
+        elapsed = self.loop.time() - self.body_began - ENTERING_SECONDS
+        return self.body_bytes < SLOWEST_BYTES_A_SECOND * elapsed
 
     def abort(self) -> None:
         """Close the connection without sending what is left."""
@@ -174,8 +210,31 @@ class BoundedProtocol(HttpToolsProtocol):
         discarded = self.discarded_bytes - self.discarded_before
         if self._is_answering or discarded > SLOWEST_BYTES_A_SECOND * self.header_seconds:
             self._expect_soon()
+        elif self.has_unsent:
+            self.transport.abort()
         elif not self.transport.is_closing():
             self.transport.close()
+
+    def _watch_reader(self) -> None:
+        """Wait for the reader of what is unsent while nothing is added to that: answers wait, or there are no more."""
+        if not self.has_unsent or not (self.flow.write_paused or self.transport.is_closing()):
+            self._stop_watching()
+        elif self.reading_deadline is None:
+            self.unsent_before = self.transport.get_write_buffer_size()
+            self.reading_deadline = self.loop.call_later(self.reading_seconds, self._judge_reader)
+
+    def _stop_watching(self) -> None:
+        if self.reading_deadline is not None:
+            self.reading_deadline.cancel()
+            self.reading_deadline = None
+
+    def _judge_reader(self) -> None:
+        self.reading_deadline = None
+        read = self.unsent_before - self.transport.get_write_buffer_size()
+        if self.has_unsent and read < SLOWEST_BYTES_A_SECOND * self.reading_seconds:
+            self.transport.abort()
+        else:
+            self._watch_reader()
 
 
 class Server(uvicorn.Server):

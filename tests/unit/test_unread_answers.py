@@ -1,0 +1,108 @@
+"""Callers that don't read their answers, on real sockets."""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import uvloop
+from starlette.types import Receive, Scope, Send
+
+from service.connections import Connections
+from service.server import BoundedProtocol, Server, server_config
+from service.settings import Settings
+
+ANSWER = b"x" * 300_000
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LAST_REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+SECONDS = 20
+
+
+class Application:
+    """Answers with more than a socket takes, and keeps what answering failed with."""
+
+    def __init__(self) -> None:
+        self.failed: list[Exception] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        del scope, receive
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"600000")]})
+            await send({"type": "http.response.body", "body": ANSWER, "more_body": True})
+            await send({"type": "http.response.body", "body": ANSWER})
+        except Exception as error:
+            self.failed.append(error)
+            raise
+
+
+@asynccontextmanager
+async def serving(application: Application) -> AsyncGenerator[tuple[Connections, socket.socket]]:
+    """Serve the application; gives its connections, and one of them."""
+    connections = Connections(10)
+    server = Server(server_config(Settings(port=0), application), connections)
+    server.config.load()
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
+        await server.startup([listening])
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(client, listening.getsockname())
+        yield connections, client
+        for one in server.servers:
+            one.close()
+        connections.close()
+
+
+def run(claim: Callable[[], Awaitable[None]]) -> None:
+    """Run a test on the event loop that the service runs on."""
+
+    async def within() -> None:
+        async with asyncio.timeout(4 * SECONDS):
+            await claim()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(within())
+
+
+async def until(claim: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + SECONDS
+    while not claim():
+        assert time.monotonic() < deadline, "it never came to be"
+        await asyncio.sleep(0.02)
+
+
+def test_a_caller_that_reads_no_answer_is_hung_up_on(monkeypatch) -> None:
+    """However many requests it has sent at once, and without an error of the application's."""
+    monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.3)
+
+    async def claim() -> None:
+        for request in (REQUEST * 50, REQUEST, LAST_REQUEST):
+            application = Application()
+            async with serving(application) as (connections, client):
+                await asyncio.get_running_loop().sock_sendall(client, request)
+                await until(lambda connections=connections: connections.open == 1)
+                await until(lambda connections=connections: connections.open == 0)
+                await asyncio.sleep(0.1)
+            assert not application.failed
+
+    run(claim)
+
+
+def test_a_caller_that_reads_slowly_gets_the_whole_answer(monkeypatch) -> None:
+    """As long as it reads more than 1,000 bytes a second."""
+    monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.5)
+
+    async def claim() -> None:
+        async with serving(Application()) as (_, client):
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(client, LAST_REQUEST)
+            received = 0
+            while piece := await loop.sock_recv(client, 20_000):
+                received += len(piece)
+                await asyncio.sleep(0.05)
+            assert received > 2 * len(ANSWER)
+
+    run(claim)
