@@ -111,13 +111,21 @@ class Exchange:
         refusal = self._refusal()
         if refusal is not None:
             await self._answer_with(refusal, receive)
-        elif self._headers.get("content-type", "").lower().startswith("multipart/"):
+        elif self._is_upload:
             await self._pass_upload(receive)
         else:
             await self._app(self._scope, Body(receive, flow=self._flow).receive, self._send_marked)
 
+    @property
+    def _is_upload(self) -> bool:
+        content_type = self._headers.get("content-type", "")
+        return self._scope["method"] == "POST" and content_type.lower().startswith("multipart/")
+
     async def _pass_upload(self, receive: Receive) -> None:
-        """Pass on a request whose body is asked for only once its caller is known, which is when it has entered."""
+        """Pass on a request that has entered once its body is asked for, or is answered: its caller is known by then.
+
+        An answer may take as long as its reader likes.
+        """
         leave = await self._flow.enter()
         body = Body(receive, flow=self._flow)
 
@@ -125,8 +133,12 @@ class Exchange:
             leave()
             return await body.receive()
 
+        async def send_left(message: Message) -> None:
+            leave()
+            await self._send_marked(message)
+
         try:
-            await self._app(self._scope, receive_known, self._send_marked)
+            await self._app(self._scope, receive_known, send_left)
         finally:
             leave()
 

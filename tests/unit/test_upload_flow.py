@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from prometheus_client import Gauge
 from starlette.types import Message, Receive, Scope, Send
 
@@ -39,16 +40,17 @@ class Application:
         self.answered += 1
 
 
-async def ask(layer: edge.Edge, path: str, content_type: bytes) -> None:
-    """Send one request."""
+async def ask(layer: edge.Edge, path: str, content_type: bytes, *, method: str = "POST") -> None:
+    """Send one request; the answer of one to `/unread` is never read."""
     headers = [(b"content-type", content_type)]
-    scope = {"type": "http", "method": "POST", "path": path, "raw_path": b"", "query_string": b"", "headers": headers}
+    scope = {"type": "http", "method": method, "path": path, "raw_path": b"", "query_string": b"", "headers": headers}
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b"x"}
 
     async def send(_: Message) -> None:
-        pass
+        if path == "/unread":
+            await asyncio.Event().wait()
 
     await layer(scope, receive, send)
 
@@ -65,6 +67,21 @@ async def test_few_uploads_are_authenticated_at_a_time() -> None:
     application.known.set()
     await asyncio.gather(*uploads)
     assert application.answered == UPLOADS + 1
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/upload"), ("POST", "/unread")])
+async def test_only_uploads_take_places_and_only_until_they_are_answered(method: str, path: str) -> None:
+    """Whatever a request calls its body, one that can be no upload takes no place; nor does an answer unread."""
+    application = Application()
+    layer = edge.Edge(application, metrics=NoMetrics())  # pyright: ignore[reportArgumentType]
+    multipart = b"multipart/x; boundary=B"
+    waiting = [asyncio.create_task(ask(layer, path, multipart, method=method)) for _ in range(UPLOADS)]
+    await asyncio.sleep(0.05)
+    assert application.entered == UPLOADS
+    await asyncio.wait_for(ask(layer, "/other", multipart), 5)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def test_an_upload_that_is_refused_leaves_its_place(monkeypatch) -> None:
