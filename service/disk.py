@@ -11,8 +11,10 @@ Unavailable         `storage_busy`    503: the room there is, is promised to req
 """
 
 import asyncio
+import errno
 import os
 import shutil
+import stat
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -48,6 +50,11 @@ class Reserve:
         self._size = size
 
     @property
+    def slice(self) -> int:
+        """How many bytes are to be free while there is anything to give up."""
+        return self._size // SLICES
+
+    @property
     def missing(self) -> int:
         """How many bytes of its size the file lacks."""
         return max(self._size - self._held(), 0)
@@ -56,35 +63,57 @@ class Reserve:
         """Make the file as large as it is to be; whether there was room."""
         held = self._held()
         try:
-            with self._path.open("ab") as file:
+            with _opened(self._path, os.O_CREAT) as file:
                 owner = self._path.parent.stat()
                 if os.geteuid() == 0:
-                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-                os.fchmod(file.fileno(), 0o600)
-                os.posix_fallocate(file.fileno(), 0, self._size)
+                    os.fchown(file, owner.st_uid, owner.st_gid)
+                os.fchmod(file, 0o600)
+                os.posix_fallocate(file, 0, self._size)
         except OSError:
             self._shrink_to(held)
             return False
         return True
+
+    def trim(self) -> None:
+        """Give up what an earlier setting made the file larger by."""
+        self._shrink_to(self._size)
 
     def keep_free(self, free: int) -> None:
         """Give up as much as is missing to a slice of free bytes; a quarter stays for the next start of PostgreSQL.
 
         Slice by slice, because whatever fills the disk takes what it finds, and mostly ends when it finds no more.
         """
-        lacking = self._size // SLICES - free
+        lacking = self.slice - free
         if lacking > 0:
             self._shrink_to(max(self._held() - lacking, self._size // 4))
 
     def _shrink_to(self, size: int) -> None:
         if self._held() > size:
-            os.truncate(self._path, size)
+            with suppress(OSError), _opened(self._path) as file:
+                os.ftruncate(file, size)
 
     def _held(self) -> int:
         try:
-            return self._path.stat().st_size
+            with _opened(self._path) as file:
+                return os.fstat(file).st_size
         except OSError:
             return 0
+
+
+@contextmanager
+def _opened(path: Path, flags: int = 0) -> Generator[int]:
+    """Open the reserve's file; OSError for what somebody else may have put in the place of one, such as a link.
+
+    The folder is the database server's, which may be another user's than the service's.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o600)
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise OSError(errno.EINVAL, "no file of its own", str(path))
+        yield file
+    finally:
+        os.close(file)
 
 
 def make_room(cluster: Path) -> None:
@@ -116,6 +145,11 @@ class FileSystem:
         """Return the bytes below which nothing more is taken in."""
         return min(MOST_KEPT_FREE, self.total // 8) if self.keep_free is None else self.keep_free
 
+    @property
+    def full(self) -> int:
+        """Return the bytes below which PostgreSQL is in danger, whatever is refused: a slice of its reserve at least."""
+        return max(self.low // 4, 0 if self.reserve is None else self.reserve.slice)
+
     def look(self) -> None:
         """Measure, and give up or make again what the reserve holds; logs each change once."""
         try:
@@ -138,7 +172,7 @@ class FileSystem:
         self._settle_reserve()
 
     def needed_for(self, size: int) -> int:
-        """Return how many bytes have to be free for a body of so many bytes to be taken in alone."""
+        """Return how many bytes have to be free for a body of so many to be taken in alone; 0 refuses nothing."""
         if not self.low:
             return 0
         if self.level is not StorageLevel.OK:
@@ -165,8 +199,7 @@ class FileSystem:
         return f"{', '.join(others)} and {last}" if others else last
 
     def _level_at(self, free: int) -> StorageLevel:
-        full = self.low // 4
-        if free < (full * FULL_ENDS if self.level is StorageLevel.FULL else full):
+        if free < (self.full * FULL_ENDS if self.level is StorageLevel.FULL else self.full):
             return StorageLevel.FULL
         if free < (self.low if self.level is StorageLevel.OK else self.low * LOW_ENDS):
             return StorageLevel.LOW
@@ -178,9 +211,11 @@ class FileSystem:
     def _settle_reserve(self) -> None:
         if self.reserve is None:
             return
+        self.reserve.trim()
+        missing = self.reserve.missing
         if self.level is StorageLevel.FULL:
             self.reserve.keep_free(self.free)
-        elif self.reserve.missing:
+        elif missing and self.free - missing >= self.full * FULL_ENDS:
             was_made, self._is_reserve_made = self._is_reserve_made, self.reserve.make()
             if was_made and not self._is_reserve_made:
                 logger.warning("storage_reserve_not_made", free_bytes=self.free)
@@ -259,7 +294,7 @@ class DiskGuard:
     def refusal_of_database(self) -> InsufficientStorage | None:
         """Return what to answer instead of "the database is away" when a full disk is why; None when none is."""
         full = (one for one in self.file_systems if one.level is StorageLevel.FULL)
-        return next((_no_room(one, one.needed_for(0)) for one in full if StorageArea.DATABASE in one.areas), None)
+        return next((_no_room(one, max(one.needed_for(0), one.full)) for one in full if StorageArea.DATABASE in one.areas), None)
 
 
 def open_guard(settings: Settings, *, files_folder: Path | None) -> DiskGuard:

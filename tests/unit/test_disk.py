@@ -1,11 +1,12 @@
 """When a disk counts as short of room, and what is promised to requests that are under way."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from carrel.wire.oversight import StorageArea, StorageLevel
-from service.disk import MEBIBYTE, DiskGuard, FileSystem
+from service.disk import MEBIBYTE, RESERVE_NAME, SLICES, DiskGuard, FileSystem, Reserve
 from service.embedded import KEPT_WAL, LARGE_SEGMENT, LARGEST_WAL, SMALL_SEGMENT, server_parameters
 from service.errors import InsufficientStorage, Unavailable
 
@@ -64,6 +65,64 @@ def test_nothing_is_refused_when_nothing_is_to_be_kept_free() -> None:
     guard.file_systems[0].measure(800 * MEBIBYTE, 0)
     with guard.room_for(MEBIBYTE):
         assert guard.level is StorageLevel.OK
+
+
+RESERVE = 8 * MEBIBYTE
+
+
+def a_disk_with_reserve(folder: Path, *, low: int, size: int = RESERVE) -> tuple[FileSystem, Path]:
+    """A disk that keeps so many bytes free, whose whole reserve lies in a folder."""
+    disk = FileSystem(AREAS, folder, low, reserve=Reserve(folder, size=size))
+    disk.measure(800 * MEBIBYTE, 400 * MEBIBYTE)
+    return disk, folder / RESERVE_NAME
+
+
+@pytest.mark.parametrize("low", [0, 1024])
+def test_the_reserve_is_given_up_whatever_is_to_be_kept_free(tmp_path: Path, low: int) -> None:
+    """PostgreSQL is in danger without a slice of the reserve, and nothing is taken from its last bytes for another."""
+    disk, file = a_disk_with_reserve(tmp_path, low=low)
+    assert file.stat().st_size == RESERVE
+    disk.measure(disk.total, 0)
+    assert disk.level is StorageLevel.FULL
+    given = RESERVE - file.stat().st_size
+    assert given == RESERVE // SLICES
+    for free in (given, RESERVE // SLICES + given, int(1.4 * RESERVE / SLICES) + given):
+        disk.measure(disk.total, free)
+        assert file.stat().st_size == RESERVE - given
+    with DiskGuard([disk]).room_for(0):
+        disk.measure(disk.total, 2 * RESERVE)
+    assert (disk.level, file.stat().st_size) == (StorageLevel.OK, RESERVE)
+
+
+def test_a_reserve_is_made_only_where_much_is_left(tmp_path: Path) -> None:
+    """A first start on an almost full disk leaves PostgreSQL its room."""
+    disk = FileSystem(AREAS, tmp_path, 0, reserve=Reserve(tmp_path, size=RESERVE))
+    disk.measure(800 * MEBIBYTE, RESERVE + RESERVE // SLICES + 1)
+    assert not (tmp_path / RESERVE_NAME).exists()
+
+
+@pytest.mark.parametrize("size", [0, MEBIBYTE])
+def test_a_smaller_reserve_gives_up_the_rest(tmp_path: Path, size: int) -> None:
+    """An earlier setting's file takes no more room than the present one's."""
+    a_disk_with_reserve(tmp_path, low=0)
+    _, file = a_disk_with_reserve(tmp_path, low=0, size=size)
+    assert file.stat().st_size == size
+
+
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_nothing_else_is_taken_for_the_reserve(tmp_path: Path, link: Callable[[Path, Path], None]) -> None:
+    """What somebody put in its place leads to a file that stays as it is."""
+    other, cluster = tmp_path / "other", tmp_path / "cluster"
+    other.write_bytes(b"x" * 100)
+    cluster.mkdir()
+    link(cluster / RESERVE_NAME, other)
+    mode = other.stat().st_mode
+    for size in (0, RESERVE):
+        reserve = Reserve(cluster, size=size)
+        reserve.trim()
+        reserve.keep_free(0)
+        assert not reserve.make()
+        assert (other.read_bytes(), other.stat().st_mode) == (b"x" * 100, mode)
 
 
 @pytest.mark.parametrize(
