@@ -12,8 +12,13 @@ from service.settings import Settings
 # Standard streams, event loop, lock, log, model, listener; what a start of PostgreSQL opens for a moment; accepted
 # connections that are closed in the same pass of the event loop.
 OWN = 96
-# Connections of the database beside its pool: those of jobs.
-JOB_CONNECTIONS = 3
+# Connections of the database beside those of requests. Indexing has fewer than there are turns at it, because most of
+# a turn is embedding, without a transaction; each of the two queues' workers has its own.
+INDEXING_CONNECTIONS = 4
+WORKER_CONNECTIONS = 2
+QUEUES = 2
+# The most that the client of an embeddings endpoint keeps.
+ENDPOINT_CONNECTIONS = 100
 # The most that one of each has open at a time: pipes and the process of a reader; the model's endpoint and a database
 # for a reply; the pools of MongoDB's driver for a sync; the file that a thread writes and the one that it reads.
 OF_A_READER = 8
@@ -50,7 +55,9 @@ def reserved_descriptors(settings: Settings) -> int:
     return (
         OWN
         + settings.database_pool_size
-        + JOB_CONNECTIONS
+        + INDEXING_CONNECTIONS
+        + WORKER_CONNECTIONS * QUEUES
+        + (ENDPOINT_CONNECTIONS if settings.embeddings_url else 0)
         + OF_A_READER * settings.extraction_workers
         + OF_A_REPLY * settings.agent_workers
         + OF_A_SYNC * settings.docstore_workers

@@ -93,9 +93,10 @@ class FolderLock:
             raise DatabaseServerError(
                 f"Another Carrel service (process {holder}) is using {data_dir}. Stop it, or set CARREL_DATA_DIR."
             ) from exc
-        self._file.truncate(0)
-        self._file.write(str(os.getpid()))
-        self._file.flush()
+        # Only the message above names the process, so a full disk is no reason not to start.
+        with suppress(OSError):
+            os.ftruncate(self._file.fileno(), 0)
+            os.write(self._file.fileno(), str(os.getpid()).encode())
 
     def release(self) -> None:
         """Let another service have the folder."""
@@ -222,8 +223,12 @@ class EmbeddedPostgres:
 
     def _bring_up(self) -> None:
         for attempt in range(1, ATTEMPTS + 1):
-            if self._answers() or self._launch():
-                break
+            try:
+                if self._answers() or self._launch():
+                    break
+            except UnknownServerError:
+                if attempt == ATTEMPTS:
+                    raise
             if attempt == ATTEMPTS:
                 raise DatabaseServerError(f"The embedded PostgreSQL does not start. Its log ends:\n{self._log_end()}")
             time.sleep(attempt)
@@ -266,8 +271,24 @@ class EmbeddedPostgres:
         """Let in the service's own operating-system user and the server's, whoever those are today."""
         users = sorted({pwd.getpwuid(os.geteuid()).pw_name, self._account.pw_name})
         identities = [f"carrel {user} {role}" for user in users for role in (SUPERUSER, SERVICE_ROLE)]
-        (self._folder / "pg_ident.conf").write_text("\n".join(identities) + "\n")
-        (self._folder / "pg_hba.conf").write_text("local all all peer map=carrel\n")
+        self._settle_file("pg_ident.conf", "\n".join(identities) + "\n")
+        self._settle_file("pg_hba.conf", "local all all peer map=carrel\n")
+
+    def _settle_file(self, name: str, text: str) -> None:
+        """Write a file of the server's unless it says so already; a full disk leaves the one that is there whole."""
+        path = self._folder / name
+        if path.is_file() and path.read_text() == text:
+            return
+        partial = path.with_name(f"{name}.{secrets.token_hex(4)}")
+        try:
+            with partial.open("x") as file:
+                os.fchmod(file.fileno(), 0o600)
+                os.fchown(file.fileno(), self._account.pw_uid, self._account.pw_gid)
+                file.write(text)
+            partial.replace(path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
 
     def _answers(self) -> bool:
         """Ask the server, waiting while it recovers."""

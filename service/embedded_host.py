@@ -125,19 +125,24 @@ def cluster_folder(data_dir: Path) -> Path:
 
 
 def warn_of_lost_clusters(data_dir: Path) -> None:
-    """Log which clusters outside of data folders no data folder leads to, and by what command they can be removed.
+    """Log which clusters outside of data folders no data folder leads to, and what to do about them.
 
     Where one of them is this data folder's, that is written down next to the cluster: so later starts know. A folder
     that nobody has written down yet, or in which a server may run, is passed over.
     """
     link = data_dir.resolve() / "postgres"
     if link.is_symlink() and link.resolve().is_relative_to(CLUSTERS_FOLDER):
-        with suppress(PermissionError):
-            (link.resolve().parent / OWNER_FILE).write_text(str(link))
+        record = link.resolve().parent / OWNER_FILE
+        with suppress(OSError):
+            if not record.exists() or record.read_text() != str(link):
+                record.write_text(str(link))
     lost = {str(folder): str(owner) for folder, owner in _owned_clusters() if _is_lost(folder, owner)}
     if lost:
-        remove = shlex.join(["rm", "-r", *lost])
-        logger.warning("database_folders_without_data_folder", missing=[*lost.values()], to_remove_for_good=remove)
+        logger.warning(
+            "database_folders_without_data_folder",
+            missing=[*lost.values()],
+            hint=f"Mount the data folder's disk again; or, if it is gone for good, {shlex.join(['rm', '-r', *lost])}",
+        )
 
 
 def _owned_clusters() -> Generator[tuple[Path, Path]]:
@@ -147,7 +152,12 @@ def _owned_clusters() -> Generator[tuple[Path, Path]]:
 
 
 def _is_lost(folder: Path, owner: Path) -> bool:
-    """Tell whether the link to a cluster is certainly gone or leads elsewhere, and no server has run there since."""
+    """Tell whether the link to a cluster is gone or leads elsewhere, and no server has run there since.
+
+    Where not even the folder around the data folder is there, a disk isn't mounted.
+    """
+    if not owner.parent.parent.is_dir():
+        return False
     try:
         target = owner.readlink()
     except FileNotFoundError:

@@ -8,6 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from psycopg import Error as DriverError
+from sqlalchemy.exc import DBAPIError
 from starlette.routing import BaseRoute
 
 from carrel.wire.common import ErrorResponse
@@ -35,6 +37,7 @@ from service.ingestion.feeding import keep_indexing
 from service.ingestion.sweeper import keep_sweeping, release_claims
 from service.jobs.models import AGENTS, Task
 from service.jobs.worker import keep_releasing, keep_working
+from service.logs import logger
 from service.metrics import Metrics
 from service.oauth import account, authorize, consents, upstream
 from service.oauth import admin_endpoints as oauth_clients
@@ -108,9 +111,19 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
         if settings.database_url is None:
             # The embedded database has one service alone: here, all claims are those of a process that is gone. A
             # sweeper that is started again later would take this one's away.
-            await release_claims(runtime)
+            await _release_claims(runtime)
         _keep_tasks(runtime)
         yield create_app(runtime)
+
+
+async def _release_claims(runtime: Runtime) -> None:
+    """Release all claims; without room for that, they run out by themselves."""
+    try:
+        await release_claims(runtime)
+    except (DBAPIError, DriverError) as error:
+        if not errors.is_database_full(error):
+            raise
+        logger.exception("claims_not_released")
 
 
 def _keep_tasks(runtime: Runtime) -> None:

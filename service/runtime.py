@@ -14,7 +14,8 @@ from service.clock import Clock
 from service.database import POOL_WAIT_SECONDS, Database, driver_url
 from service.deployment.restore_mark import refuse_marked
 from service.deployment.service import settle_secret_key
-from service.disk import DiskGuard, make_room, open_guard
+from service.descriptors import INDEXING_CONNECTIONS
+from service.disk import DiskGuard, open_guard
 from service.embedded import SUPERUSER, EmbeddedPostgres, FolderLock
 from service.embedded_host import warn_of_lost_clusters
 from service.embedding import Embedders, open_embedders
@@ -32,8 +33,6 @@ from service.rate_limits import RateLimits, open_rate_limits
 from service.settings import Settings
 
 SUPERVISE_SECONDS = 1.0
-# Fewer than there are turns at indexing: most of a turn is embedding, without a transaction.
-INDEXING_CONNECTIONS = 4
 INDEXING_WAIT_SECONDS = 60
 
 
@@ -162,15 +161,13 @@ async def _start_embedded(stack: AsyncExitStack, settings: Settings) -> Embedded
     """Start PostgreSQL in the data folder, or find it running there; None where the settings name another one."""
     if settings.database_url is not None:
         return None
-    # Even to write down whose folder this is takes room.
-    await asyncio.to_thread(make_room, (settings.data_dir / "postgres").resolve())
     stack.callback(FolderLock(settings.data_dir).release)
+    # The folder is this process's alone, so whatever lies there was cut off by a crash; it may be why a disk is full.
+    await asyncio.to_thread(remove_leftovers, settings.uploads_dir)
     server = await asyncio.to_thread(EmbeddedPostgres, settings.data_dir)
     await asyncio.to_thread(warn_of_lost_clusters, settings.data_dir)
     await asyncio.to_thread(server.start)
     stack.push_async_callback(asyncio.to_thread, server.stop)
-    # The folder is this process's alone, so whatever lies there was cut off by a crash.
-    await asyncio.to_thread(remove_leftovers, settings.uploads_dir)
     return server
 
 

@@ -40,7 +40,7 @@ class Settings(BaseSettings):
         default=10,
         ge=1,
         le=1000,
-        description="Most database connections of one process's requests; up to seven more are its indexing's and "
+        description="Most database connections of one process's requests; up to eight more are its indexing's and "
         "its jobs'.",
     )
     bootstrap_admin_email: str | None = Field(

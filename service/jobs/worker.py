@@ -10,6 +10,7 @@ from procrastinate.worker import Worker
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from service.descriptors import WORKER_CONNECTIONS
 from service.housekeeping import keep_doing
 from service.jobs import queries
 from service.jobs.manager import FencedJobManager
@@ -28,7 +29,6 @@ RELEASE_SECONDS = 3.0
 RESTART_SECONDS = 1.0
 # What runs when the service is stopped may go on for so long before it is put back.
 GRACE_SECONDS = 5.0
-CONNECTIONS = 2
 PATIENCE_SECONDS = 5.0
 
 
@@ -108,7 +108,7 @@ def _pool(runtime: Runtime, queue: str) -> AsyncConnectionPool[AsyncConnection]:
     return AsyncConnectionPool(
         kwargs=runtime.database.driver_parameters(),
         min_size=1,
-        max_size=CONNECTIONS,
+        max_size=WORKER_CONNECTIONS,
         open=False,
         name=f"jobs-{queue}",
         timeout=PATIENCE_SECONDS,

@@ -216,7 +216,7 @@ def test_roots_cluster_lies_in_a_folder_only_root_may_enter(tmp_path: Path) -> N
 
 def test_a_lost_cluster_is_told_of_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An earlier version's cluster whose data folder is gone is named with the command for it; others are not."""
-    clusters, data, other = tmp_path / "clusters", tmp_path / "data", tmp_path / "other"
+    clusters, data, other = tmp_path / "clusters", tmp_path / "disk" / "data", tmp_path / "other"
     cluster, unknown = clusters / "1" / "postgres", clusters / "2" / "postgres"
     monkeypatch.setattr(embedded_host, "CLUSTERS_FOLDER", clusters)
     for folder in (cluster, unknown, data, other):
@@ -234,5 +234,11 @@ def test_a_lost_cluster_is_told_of_and_kept(tmp_path: Path, monkeypatch: pytest.
     (cluster / PID_FILE).unlink()
     with capture_logs() as logs:
         warn_of_lost_clusters(other)
-    assert [log["to_remove_for_good"] for log in logs] == [f"rm -r {cluster.parent}"]
+    assert [log["missing"] for log in logs] == [[str(data / "postgres")]]
+    assert "Mount the data folder's disk again" in logs[0]["hint"]
+    assert logs[0]["hint"].endswith(f"rm -r {cluster.parent}")
+    data.parent.rmdir()
+    with capture_logs() as logs:
+        warn_of_lost_clusters(other)
+    assert logs == []
     assert cluster.exists()
