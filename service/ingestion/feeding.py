@@ -131,10 +131,12 @@ async def measure(indexer: Indexer) -> None:
 
 async def answer_waiting(indexer: Indexer) -> None:
     """Answer requests whose documents were indexed by another process, or are gone."""
-    for organization_id, document_ids in indexer.waiting_documents().items():
+    for organization_id, waiters in indexer.list_waiters().items():
+        document_ids = list({waiter.key[1] for waiter in waiters})
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
             places = await list_pending(connection, organization_id, document_ids=document_ids)
-        indexer.answer(organization_id, places)
+        # Requests that came meanwhile are of documents that weren't looked for.
+        indexer.answer(waiters, places)
 
 
 async def renew(indexer: Indexer) -> None:

@@ -206,16 +206,16 @@ class Indexer:
         self.backlogged.setdefault(organization_id, set()).update(lanes)
         self.changed.set()
 
-    def waiting_documents(self) -> dict[UUID, list[UUID]]:
-        """Return the documents that requests wait for and that aren't taken up here, by organization."""
-        found: dict[UUID, list[UUID]] = {}
-        for organization_id, document_id in self._waiters:
-            found.setdefault(organization_id, []).append(document_id)
+    def list_waiters(self) -> dict[UUID, list[Waiter]]:
+        """Return the requests whose documents aren't taken up by this process, by organization."""
+        found: dict[UUID, list[Waiter]] = {}
+        for (organization_id, _), waiters in self._waiters.items():
+            found.setdefault(organization_id, []).extend(waiters)
         return found
 
-    def answer(self, organization_id: UUID, places: dict[tuple[UUID, int], tuple[bool, int]]) -> None:
-        """Answer requests by what is in the index: whether it is pending, and chunks, by document and space."""
-        for waiter in [each for key in self._waiters if key[0] == organization_id for each in self._waiters[key]]:
+    def answer(self, waiters: Iterable[Waiter], places: dict[tuple[UUID, int], tuple[bool, int]]) -> None:
+        """Answer requests that waited before the index was read: is it pending, and chunks, by document and space."""
+        for waiter in waiters:
             there = {space_id: places.get((waiter.key[1], space_id), (False, 0)) for space_id in waiter.space_ids}
             if not any(is_pending for is_pending, _ in there.values()):
                 waiter.answer({space_id: IndexOutcome(chunks, 0) for space_id, (_, chunks) in there.items()})
