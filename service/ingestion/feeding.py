@@ -12,6 +12,7 @@ from service.ingestion.backlog.queries import (
     LEASE,
     PendingWork,
     claim_pending,
+    has_waiting,
     list_pending,
     measure_backlog,
     renew_claims,
@@ -29,20 +30,29 @@ MEASURED_SECONDS, MEASURED_SHARE = 2.0, 10
 _SIZES: dict[Lane, dict[str, int]] = {Lane.SMALL: {"below": LARGE_BYTES}, Lane.LARGE: {"at_least": LARGE_BYTES}}
 
 
-async def feed(indexer: Indexer, organization_ids: Iterable[UUID] = ()) -> int:
-    """Take up what waits, as far as there is room, in organizations known to have a backlog and in these.
+async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None) -> int:
+    """Take up what waits, as far as there is room, in these organizations, or in those known to have a backlog.
 
-    Organizations with the least at work come first. Returns how many documents were taken up.
+    Of the latter, those with the least at work come first. Returns how many documents were taken up.
     """
+    taken, is_looked_for = 0, organization_ids is not None
+    if organization_ids is None:
+        organization_ids = sorted(indexer.backlogged, key=lambda each: len(indexer.jobs_of(each)))
     for organization_id in organization_ids:
-        indexer.note_backlog(organization_id, *_SIZES)
-    taken = 0
-    for organization_id in sorted(indexer.backlogged, key=lambda each: len(indexer.jobs_of(each))):
         try:
-            taken += await _feed_organization(indexer, organization_id)
+            # One at a time: two would both take up as much as there is room for.
+            async with indexer.feeding:
+                if is_looked_for and await _has_waiting(indexer, organization_id):
+                    indexer.note_backlog(organization_id, *_SIZES)
+                taken += await _feed_organization(indexer, organization_id)
         except Exception:  # noqa: BLE001 - the other organizations' documents wait too
             logger.exception("feeding_failed", organization_id=str(organization_id))
     return taken
+
+
+async def _has_waiting(indexer: Indexer, organization_id: UUID) -> bool:
+    async with indexer.database.transaction(organization_id, read_only=True) as connection:
+        return await has_waiting(connection, organization_id)
 
 
 async def _feed_organization(indexer: Indexer, organization_id: UUID) -> int:

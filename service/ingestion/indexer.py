@@ -89,6 +89,7 @@ class Indexer:
         self.pressure = BackPressure(backlog_seconds, pace=pace)
         self.changed = asyncio.Event()
         self.rebuilding = asyncio.Semaphore(REBUILDS_AT_ONCE)
+        self.feeding = asyncio.Lock()
         self.backlogged: dict[UUID, set[Lane]] = {}
         self._jobs: dict[Key, Job] = {}
         self._waiters: dict[Key, list[Waiter]] = {}

@@ -74,8 +74,8 @@ class BackPressure:
         return sum(backlog.documents for backlog in self._backlogs.values())
 
     def measure(self, backlogs: Mapping[UUID, Backlog]) -> None:
-        """Take what was found waiting; organizations that aren't named have nothing."""
-        self._backlogs = dict(backlogs)
+        """Take what was found waiting; organizations that aren't named, or have no documents there, have nothing."""
+        self._backlogs = {key: backlog for key, backlog in backlogs.items() if backlog.documents}
 
     def add(self, organization_id: UUID, *, packed_bytes: int) -> None:
         """Count another document, until it is measured."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -149,6 +150,23 @@ def test_one_organizations_backlog_holds_no_other_back(
             assert each.result().status_code in {200, 503}
     assert answer["indexing"] == "DONE"
     assert took < 15
+
+
+def test_a_sweep_keeps_nobody_from_beginning(make_service: Callable[..., RunningService]) -> None:
+    """While sweeps go on, an organization that has nothing waiting has room at every moment."""
+    service = make_service(sweep_seconds=0.2)
+    for number in range(5):
+        another_organization(service, admin_email=f"admin@other-{number}.test")
+    indexer = service.runtime.indexer
+
+    async def look() -> set[UUID]:
+        noted, ends = set[UUID](), time.monotonic() + 1.5
+        while time.monotonic() < ends:
+            noted |= indexer.backlogged.keys()
+            await asyncio.sleep(0)
+        return noted
+
+    assert service.run(look()) == set()
 
 
 def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(

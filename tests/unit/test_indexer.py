@@ -9,9 +9,10 @@ from uuid import UUID
 import pytest
 
 from service.embedding import Embedders
-from service.ingestion.feeding import answer_waiting
+from service.ingestion.feeding import answer_waiting, feed
 from service.ingestion.indexer import Indexer
 from service.ingestion.indexing import IndexOutcome
+from service.ingestion.turns import Lane
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 DOCUMENT = UUID(int=100)
@@ -52,3 +53,23 @@ async def test_a_request_that_came_after_the_look_is_not_answered_by_it(monkeypa
     await answer_waiting(indexer)
     assert first.future.result() == {1: IndexOutcome(3, 0)}
     assert [each.future.done() for each in later] == [False, False]
+
+
+async def test_one_feeder_feeds_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that are told at once to feed never both claim what there is room for."""
+    indexer = new_indexer()
+    at_work, most = 0, 0
+
+    async def claim(*_: object, **__: object) -> list[object]:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        await asyncio.sleep(0.01)
+        at_work -= 1
+        return []
+
+    monkeypatch.setattr("service.ingestion.feeding.claim_pending", claim)
+    for organization_id in (ONE, TWO):
+        indexer.note_backlog(organization_id, *Lane)
+    await asyncio.gather(feed(indexer), feed(indexer))
+    assert most == 1

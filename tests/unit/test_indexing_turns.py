@@ -127,6 +127,13 @@ def test_a_few_documents_are_no_backlog_and_others_backlogs_neither() -> None:
         pressure.refuse(TWO)
 
 
+def test_organizations_with_nothing_waiting_have_no_share_of_the_pace() -> None:
+    """One that was looked at and has no documents waiting takes nothing from another's pace."""
+    pressure = BackPressure(100, pace=Pace(chunks_per_second=10))
+    pressure.measure({ONE: Backlog(documents=20, chunks=500), TWO: Backlog()})
+    assert pressure.pace_of(ONE) == 10
+
+
 def test_the_pace_follows_what_is_done() -> None:
     """It comes near ten chunks a second after a minute of them, and stays while there is nothing to do."""
     pace = Pace()

@@ -19,6 +19,7 @@ from sqlalchemy import (
     and_,
     case,
     column,
+    exists,
     func,
     literal,
     or_,
@@ -88,6 +89,21 @@ def _packed_bytes() -> ColumnElement[int]:
     return func.coalesce(case((space_documents.c.caller_chunks, chunks), else_=blocks), 0)
 
 
+def _is_free() -> ColumnElement[bool]:
+    return or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until < func.now())
+
+
+async def has_waiting(connection: AsyncConnection, organization_id: UUID) -> bool:
+    """Whether an organization has work that nobody is at, in a space that is searched."""
+    waiting = exists().where(
+        space_documents.c.organization_id == organization_id,
+        space_documents.c.space_id.in_(_searched_spaces(organization_id)),
+        is_pending(),
+        _is_free(),
+    )
+    return bool((await connection.execute(select(waiting))).scalar())
+
+
 async def claim_pending(
     connection: AsyncConnection,
     organization_id: UUID,
@@ -111,7 +127,7 @@ async def claim_pending(
             space_documents.c.organization_id == organization_id,
             there.in_(_searched_spaces(organization_id)) if space_id is None else there == space_id,
             is_pending(),
-            or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until < func.now()),
+            _is_free(),
             *((size >= at_least,) if at_least else ()),
             *((size < below,) if below is not None else ()),
         )
