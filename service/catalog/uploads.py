@@ -168,7 +168,7 @@ async def _do(upload: _Upload) -> _Done:
             if changes
             else (
                 decision.before.version,
-                _Wanted(is_begun=upload.runtime.indexer.has_room(upload.caller.organization_id)),
+                _Wanted(),
             )
         )
         details = {"version": version, "changed": changes}
@@ -213,7 +213,7 @@ async def _update(upload: _Upload) -> tuple[int, _Wanted]:
         version=before.version,
         fields=decision.fields,
     )
-    return version, _Wanted(is_begun=upload.runtime.indexer.has_room(organization_id))
+    return version, _Wanted()
 
 
 async def _claim_source_identity(upload: _Upload) -> None:
@@ -256,7 +256,8 @@ async def _save_version(upload: _Upload, version: int) -> tuple[int, _Wanted]:
     )
     # While more waits than there is room for, the text is left where it was just written.
     packed_bytes = 0 if text is None else len(text.blocks)
-    is_begun = upload.runtime.indexer.has_room(organization_id, packed_bytes=packed_bytes)
+    # A text that was kept before is claimed with its size.
+    is_begun = text is not None and upload.runtime.indexer.has_room(organization_id, packed_bytes=packed_bytes)
     spaces = await _want(upload, version, is_begun=is_begun)
     space_ids = [space.space_id for space in spaces]
     if text is None or not is_begun:

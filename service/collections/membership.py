@@ -61,7 +61,6 @@ async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocument
         document = await document_for(connection, caller, document_id=request.document_id, lock=True)
         placement = await _placement(connection, caller, request, request.custom_metadata)
         refuse_caller_chunks(placement)
-        is_begun = runtime.indexer.has_room(caller.organization_id)
         wanted = await place(
             connection,
             caller,
@@ -69,11 +68,11 @@ async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocument
             version=document.version,
             placement=placement,
             metadata=request.custom_metadata,
-            is_begun=is_begun,
+            is_begun=False,
         )
         if wanted.changed and wanted.to_index:
             runtime.indexer.refuse_backlog(caller.organization_id)
-    return await _indexed(runtime, caller, wanted, is_begun=is_begun)
+    return await _indexed(runtime, caller, wanted, is_begun=False)
 
 
 async def add_chunks(runtime: Runtime, caller: Caller, *, request: AddDocumentChunksToCollectionRequest) -> Indexed:
@@ -122,7 +121,6 @@ async def reindex_document(runtime: Runtime, caller: Caller, *, request: Reindex
             raise NotFound("The document is not in this collection; add it first.", code="document_not_in_collection")
         refuse_caller_chunks(placement)
         runtime.indexer.refuse_backlog(caller.organization_id)
-        is_begun = runtime.indexer.has_room(caller.organization_id)
         kept = placement.membership.custom_metadata
         await want_in_space(
             connection,
@@ -131,12 +129,12 @@ async def reindex_document(runtime: Runtime, caller: Caller, *, request: Reindex
             space_id=placement.collection.space_id,
             version=document.version,
             custom_metadata=kept if request.custom_metadata is None else request.custom_metadata,
-            is_begun=is_begun,
+            is_begun=False,
             anew=True,
         )
         wanted = Wanted(document.document_id, document.version, placement, changed=True, to_index=True)
         await _record(connection, caller, "collection.reindex_document", wanted)
-    return await _indexed(runtime, caller, wanted, is_begun=is_begun)
+    return await _indexed(runtime, caller, wanted, is_begun=False)
 
 
 async def place(

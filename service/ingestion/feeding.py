@@ -115,7 +115,7 @@ def _sampling(indexer: Indexer) -> Callable[[], Awaitable[None]]:
     async def sample() -> None:
         nonlocal began
         now = time.monotonic()
-        indexer.parts.pace.sample(max(now - began, WATCH_SECONDS / 2), is_busy=indexer.running > 0)
+        indexer.parts.pace.sample(max(now - began, WATCH_SECONDS / 2), is_saturated=indexer.is_saturated)
         began = now
 
     return sample

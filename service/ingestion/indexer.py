@@ -25,7 +25,10 @@ MOST_DOCUMENTS = 64
 MOST_OF_LANE = {Lane.SMALL: 16, Lane.LARGE: 2}
 # Rebuilds whose next few documents are taken up; `service.rebuilds.running` says how many those are.
 REBUILDS_AT_ONCE = 2
-# Of the packed texts of large documents; the largest counts for half at most, so that there is room for two.
+# Large documents of all organizations, so that there is room for small ones however many organizations have large ones.
+MOST_LARGE = MOST_DOCUMENTS // 2
+# Of the packed texts of large documents; the largest counts for half at most, so that there is room for two. Beyond
+# that each organization without a large one at work may have one, up to twice as much.
 MOST_BYTES = 64 * 1024 * 1024
 # A text is large from so many packed bytes on, which are about as many chunks as are embedded in one turn.
 LARGE_BYTES = 16 * 1024
@@ -101,6 +104,11 @@ class Indexer:
         return len(self._jobs)
 
     @property
+    def is_saturated(self) -> bool:
+        """Whether there is more to index than this process indexes at a time, so that its pace can be told."""
+        return bool(self._jobs) and (bool(self.backlogged) or self.parts.turns.are_exhausted)
+
+    @property
     def waiting(self) -> int:
         """How many documents wait to be taken up, or for their turn, as far as this process knows."""
         return max(self.pressure.documents, len(self._jobs)) - self.parts.turns.held
@@ -115,20 +123,22 @@ class Indexer:
         is_busy = organization_id in self.backlogged or any(key[0] == organization_id for key in self._jobs)
         return self.pressure.pace_of(organization_id) if is_busy else 0.0
 
-    def has_room(self, organization_id: UUID, *, packed_bytes: int = 0) -> bool:
-        """Whether a document may be begun at once: there is room, and none of its organization's waits for that."""
+    def has_room(self, organization_id: UUID, *, packed_bytes: int) -> bool:
+        """Whether a document of this size may be begun at once: there is room, and none of its organization's waits.
+
+        A document whose size isn't known is not to be begun at once: it is claimed with its size a moment later.
+        """
         lane = lane_of(packed_bytes)
-        if lane in self.backlogged.get(organization_id, ()):
-            return False
-        return self.room(organization_id, lane) > 0 and self._bytes() + min(packed_bytes, MOST_BYTES // 2) <= MOST_BYTES
+        return lane not in self.backlogged.get(organization_id, ()) and self.room(organization_id, lane) > 0
 
     def room(self, organization_id: UUID, lane: Lane) -> int:
         """Return how many more documents of an organization's lane may be taken up."""
         own = sum(job.work.turn.lane is lane for job in self.jobs_of(organization_id))
-        rebuilt = sum(job.work.turn.lane is Lane.REBUILD for job in self._jobs.values())
-        free = MOST_DOCUMENTS - len(self._jobs) + rebuilt
-        has_bytes = lane is not Lane.LARGE or self._bytes() <= MOST_BYTES // 2
-        return max(0, min(MOST_OF_LANE[lane] - own, free)) if has_bytes and not self._closed else 0
+        lanes = [job.work.turn.lane for job in self._jobs.values()]
+        free = MOST_DOCUMENTS - len(lanes) + lanes.count(Lane.REBUILD)
+        if lane is Lane.LARGE:
+            free = min(free, MOST_LARGE - lanes.count(lane), self._large_that_fit(own))
+        return 0 if self._closed else max(0, min(MOST_OF_LANE[lane] - own, free))
 
     def jobs_of(self, organization_id: UUID) -> list[Job]:
         """Return what is taken up of an organization's."""
@@ -158,7 +168,7 @@ class Indexer:
         if is_begun:
             self.take_up(organization_id, PendingWork(document_id, waiter.space_ids, packed_bytes), known=known)
         elif (job := self._jobs.get(key)) is not None:
-            self._do_again(job, waiter.space_ids)
+            self._do_again(job, waiter.space_ids, lane=lane_of(max(packed_bytes, job.packed_bytes)))
         else:
             self.pressure.add(organization_id, packed_bytes=packed_bytes)
             self.note_backlog(organization_id, *([lane_of(packed_bytes)] if packed_bytes else MOST_OF_LANE))
@@ -174,6 +184,7 @@ class Indexer:
             done, _ = await asyncio.wait({waiter.future}, timeout=0 if crowded and seconds is not None else seconds)
             return waiter.future.result() if done else None
         finally:
+            waiter.answer(None)
             self._drop(waiter)
 
     async def index_now(self, organization_id: UUID, claimed: Iterable[PendingWork]) -> None:
@@ -191,15 +202,16 @@ class Indexer:
     ) -> Job:
         """Begin with a document that is claimed for this process; again afterwards, if it is being indexed already."""
         key = (organization_id, claimed.document_id)
+        own_lane = lane or lane_of(claimed.packed_bytes)
         job = self._jobs.get(key)
         if job is None:
-            turn = self.parts.turns.place(organization_id, lane or lane_of(claimed.packed_bytes))
+            turn = self.parts.turns.place(organization_id, own_lane)
             work = Work(self.parts, turn, claimed.document_id, known)
             job = self._jobs[key] = Job(work, claimed.packed_bytes, claimed.space_ids)
             job.waiters = self._waiters.pop(key, [])
             job.task = asyncio.create_task(self._run(job))
         else:
-            self._do_again(job, claimed.space_ids)
+            self._do_again(job, claimed.space_ids, lane=own_lane)
         return job
 
     def note_backlog(self, organization_id: UUID, *lanes: Lane) -> None:
@@ -257,7 +269,7 @@ class Indexer:
     def _answer(self, job: Job, outcomes: Outcomes | None) -> None:
         """Answer those who wait for these spaces; the others go on waiting."""
         waiters, job.waiters = job.waiters, []
-        for waiter in waiters:
+        for waiter in [each for each in waiters if not each.future.done()]:
             if outcomes is None:
                 waiter.answer(None)
             elif set(waiter.space_ids) <= outcomes.keys():
@@ -265,7 +277,10 @@ class Indexer:
             else:
                 self._waiters.setdefault(waiter.key, []).append(waiter)
 
-    def _do_again(self, job: Job, space_ids: Sequence[int]) -> None:
+    def _do_again(self, job: Job, space_ids: Sequence[int], *, lane: Lane) -> None:
+        """Have a document indexed once more; what a rebuild took up goes on with those that somebody waits for."""
+        if job.work.turn.lane is Lane.REBUILD:
+            job.work.turn.lane = lane
         job.again.update(space_ids)
         job.later += self._waiters.pop(job.key, [])
 
@@ -275,6 +290,13 @@ class Indexer:
             if not self._waiters[waiter.key]:
                 del self._waiters[waiter.key]
 
-    def _bytes(self) -> int:
+    def _large_that_fit(self, own: int) -> int:
+        """Return how many large documents the bounds of memory let an organization have that has so many at work."""
+        free = MOST_BYTES - self._large_bytes()
+        if free >= MOST_BYTES // 2:
+            return free // (MOST_BYTES // 2)
+        return int(not own and free >= -MOST_BYTES // 2)
+
+    def _large_bytes(self) -> int:
         large = (job.packed_bytes for job in self._jobs.values() if job.work.turn.lane is Lane.LARGE)
         return sum(min(packed_bytes, MOST_BYTES // 2) for packed_bytes in large)

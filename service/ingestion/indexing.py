@@ -185,7 +185,6 @@ class Work:
         vectors = await self._known(wanted, list(texts)) if wanted.indexed_before else {}
         missing = [digest for digest in texts if digest not in vectors]
         self.expected, self.embedded = len(texts), len(texts) - len(missing)
-        self.parts.pace.count(self.embedded)
         if len(missing) > SLICE and self.turn.lane is Lane.SMALL:
             self.turn.lane = Lane.LARGE
         for start in range(0, len(missing), SLICE):

@@ -41,7 +41,7 @@ class Pace:
     _chunks: int = 0
 
     def count(self, chunks: int) -> None:
-        """Count chunks that have their vectors now."""
+        """Count chunks that were embedded."""
         self._chunks += chunks
 
     def learn_length(self, *, packed_bytes: int, chunks: int) -> None:
@@ -49,10 +49,13 @@ class Pace:
         if chunks and packed_bytes:
             self.chunk_bytes += SMOOTHING * (packed_bytes / chunks - self.chunk_bytes)
 
-    def sample(self, seconds: float, *, is_busy: bool) -> None:
-        """Take the count of the last so many seconds into the pace, if there was anything to do."""
+    def sample(self, seconds: float, *, is_saturated: bool) -> None:
+        """Take the count of the last so many seconds into the pace, if there was more to do than was done at a time.
+
+        Else the count says how much was asked for, and nothing of how much can be done.
+        """
         chunks, self._chunks = self._chunks, 0
-        if is_busy:
+        if is_saturated:
             self.chunks_per_second += SMOOTHING * min(seconds, 5) * (chunks / seconds - self.chunks_per_second)
 
     def chunks_in(self, backlog: Backlog) -> int:

@@ -9,8 +9,9 @@ from uuid import UUID
 import pytest
 
 from service.embedding import Embedders
+from service.ingestion.backlog.queries import PendingWork
 from service.ingestion.feeding import answer_waiting, feed
-from service.ingestion.indexer import Indexer
+from service.ingestion.indexer import LARGE_BYTES, MOST_BYTES, MOST_DOCUMENTS, Indexer
 from service.ingestion.indexing import IndexOutcome
 from service.ingestion.turns import Lane
 
@@ -73,3 +74,74 @@ async def test_one_feeder_feeds_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
         indexer.note_backlog(organization_id, *Lane)
     await asyncio.gather(feed(indexer), feed(indexer))
     assert most == 1
+
+
+def begin(indexer: Indexer, organization_id: UUID, number: int, *, packed_bytes: int, lane: Lane | None = None) -> Any:
+    """Take a document up."""
+    claimed = PendingWork(UUID(int=number), (1,), packed_bytes)
+    return indexer.take_up(organization_id, claimed, lane=lane)
+
+
+async def test_one_organizations_large_texts_leave_another_one_large_document() -> None:
+    """And no third organization more than the second bound of memory lets it have."""
+    indexer = new_indexer()
+    for number in range(2):
+        begin(indexer, ONE, number, packed_bytes=MOST_BYTES)
+    assert indexer.room(ONE, Lane.LARGE) == 0
+    assert indexer.room(TWO, Lane.LARGE) == 1
+    assert indexer.has_room(TWO, packed_bytes=MOST_BYTES)
+    begin(indexer, TWO, 10, packed_bytes=MOST_BYTES)
+    assert indexer.room(TWO, Lane.LARGE) == 0
+    begin(indexer, UUID(int=3), 11, packed_bytes=MOST_BYTES)
+    assert indexer.room(UUID(int=4), Lane.LARGE) == 0
+    await indexer.close()
+
+
+async def test_large_documents_of_many_organizations_leave_places_to_small_ones() -> None:
+    """However many organizations have two of them waiting."""
+    indexer, number = new_indexer(), 0
+    for organization in range(1, 100):
+        for _ in range(indexer.room(UUID(int=organization), Lane.LARGE)):
+            number += 1
+            begin(indexer, UUID(int=organization), number, packed_bytes=LARGE_BYTES)
+    assert 0 < indexer.running < MOST_DOCUMENTS
+    assert indexer.room(UUID(int=1000), Lane.SMALL) > 0
+    await indexer.close()
+
+
+async def test_a_request_that_gave_up_is_kept_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the document's indexing ends later, in other spaces than it waited for."""
+    indexer, ends = new_indexer(), asyncio.Event()
+
+    async def index(*_: object) -> dict[int, IndexOutcome]:
+        await ends.wait()
+        return {1: IndexOutcome(1, 1)}
+
+    monkeypatch.setattr("service.ingestion.indexer.index_everywhere", index)
+    waiter = indexer.request(ONE, document_id=DOCUMENT, space_ids=[1, 2], is_begun=True)
+    assert await indexer.wait(waiter, seconds=0) is None
+    ends.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not indexer.running
+    assert indexer.list_waiters() == {}
+
+
+async def test_an_upload_takes_a_document_out_of_the_lane_of_rebuilds() -> None:
+    """Somebody waits for it, unlike for what a rebuild indexes."""
+    indexer = new_indexer()
+    job = begin(indexer, ONE, DOCUMENT.int, packed_bytes=10, lane=Lane.REBUILD)
+    assert job.work.turn.lane is Lane.REBUILD
+    indexer.request(ONE, document_id=DOCUMENT, space_ids=[1], is_begun=True, packed_bytes=10)
+    assert job.work.turn.lane is Lane.SMALL
+    await indexer.close()
+
+
+async def test_the_pace_is_told_only_while_more_waits_than_is_done_at_a_time() -> None:
+    """One document at work says how much is asked for; a backlog says how much can be done."""
+    indexer = new_indexer()
+    begin(indexer, ONE, 1, packed_bytes=10)
+    assert not indexer.is_saturated
+    indexer.note_backlog(ONE, Lane.SMALL)
+    assert indexer.is_saturated
+    await indexer.close()

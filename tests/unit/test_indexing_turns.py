@@ -135,11 +135,11 @@ def test_organizations_with_nothing_waiting_have_no_share_of_the_pace() -> None:
 
 
 def test_the_pace_follows_what_is_done() -> None:
-    """It comes near ten chunks a second after a minute of them, and stays while there is nothing to do."""
+    """It comes near ten chunks a second after a minute of them, and stays while less is asked for."""
     pace = Pace()
     for _ in range(60):
         pace.count(10)
-        pace.sample(1, is_busy=True)
+        pace.sample(1, is_saturated=True)
     assert pace.chunks_per_second == pytest.approx(10, abs=0.5)
-    pace.sample(1, is_busy=False)
+    pace.sample(1, is_saturated=False)
     assert pace.chunks_per_second == pytest.approx(10, abs=0.5)
