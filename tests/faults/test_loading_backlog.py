@@ -183,21 +183,3 @@ def test_interrupted_wait_for_the_index_leaves_everything_as_it_should_be(
     assert (again.code, again.said["indexing"], again.said["quarantined"]) == (0, 0, 0), again
     assert proxy.count(UPLOAD) == DOCUMENTS + 1
     is_the_source(service, loader)
-
-
-def test_killed_upload_is_resumed_within_seconds(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
-    """kill -9 half-way through sixty small files: run again, it waits for nothing of the killed run."""
-    loader = Loader(tmp_path, proxy.base_url, name="killed")
-    loader.write(DOCUMENTS)
-    run = loader.start("--direct")
-    assert proxy.wait_for(UPLOAD, DOCUMENTS // 2)
-    run.kill()
-    run.communicate()
-    again = loader.start("--direct")
-    assert proxy.wait_for("catalog/planUpload", 2)
-    planned = time.monotonic()
-    ended = loader.end(again)
-    assert ended.code == 0, ended
-    assert time.monotonic() - planned < 45
-    assert proxy.count(UPLOAD) <= DOCUMENTS + 16
-    is_the_source(service, loader)
