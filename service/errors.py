@@ -46,6 +46,9 @@ TRANSIENT_DRIVER_ERRORS = (
     driver_errors.IdleInTransactionSessionTimeout,
 )
 
+# What using the database fails with: a statement, connecting, and waiting for a connection.
+DATABASE_ERRORS = (DBAPIError, DriverError, PoolTimeoutError)
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -249,9 +252,8 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ServiceError, _on_service_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(DBAPIError, _on_database_error)
-    app.add_exception_handler(DriverError, _on_database_away)
-    app.add_exception_handler(PoolTimeoutError, _on_requests_saturated)
+    for kind in DATABASE_ERRORS:
+        app.add_exception_handler(kind, _on_database_error)
 
 
 async def _on_service_error(_request: Request, error: Exception) -> JSONResponse:
@@ -283,25 +285,23 @@ def _unserved(status: int) -> ServiceError:
 
 
 async def _on_database_error(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, DBAPIError)  # noqa: S101 - registered for this class alone
-    answer = from_database(error)
-    answer = _blame_disk(request, answer) if answer.status == Unavailable.default_status else answer
-    # The statement's parameters may hold secrets and contents, so only the driver's own words are logged.
-    logger.error("database_error", status=answer.status, kind=type(error.orig).__name__, cause=str(error.orig))
-    return error_response(answer)
+    assert isinstance(error, DATABASE_ERRORS)  # noqa: S101 - registered for these classes alone
+    return error_response(answer_for_database(request, error))
 
 
-async def _on_database_away(request: Request, error: Exception) -> JSONResponse:
-    logger.error("database_away", kind=type(error).__name__)
-    return error_response(_blame_disk(request, database_full() if is_database_full(error) else database_away()))
-
-
-async def _on_requests_saturated(request: Request, _error: Exception) -> JSONResponse:
-    logger.error("requests_saturated")
-    return error_response(_blame_disk(request, requests_saturated()))
-
-
-def _blame_disk(request: Request, answer: ServiceError) -> ServiceError:
-    """Return the full disk's refusal when that is what keeps the database away, else `answer`."""
+def answer_for_database(request: Request, error: DBAPIError | DriverError | PoolTimeoutError) -> ServiceError:
+    """Log what the database failed a request with, and return what to answer: a full disk is named as what is wrong."""
+    if isinstance(error, DBAPIError):
+        answer = from_database(error)
+        # The statement's parameters may hold secrets and contents, so only the driver's own words are logged.
+        logger.error("database_error", status=answer.status, kind=type(error.orig).__name__, cause=str(error.orig))
+    elif isinstance(error, PoolTimeoutError):
+        answer = requests_saturated()
+        logger.error("requests_saturated")
+    else:
+        answer = database_full() if is_database_full(error) else database_away()
+        logger.error("database_away", kind=type(error).__name__)
+    if answer.status != Unavailable.default_status:
+        return answer
     runtime = getattr(request.app.state, "runtime", None)
     return (runtime and runtime.disk.refusal_of_database()) or answer

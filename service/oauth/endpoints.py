@@ -8,14 +8,10 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
-from psycopg import Error as DriverError
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from carrel.wire.oauth_clients import ApiScope
 from service.dependencies import RuntimeDep
-from service.errors import ServiceError, database_away, from_database, requests_saturated
-from service.logs import logger
+from service.errors import DATABASE_ERRORS, ServiceError, answer_for_database
 from service.oauth.models import Request as OAuthRequest
 from service.oauth.requests import form_of
 from service.oauth.server import NO_STORE, Answer, AuthorizationServer
@@ -39,15 +35,8 @@ class ClientRoute(APIRoute):
                 return await handler(request)
             except ServiceError as error:
                 return _refusal(error)
-            except DBAPIError as error:
-                logger.exception("oauth_database_error", kind=type(error.orig).__name__)
-                return _refusal(from_database(error))
-            except PoolTimeoutError:
-                logger.exception("oauth_requests_saturated")
-                return _refusal(requests_saturated())
-            except DriverError:
-                logger.exception("oauth_database_away")
-                return _refusal(database_away())
+            except DATABASE_ERRORS as error:
+                return _refusal(answer_for_database(request, error))
 
         return answered
 

@@ -6,13 +6,10 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
-from psycopg import Error as DriverError
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from service.dependencies import current_runtime
-from service.errors import ServiceError, database_away, from_database, requests_saturated
-from service.logs import logger, request_id
+from service.errors import DATABASE_ERRORS, ServiceError, answer_for_database
+from service.logs import request_id
 from service.pages import page
 from service.pages.confidential import refuse_readable
 
@@ -30,15 +27,8 @@ class PageRoute(APIRoute):
                 return await handler(request)
             except ServiceError as error:
                 return problem(request, error)
-            except DBAPIError as error:
-                logger.exception("page_database_error", kind=type(error.orig).__name__)
-                return problem(request, from_database(error))
-            except PoolTimeoutError:
-                logger.exception("page_requests_saturated")
-                return problem(request, requests_saturated())
-            except DriverError:
-                logger.exception("page_database_away")
-                return problem(request, database_away())
+            except DATABASE_ERRORS as error:
+                return problem(request, answer_for_database(request, error))
 
         return shown
 
