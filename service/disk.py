@@ -147,7 +147,7 @@ class FileSystem:
 
     @property
     def full(self) -> int:
-        """Return the bytes below which PostgreSQL is in danger, whatever is refused: a slice of its reserve at least."""
+        """Return the bytes below which PostgreSQL is in danger: a slice of its reserve at the least."""
         return max(self.low // 4, 0 if self.reserve is None else self.reserve.slice)
 
     def look(self) -> None:
@@ -293,8 +293,10 @@ class DiskGuard:
 
     def refusal_of_database(self) -> InsufficientStorage | None:
         """Return what to answer instead of "the database is away" when a full disk is why; None when none is."""
-        full = (one for one in self.file_systems if one.level is StorageLevel.FULL)
-        return next((_no_room(one, max(one.needed_for(0), one.full)) for one in full if StorageArea.DATABASE in one.areas), None)
+        full = (
+            one for one in self.file_systems if one.level is StorageLevel.FULL and StorageArea.DATABASE in one.areas
+        )
+        return next((_no_room(one, max(one.needed_for(0), one.full)) for one in full), None)
 
 
 def open_guard(settings: Settings, *, files_folder: Path | None) -> DiskGuard:
