@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import pytest
 import uvloop
 from starlette.types import Receive, Scope, Send
 
@@ -74,7 +75,7 @@ async def until(claim: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
-def test_a_caller_that_reads_no_answer_is_hung_up_on(monkeypatch) -> None:
+def test_a_caller_that_reads_no_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many requests it has sent at once, and without an error of the application's."""
     monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.3)
 
@@ -91,7 +92,7 @@ def test_a_caller_that_reads_no_answer_is_hung_up_on(monkeypatch) -> None:
     run(claim)
 
 
-def test_a_caller_that_reads_slowly_gets_the_whole_answer(monkeypatch) -> None:
+def test_a_caller_that_reads_slowly_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as it reads more than 1,000 bytes a second."""
     monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.5)
 

@@ -84,7 +84,7 @@ async def test_only_uploads_take_places_and_only_until_they_are_answered(method:
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def test_an_upload_that_is_refused_leaves_its_place(monkeypatch) -> None:
+async def test_an_upload_that_is_refused_leaves_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads no body, and whoever is broken off, keeps nobody waiting; nor does a database that hangs."""
     flow = Flow()
     leaving = [await flow.enter() for _ in range(UPLOADS_ENTERING)]
