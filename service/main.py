@@ -33,8 +33,8 @@ from service.housekeeping import keep_doing
 from service.idempotency.forgetting import keep_forgetting
 from service.identity import endpoints as identity
 from service.identity import me
-from service.ingestion.feeding import keep_indexing
-from service.ingestion.sweeper import keep_sweeping, release_claims
+from service.ingestion.feeding import keep_answering, keep_feeding, keep_measuring, keep_renewing, keep_sampling
+from service.ingestion.sweeper import keep_folding, keep_sweeping, release_claims
 from service.jobs.models import AGENTS, Task
 from service.jobs.worker import keep_releasing, keep_working
 from service.logs import logger
@@ -131,8 +131,9 @@ def _keep_tasks(runtime: Runtime) -> None:
     keep, settings, beside = runtime.background.keep, runtime.settings, runtime.beside_requests()
     look = partial(asyncio.to_thread, runtime.disk.look)
     keep("storage", partial(keep_doing, look, every=LOOK_SECONDS, failure="storage_watch_failed"))
-    keep("indexing", partial(keep_indexing, runtime.indexer, runtime.disk))
+    _keep_indexing(runtime)
     keep("sweeping", partial(keep_sweeping, beside))
+    keep("statistics", partial(keep_folding, beside))
     keep("rebuilds", partial(keep_rebuilding, beside))
     keep("idempotency-keys", partial(keep_forgetting, beside))
     keep("oauth-tokens", partial(keep_forgetting_oauth, beside))
@@ -143,6 +144,15 @@ def _keep_tasks(runtime: Runtime) -> None:
     _keep_worker(runtime, AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
     if settings.docstore_workers:
         _keep_worker(runtime, DOCSTORE, tasks=(RUN_SYNC,), concurrency=settings.docstore_workers)
+
+
+def _keep_indexing(runtime: Runtime) -> None:
+    keep, indexer = runtime.background.keep, runtime.indexer
+    keep("indexing-feed", partial(keep_feeding, indexer, runtime.disk))
+    keep("indexing-pace", partial(keep_sampling, indexer))
+    keep("indexing-backlog", partial(keep_measuring, indexer))
+    keep("indexing-answers", partial(keep_answering, indexer))
+    keep("indexing-claims", partial(keep_renewing, indexer))
 
 
 def _keep_worker(runtime: Runtime, queue: str, *, tasks: Sequence[Task], concurrency: int) -> None:

@@ -33,7 +33,8 @@ from service.rate_limits import RateLimits, open_rate_limits
 from service.settings import Settings
 
 SUPERVISE_SECONDS = 1.0
-INDEXING_WAIT_SECONDS = 60
+# Two such waits, and the pauses between, are shorter than a claim on work lasts that is renewed on these connections.
+INDEXING_WAIT_SECONDS = 10
 
 
 @dataclass(frozen=True)

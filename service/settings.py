@@ -135,8 +135,8 @@ class Settings(BaseSettings):
     indexing_backlog_seconds: float = Field(
         default=300.0,
         gt=0,
-        description="How much of one organization may wait to be indexed, in seconds of work at its present pace; "
-        "more is refused for a while.",
+        description="How much of one organization may wait to be indexed, in seconds of work at the pace it gets of "
+        "this process; more is refused for a while.",
     )
 
     model_url: str | None = Field(

@@ -25,7 +25,7 @@ from carrel.wire.catalog import (
 from service.callers import acting_for
 from service.catalog import documents
 from service.catalog.downloads import download
-from service.catalog.forms import UPLOAD_DOCUMENT_FILE_BODY, UPLOAD_FILE_BODY, received, refuse_large_body, upload_form
+from service.catalog.forms import UPLOAD_DOCUMENT_FILE_BODY, UPLOAD_FILE_BODY, received, upload_form
 from service.catalog.plan import plan_uploads
 from service.catalog.uploads import ACTING_PART, upload_file
 from service.dependencies import CallerDep, ConnectionDep, RuntimeDep
@@ -39,7 +39,6 @@ router = Router(prefix="/catalog")
 @router.post("/uploadFile", tags=["catalog"], openapi_extra=UPLOAD_FILE_BODY)
 async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> UploadFileResponse:
     """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
-    refuse_large_body(request, runtime, organization_id=caller.organization_id)
     async with received(request, runtime, file_part="file", form=UploadFileForm) as parts:
         uploaded = await upload_file(
             runtime, caller, form=upload_form(parts.fields), file=parts.file, on_saved=promise_of(request).end
@@ -55,8 +54,10 @@ async def upload_document(
 
     An Idempotency-Key names the document, so that a retry is told by the document that is there already.
     """
-    refuse_large_body(request, runtime, organization_id=caller.organization_id)
     key = idempotency_key(request)
+    if key is None:
+        # The document is certainly new, so its body needn't be read to know that it adds to what waits.
+        runtime.indexer.refuse_backlog(caller.organization_id)
     async with received(request, runtime, file_part="document", form=UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
         form = UploadFileForm(document_external_id=f"upload-{own_id}")

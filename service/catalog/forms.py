@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Final
-from uuid import UUID
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
@@ -12,19 +11,6 @@ from carrel.wire.catalog import UploadDocumentFileForm, UploadFileForm
 from service.errors import from_validation
 from service.multipart import Received, receive
 from service.runtime import Runtime
-
-# What is no larger is received whatever waits: reading it costs little, and it may be unchanged.
-SMALL_BODY_BYTES = 1024 * 1024
-
-
-def refuse_large_body(request: Request, runtime: Runtime, *, organization_id: UUID) -> None:
-    """Refuse an upload before its body is read while too much of the organization waits to be indexed.
-
-    A body of at most `SMALL_BODY_BYTES` is let through, and judged by what the upload would do.
-    """
-    declared = request.headers.get("content-length", "")
-    if not declared.isdecimal() or int(declared[:20]) > SMALL_BODY_BYTES:
-        runtime.indexer.refuse_backlog(organization_id)
 
 
 @asynccontextmanager

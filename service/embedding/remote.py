@@ -17,7 +17,7 @@ from service.logs import logger
 TEXTS_A_REQUEST = 64
 _REQUESTS_AT_ONCE = 4
 _FEW_TEXTS = 8
-"""Up to so many, as searches send, are asked for beside documents' texts, and so never wait for those."""
+"""Up to so many, as searches and short documents send, wait for none of the long documents' texts."""
 _ATTEMPTS = 4
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 20.0

@@ -24,7 +24,8 @@ from service.logs import logger
 
 WATCH_SECONDS = 1.0
 ANSWERED_SECONDS = 2.0
-RENEWED_SECONDS = LEASE.total_seconds() / 3
+# So often that a claim outlives a renewal that got no connection (`INDEXING_WAIT_SECONDS`) and the next one's wait.
+RENEWED_SECONDS = LEASE.total_seconds() / 10
 # What waits is measured so rarely that it takes a tenth of the time.
 MEASURED_SECONDS, MEASURED_SHARE = 2.0, 10
 _SIZES: dict[Lane, dict[str, int]] = {Lane.SMALL: {"below": LARGE_BYTES}, Lane.LARGE: {"at_least": LARGE_BYTES}}
@@ -60,7 +61,7 @@ async def _feed_organization(indexer: Indexer, organization_id: UUID) -> int:
     lanes = indexer.backlogged.get(organization_id, set[Lane]())
     for lane in [each for each in _SIZES if each in lanes]:
         room = indexer.room(organization_id, lane)
-        if room:
+        if room and indexer.is_worth_a_claim(organization_id, lane, room):
             # Before they are claimed, so that what is wanted meanwhile puts it back.
             lanes.discard(lane)
             taken += await _feed_lane(indexer, organization_id, lane, room)
@@ -99,14 +100,24 @@ async def keep_feeding(indexer: Indexer, disk: DiskGuard) -> None:
     await keep_doing(feed_on, every=0, failure="feeding_failed")
 
 
-async def keep_watching(indexer: Indexer) -> None:
-    """Sample the pace, measure what waits, answer who waits, and renew the claims, until cancelled."""
-    await asyncio.gather(
-        keep_doing(_sampling(indexer), every=WATCH_SECONDS, failure="pace_failed"),
-        keep_doing(_measuring(indexer), every=MEASURED_SECONDS, failure="backlog_measuring_failed"),
-        keep_doing(partial(answer_waiting, indexer), every=ANSWERED_SECONDS, failure="indexing_answers_failed"),
-        keep_doing(partial(renew, indexer), every=RENEWED_SECONDS, failure="claims_renewal_failed"),
-    )
+async def keep_sampling(indexer: Indexer) -> None:
+    """Sample the pace, until cancelled."""
+    await keep_doing(_sampling(indexer), every=WATCH_SECONDS, failure="pace_failed")
+
+
+async def keep_measuring(indexer: Indexer) -> None:
+    """Measure how much waits to be indexed, until cancelled."""
+    await keep_doing(_measuring(indexer), every=MEASURED_SECONDS, failure="backlog_measuring_failed")
+
+
+async def keep_answering(indexer: Indexer) -> None:
+    """Answer requests whose documents are indexed by other processes, until cancelled."""
+    await keep_doing(partial(answer_waiting, indexer), every=ANSWERED_SECONDS, failure="indexing_answers_failed")
+
+
+async def keep_renewing(indexer: Indexer) -> None:
+    """Renew the claims on documents that are taken up, until cancelled."""
+    await keep_doing(partial(renew, indexer), every=RENEWED_SECONDS, failure="claims_renewal_failed")
 
 
 def _sampling(indexer: Indexer) -> Callable[[], Awaitable[None]]:
@@ -154,8 +165,3 @@ async def renew(indexer: Indexer) -> None:
     for organization_id, progress in indexer.progress().items():
         async with indexer.database.transaction(organization_id) as connection:
             await renew_claims(connection, organization_id, progress=progress)
-
-
-async def keep_indexing(indexer: Indexer, disk: DiskGuard) -> None:
-    """Feed the indexer while disks have room, and watch it, until cancelled."""
-    await asyncio.gather(keep_feeding(indexer, disk), keep_watching(indexer))

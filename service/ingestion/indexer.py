@@ -46,14 +46,14 @@ def lane_of(packed_bytes: int) -> Lane:
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """A request that waits until a document is indexed in these spaces; `future` is None after a failure."""
+    """A request that waits until a document is indexed in some spaces: by its future, None after a failure."""
 
     key: Key
     space_ids: tuple[int, ...]
     future: "asyncio.Future[Outcomes | None]"
 
     def answer(self, outcomes: Outcomes | None) -> None:
-        """Tell what came of it, once."""
+        """Tell the request what came of its document in each space; only the first answer counts."""
         if not self.future.done():
             self.future.set_result(outcomes)
 
@@ -139,6 +139,11 @@ class Indexer:
         if lane is Lane.LARGE:
             free = min(free, MOST_LARGE - lanes.count(lane), self._large_that_fit(own))
         return 0 if self._closed else max(0, min(MOST_OF_LANE[lane] - own, free))
+
+    def is_worth_a_claim(self, organization_id: UUID, lane: Lane, room: int) -> bool:
+        """Whether there is room for half a lane, or nothing of the lane is at work: a claim is for many at once."""
+        at_work = any(job.work.turn.lane is lane for job in self.jobs_of(organization_id))
+        return not at_work or 2 * room >= MOST_OF_LANE[lane]
 
     def jobs_of(self, organization_id: UUID) -> list[Job]:
         """Return what is taken up of an organization's."""
@@ -267,7 +272,7 @@ class Indexer:
                 self.changed.set()
 
     def _answer(self, job: Job, outcomes: Outcomes | None) -> None:
-        """Answer those who wait for these spaces; the others go on waiting."""
+        """Answer the requests that wait for these spaces alone; keep the others waiting."""
         waiters, job.waiters = job.waiters, []
         for waiter in [each for each in waiters if not each.future.done()]:
             if outcomes is None:

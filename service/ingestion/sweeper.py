@@ -1,6 +1,5 @@
 """Finding what was left: work that a crash, another process's end or a failing embedder kept from being done."""
 
-import asyncio
 from functools import partial
 
 from service.housekeeping import keep_doing, organization_ids
@@ -26,13 +25,14 @@ async def fold_all(runtime: Runtime) -> None:
             await fold_statistics(connection, organization_id)
 
 
+async def keep_folding(runtime: Runtime) -> None:
+    """Fold statistics, at once and then every `sweep_seconds`, until cancelled."""
+    await keep_doing(partial(fold_all, runtime), every=runtime.settings.sweep_seconds, failure="fold_failed")
+
+
 async def keep_sweeping(runtime: Runtime) -> None:
-    """Sweep and fold statistics, at once and then every `sweep_seconds`, until cancelled."""
-    every = runtime.settings.sweep_seconds
-    await asyncio.gather(
-        keep_doing(partial(fold_all, runtime), every=every, failure="fold_failed"),
-        keep_doing(partial(sweep, runtime), every=every, failure="sweep_failed"),
-    )
+    """Sweep, at once and then every `sweep_seconds`, until cancelled."""
+    await keep_doing(partial(sweep, runtime), every=runtime.settings.sweep_seconds, failure="sweep_failed")
 
 
 async def release_claims(runtime: Runtime) -> None:

@@ -22,7 +22,7 @@ MOST_REMEMBERED = 1000
 
 
 class Lane(StrEnum):
-    """What waits for its turns apart from the rest."""
+    """A kind of documents that wait for turns at indexing in a line of their own: by size, or for a rebuild."""
 
     SMALL = "small"
     LARGE = "large"

@@ -174,6 +174,8 @@ def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
 ) -> None:
     """It says what waits and when to come again, leaves nothing behind, and is taken then. What is unchanged passes."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600, indexing_backlog_seconds=5)
+    big = "The tide is written down every hour. " * 40_000
+    ok(upload(service, "big", big))
     slow.seconds_a_text = 1
     answers = (upload(service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(200))
     taken: list[Any] = []
@@ -195,6 +197,7 @@ def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
     assert state["waitingChunks"] > 0
     assert state["chunksPerSecond"] > 0
     assert ok(upload(service, "log-0", long_text(0, kilobytes=20)))["status"] == "UNCHANGED"
+    assert ok(upload(service, "big", big))["status"] == "UNCHANGED"
     large = refused(upload(service, "large", long_text(0, kilobytes=1200)), 503, "indexing_backlog")
     assert "Try again in" in large["message"]
     slow.seconds_a_text = 0.001

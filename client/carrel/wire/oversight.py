@@ -53,9 +53,9 @@ class IndexingState(ResponseModel):
     `oldest_waiting_at`: since when the one that has waited longest is to be indexed, of those that are RUNNING.
     `waiting_documents`: how many are to be indexed, in the catalog or in a collection, those that are being indexed
     included; `waiting_chunks`: about how many chunks of theirs have no vector yet; `chunks_per_second`: how many the
-    organization gets of late, 0 while nothing of it is to be indexed. So the rest takes about as many seconds as the
-    one divided by the other; while more waits than the service takes on, uploads are answered 503 `indexing_backlog`
-    with a Retry-After.
+    organization gets of late of the process that answers, 0 while nothing of it is to be indexed. So the rest takes
+    about as many seconds as the one divided by the other; while more waits than the service takes on, uploads are
+    answered 503 `indexing_backlog` with a Retry-After.
     """
 
     done: int

@@ -6,7 +6,7 @@ since it waits, so that what waits longest is claimed first.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -39,6 +39,8 @@ from service.sql import among
 # How long a worker that died keeps its work from the others; a living one renews its claim well before.
 LEASE = timedelta(seconds=30)
 FIRST_RETRY = timedelta(seconds=10)
+# What is claimed from is an index with the oldest first and NULL last.
+FIRST_IN_LINE = datetime.fromtimestamp(0, UTC)
 LONGEST_RETRY = timedelta(hours=1)
 
 
@@ -131,7 +133,8 @@ async def claim_pending(
             *((size >= at_least,) if at_least else ()),
             *((size < below,) if below is not None else ()),
         )
-        .order_by(space_documents.c.claimed_until.nulls_first())
+        # As in the index of pending places, so that a claim reads the first of many and sorts none.
+        .order_by(space_documents.c.claimed_until)
         .limit(limit)
         .with_for_update(of=space_documents, skip_locked=True)
         .cte("free")
@@ -196,7 +199,7 @@ async def note_failure(
 
 
 async def release_claims(connection: AsyncConnection, organization_id: UUID) -> None:
-    """Give up every claim, whoever holds it: for a start after which nobody else can be at work.
+    """Give up the claims of all processes: for a start after which nobody else can be at work.
 
     What was claimed goes first again; what waited keeps its place.
     """
@@ -205,9 +208,9 @@ async def release_claims(connection: AsyncConnection, organization_id: UUID) -> 
         .where(
             space_documents.c.organization_id == organization_id,
             is_pending(),
-            space_documents.c.claimed_until > func.now(),
+            or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until > func.now()),
         )
-        .values(claimed_until=None)
+        .values(claimed_until=FIRST_IN_LINE)
     )
     await connection.execute(statement)
 
