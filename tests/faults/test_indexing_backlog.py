@@ -22,7 +22,7 @@ from tests.harness.services import RunningService
 from tests.service.directory import another_organization
 from tests.service.test_ingestion_recovery import wait_until
 
-SECONDS_A_TEXT = 0.1
+SECONDS_A_TEXT = 0.05
 # What one organization has at work at most, and what requests that come at the same moment may add.
 MOST_AT_WORK = 18 + 5
 UPLOADERS, SEARCHERS = 6, 64
@@ -229,7 +229,7 @@ def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(
     service_process: Callable[..., ServiceProcess],
 ) -> None:
     """kill -9 with a document half indexed and many waiting: the next process does all of them, unasked."""
-    with embeddings_server(seconds_a_text=0.05) as embeddings:
+    with embeddings_server(seconds_a_text=0.02) as embeddings:
         process = service_process(**embeddings, CARREL_INLINE_INDEXING_SECONDS="0", CARREL_SWEEP_SECONDS="1")
 
         def send(number: int) -> str:
@@ -237,7 +237,7 @@ def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(
             answer = process.http.post("/api/v0/catalog/uploadFile", data=form, files={"file": file})
             return str(ok(answer)["documentId"])
 
-        ids = [send(number) for number in range(30)]
+        ids = [send(number) for number in range(12)]
         process.kill()
         process.start()
 
@@ -248,10 +248,13 @@ def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(
         wait_until(all_done, 90)
 
 
+@pytest.mark.long
 def test_searches_are_answered_beside_uploads(service_process: Callable[..., ServiceProcess]) -> None:
     """With 6 uploaders of 120 KB texts that don't wait and 64 searchers on the local model, no search is refused."""
     process = service_process(CARREL_INLINE_INDEXING_SECONDS="0", CARREL_RATE_LIMIT_REQUESTS="0")
-    ends = time.monotonic() + 10
+    # However slow the machine is, all are answered in the end.
+    process.http.timeout = 600
+    ends = time.monotonic() + 30
     statuses: list[int] = []
 
     def keep_searching(number: int) -> None:
