@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from service.connections import Connections, shared_addresses
 from service.dependencies import STOPPING
 from service.descriptors import most_connections, raise_limit
-from service.edge import ENTERING_SECONDS, PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND
+from service.edge import PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND
 from service.listener import Listener
 from service.logs import logger
 from service.main import open_app
@@ -22,6 +22,8 @@ from service.settings import Settings
 
 # How long in-flight requests may go on after SIGTERM.
 GRACE_SECONDS = 30
+# What a body may take to begin: nobody is slow at once.
+BEGIN_SECONDS = 2.0
 # Most bytes in a row that are no part of a body: headers, trailers, what surrounds a chunk.
 MOST_FRAMING_BYTES = 1024 * 1024
 # A sender usually reads the answer only when it has sent all, so what follows an early refusal is discarded a while.
@@ -162,11 +164,12 @@ class BoundedProtocol(HttpToolsProtocol):
     def is_slow(self) -> bool:
         """Whether the body comes more slowly than `Body` allows on the whole, and the service isn't why.
 
-        The service may be while an upload waits for its turn to be authenticated, and until it says "100 Continue".
+        The service may be until it says "100 Continue"; one that keeps an upload waiting to be authenticated has paused
+        reading, or has all of it.
         """
         if self.flow.read_paused or self.cycle.waiting_for_100_continue:
             return False
-        elapsed = self.loop.time() - self.body_began - ENTERING_SECONDS
+        elapsed = self.loop.time() - self.body_began - BEGIN_SECONDS
         return self.body_bytes < SLOWEST_BYTES_A_SECOND * elapsed
 
     def abort(self) -> None:

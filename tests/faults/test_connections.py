@@ -173,7 +173,7 @@ def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[
     assert "carrel_connections_evicted_total 0" not in service.http.get("/metrics").text
 
 
-@pytest.mark.parametrize("limits", [SMALL, LARGE])
+@pytest.mark.parametrize("limits", [SMALL, pytest.param(LARGE, marks=pytest.mark.long)])
 def test_a_caller_notices_little_of_half_open_connections_and_slow_uploads(
     limited: Callable[..., LimitedService], limits: tuple[int, int]
 ) -> None:
