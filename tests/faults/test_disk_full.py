@@ -147,9 +147,10 @@ def meet_at_the_edge(disk: SmallDisk) -> set[str]:
         answers = list(senders.map(lambda name: disk.upload(name, content_of(name)), edges))
     taken = {name for name, answer in zip(edges, answers, strict=True) if answer.status_code == 200}
     assert taken, [answer.text for answer in answers]
+    # The other upload takes the room, or has taken it.
     for answer in answers:
         if answer.status_code != 200:
-            refused(answer, 507, "storage_full")
+            refused(answer, *((503, "storage_busy") if answer.status_code == 503 else (507, "storage_full")))
     assert taken == {name for name in disk.names() if name in edges}
     stored = [path for path in (disk.process.data_dir / "files").rglob("*") if path.is_file()]
     assert len(stored) == 5 + len(taken)
