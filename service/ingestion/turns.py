@@ -13,7 +13,7 @@ from enum import StrEnum
 from itertools import count
 from uuid import UUID
 
-# Measured with one-chunk documents on two cores: more at a time gain nothing, fewer leave the embedder waiting.
+# Several, because most of a turn is waiting for the embedder, which gathers what waits into batches.
 TURNS = 8
 # Of these, so many at most for work that takes long, so that a small document is begun at once.
 LONG_TURNS = 4
