@@ -41,7 +41,7 @@ def proxy(service: ServiceProcess) -> Iterator[Proxy]:
 
 def is_the_source(service: ServiceProcess, loader: Loader) -> None:
     """See that the catalog holds what the folder holds, each document once, to be found."""
-    catalog = catalog_of(service, loader)
+    catalog = catalog_of(service, loader.name)
     assert catalog.hashes == loader.hashes()
     assert set(catalog.versions.values()) == {1}
     assert catalog.indexed == catalog.versions
@@ -147,11 +147,11 @@ def wait_until_stored(service: ServiceProcess, loader: Loader, run: "subprocess.
     """Wait until all documents and the lock file are stored; returns the catalog as it is then."""
     until = time.monotonic() + 120
     while time.monotonic() < until and run.poll() is None:
-        catalog = catalog_of(service, loader)
+        catalog = catalog_of(service, loader.name)
         if catalog.rows > DOCUMENTS:
             return catalog
         time.sleep(0.2)
-    raise AssertionError((run.poll(), catalog_of(service, loader).indexed))
+    raise AssertionError((run.poll(), catalog_of(service, loader.name).indexed))
 
 
 def until_waiting(proxy: Proxy) -> None:
