@@ -21,24 +21,6 @@ GROWING = frozenset(
         "agents/sendMessage",
     }
 )
-# The other operations that a scope to write, or to send messages, opens: a test has every one of them in one of both.
-NOT_GROWING = frozenset(
-    {
-        "catalog/planUpload",
-        "catalog/deleteDocument",
-        "documentCollections/removeDocumentFromCollection",
-        "documentCollections/deleteDocumentCollection",
-        "documentCollections/cancelIndexRebuild",
-        "documentCollections/docstore/deleteDocstoreSync",
-        "copilots/provideMessageFeedback",
-        "agents",
-        "agents/fetchAgentResponse",
-        "agents/streamAgentResponse",
-        "agents/provideMessageFeedback",
-        "conversations",
-        "conversations/{conversationId}",
-    }
-)
 
 
 def adds_data(path: str) -> bool:
