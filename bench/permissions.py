@@ -34,8 +34,8 @@ from service.database import PLANNER, SERVICE_ROLE
 from service.embedded import SUPERUSER, EmbeddedPostgres
 from service.embedding import Embedders
 from service.main import create_app
-from service.runtime import open_runtime
 from service.settings import Settings
+from service.startup import open_runtime
 
 RESOURCES = 100_000
 SCALED = 1_000_000

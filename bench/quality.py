@@ -35,11 +35,12 @@ from service.embedding import Embedder, open_embedders
 from service.extraction import Block
 from service.identifiers import document_id_for, uuid7
 from service.indexing.service import Space, catalog_space, fold_statistics, write_index
-from service.runtime import Runtime, open_runtime
+from service.runtime import Runtime
 from service.search import queries
 from service.search.question import Scope, ask
 from service.search.ranking import rank
 from service.settings import Settings
+from service.startup import open_runtime
 
 FOLDER = os.environ.get("CARREL_BENCH_BEIR")
 CUTOFF = 10

@@ -30,9 +30,10 @@ from service.embedded import SUPERUSER, EmbeddedPostgres
 from service.embedding import Embedders
 from service.embedding.models import EmbeddingModel
 from service.main import create_app
-from service.runtime import Runtime, open_runtime
+from service.runtime import Runtime
 from service.search import queries
 from service.settings import Settings
+from service.startup import open_runtime
 
 CHUNKS = 100_000
 SCALED = 1_000_000

@@ -1,7 +1,8 @@
 """What runs next to the requests: work that a request leaves behind, and tasks that run as long as the service."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ from service.logs import logger
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
+LOG_EVERY_SECONDS = 60.0
 
 
 @dataclass
@@ -47,6 +49,10 @@ class Background:
         """
         task = self.kept[name] = KeptTask(name, start)
         self._start(task)
+
+    def repeat(self, name: str, work: Callable[[], Awaitable[object]], *, every: float) -> None:
+        """Do `work` at once and then every so many seconds, for as long as the service runs (`run_every`)."""
+        self.keep(name, partial(run_every, work, every=every, name=name))
 
     async def close(self) -> None:
         """Cancel what still runs and wait until it has stopped."""
@@ -97,3 +103,45 @@ async def _run(kept: KeptTask) -> None:
         # These would end the event loop, and with it the process.
         raise EndedEarlyError(repr(error)) from error
     raise EndedEarlyError("it returned")
+
+
+async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name: str) -> None:
+    """Do `work` at once and then every so many seconds, until cancelled.
+
+    A failure is logged (`background_work_failed`, with the name) and never the end: the database may be restarting, and
+    the next time finds the same work. A failure like the one before is logged once a minute. Only what fails while it
+    is cancelled has been cancelled.
+    """
+    doing = asyncio.current_task()
+    failures = _Failures(name)
+    while True:
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - see above
+            failures.log(error)
+            if doing is not None and doing.cancelling():
+                raise asyncio.CancelledError from None
+        else:
+            failures.forget()
+        await asyncio.sleep(every)
+
+
+class _Failures:
+    """Logs failures in a row: the first of a kind at once, those that follow once a minute, with their number."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.forget()
+
+    def log(self, error: Exception) -> None:
+        self._count += 1
+        now = time.monotonic()
+        if type(error) is self._kind and now - self._logged_at < LOG_EVERY_SECONDS:
+            return
+        self._kind, self._logged_at = type(error), now
+        logger.error("background_work_failed", task=self._name, failures_in_a_row=self._count, exc_info=error)
+
+    def forget(self) -> None:
+        self._count = 0
+        self._kind: type[Exception] | None = None
+        self._logged_at = 0.0

@@ -17,41 +17,41 @@ from service import errors, operations, pages
 from service.agents import endpoints as agents
 from service.agents import v1_endpoints as agents_v1
 from service.audit import endpoints as audit
-from service.audit.erasure import keep_erasing
+from service.audit import erasure
 from service.catalog import endpoints as catalog
 from service.collections import endpoints as collections
+from service.conversations import abandoned
 from service.conversations import v0_endpoints as conversations_v0
 from service.conversations import v1_endpoints as conversations_v1
-from service.conversations.abandoned import keep_giving_up
 from service.conversations.jobs import ANSWER_TURN
 from service.dependencies import V0_PREFIX, V1_PREFIX
 from service.disk import LOOK_SECONDS
 from service.docstore import endpoints as docstore
 from service.docstore.running.task import DOCSTORE, RUN_SYNC
 from service.edge import Edge
-from service.housekeeping import keep_doing
-from service.idempotency.forgetting import keep_forgetting
+from service.idempotency import forgetting
 from service.identity import endpoints as identity
 from service.identity import me
-from service.ingestion.feeding import keep_answering, keep_feeding, keep_measuring, keep_renewing, keep_sampling
-from service.ingestion.sweeper import keep_folding, keep_sweeping, release_claims
+from service.ingestion.feeding import keep_indexing
+from service.ingestion.sweeper import fold_all, release_claims, sweep
 from service.jobs.models import AGENTS, Task
-from service.jobs.worker import keep_releasing, keep_working
+from service.jobs.worker import RELEASE_SECONDS, keep_working, release_stalled
 from service.logs import logger
 from service.metrics import Metrics
 from service.oauth import account, authorize, consents, upstream
 from service.oauth import admin_endpoints as oauth_clients
 from service.oauth import endpoints as oauth
-from service.oauth.forgetting import keep_forgetting as keep_forgetting_oauth
+from service.oauth import forgetting as oauth_forgetting
 from service.openapi import DescribedApi
 from service.pages import confidential
 from service.permissions import endpoints as permissions
 from service.rebuilds import endpoints as rebuilds
-from service.rebuilds.running import keep_rebuilding
-from service.runtime import Runtime, open_runtime
+from service.rebuilds.running import rebuild_all
+from service.runtime import Runtime
 from service.search import endpoints as search
 from service.service_accounts import endpoints as service_accounts
 from service.settings import Settings
+from service.startup import open_runtime
 from service.status import endpoints as status
 from service.version import VERSION
 
@@ -119,7 +119,7 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
 async def _release_claims(runtime: Runtime) -> None:
     """Release all claims; without room for that, they run out by themselves."""
     try:
-        await release_claims(runtime)
+        await release_claims(runtime.indexer.database)
     except (DBAPIError, DriverError) as error:
         if not errors.is_database_full(error):
             raise
@@ -128,31 +128,23 @@ async def _release_claims(runtime: Runtime) -> None:
 
 def _keep_tasks(runtime: Runtime) -> None:
     """Start what runs as long as the service does."""
-    keep, settings, beside = runtime.background.keep, runtime.settings, runtime.beside_requests()
-    look = partial(asyncio.to_thread, runtime.disk.look)
-    keep("storage", partial(keep_doing, look, every=LOOK_SECONDS, failure="storage_watch_failed"))
-    _keep_indexing(runtime)
-    keep("sweeping", partial(keep_sweeping, beside))
-    keep("statistics", partial(keep_folding, beside))
-    keep("rebuilds", partial(keep_rebuilding, beside))
-    keep("idempotency-keys", partial(keep_forgetting, beside))
-    keep("oauth-tokens", partial(keep_forgetting_oauth, beside))
+    settings, repeat, indexer, disk = runtime.settings, runtime.background.repeat, runtime.indexer, runtime.disk
+    beside, database = runtime.beside_requests(), indexer.database
+    repeat("storage", partial(asyncio.to_thread, disk.look), every=LOOK_SECONDS)
+    keep_indexing(indexer, disk, runtime.background)
+    repeat("sweeping", partial(sweep, indexer, disk), every=settings.sweep_seconds)
+    repeat("statistics", partial(fold_all, database), every=settings.sweep_seconds)
+    repeat("rebuilds", partial(rebuild_all, indexer, disk), every=settings.sweep_seconds)
+    repeat("idempotency-keys", partial(forgetting.forget, beside), every=forgetting.EVERY_SECONDS)
+    repeat("oauth-tokens", partial(oauth_forgetting.forget, beside), every=oauth_forgetting.EVERY_SECONDS)
     if settings.text_retention_days is not None:
-        keep("erasure", partial(keep_erasing, beside, days=settings.text_retention_days))
-    keep("abandoned-replies", partial(keep_giving_up, beside))
-    keep("stalled-jobs", partial(keep_releasing, runtime))
+        erase = partial(erasure.erase_old, beside, days=settings.text_retention_days)
+        repeat("erasure", erase, every=erasure.EVERY_SECONDS)
+    repeat("abandoned-replies", partial(abandoned.give_up, beside), every=abandoned.EVERY_SECONDS)
+    repeat("stalled-jobs", partial(release_stalled, runtime), every=RELEASE_SECONDS)
     _keep_worker(runtime, AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
     if settings.docstore_workers:
         _keep_worker(runtime, DOCSTORE, tasks=(RUN_SYNC,), concurrency=settings.docstore_workers)
-
-
-def _keep_indexing(runtime: Runtime) -> None:
-    keep, indexer = runtime.background.keep, runtime.indexer
-    keep("indexing-feed", partial(keep_feeding, indexer, runtime.disk))
-    keep("indexing-pace", partial(keep_sampling, indexer))
-    keep("indexing-backlog", partial(keep_measuring, indexer))
-    keep("indexing-answers", partial(keep_answering, indexer))
-    keep("indexing-claims", partial(keep_renewing, indexer))
 
 
 def _keep_worker(runtime: Runtime, queue: str, *, tasks: Sequence[Task], concurrency: int) -> None:

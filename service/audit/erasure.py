@@ -14,9 +14,8 @@ from service.audit.service import Change, record_unattended
 from service.conversations.queries import delete_conversations_before, delete_conversations_of
 from service.database import Database
 from service.errors import NotFound
-from service.housekeeping import keep_doing, organization_ids
 from service.identifiers import first_uuid7_at
-from service.identity.queries import find_principals
+from service.identity.queries import find_principals, organization_ids
 from service.runtime import Runtime
 
 EVERY_SECONDS = 3600
@@ -25,14 +24,10 @@ AT_ONCE = 10_000
 CONVERSATIONS_AT_ONCE = 500
 
 
-async def keep_erasing(runtime: Runtime, *, days: int) -> None:
-    """Erase texts older than so many days at once and then every hour, until cancelled."""
-
-    async def erase() -> None:
-        await runtime.disk.wait_for_room(even_low=True)
-        await erase_before(runtime.database, moment=datetime.now(UTC) - timedelta(days=days))
-
-    await keep_doing(erase, every=EVERY_SECONDS, failure="erasing_failed")
+async def erase_old(runtime: Runtime, *, days: int) -> None:
+    """Erase the texts that are older than so many days."""
+    await runtime.disk.wait_for_room(even_low=True)
+    await erase_before(runtime.database, moment=datetime.now(UTC) - timedelta(days=days))
 
 
 async def erase_before(database: Database, *, moment: datetime) -> int:

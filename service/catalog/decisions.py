@@ -8,10 +8,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.catalog import UploadFileForm
 from carrel.wire.common import ResourceType
 from service.callers import Caller
-from service.catalog import queries
-from service.catalog.queries import DocumentFields, StoredDocument
-from service.catalog.rights import require_sharing, require_update
 from service.collections.service import Placement, placement_for, refuse_caller_chunks
+from service.documents.queries import DocumentFields, StoredDocument, lock_document, read_document
+from service.documents.rights import require_sharing, require_update
 from service.errors import BadRequest, FieldError
 from service.identifiers import document_id_for
 from service.multipart import ReceivedFile
@@ -69,8 +68,8 @@ async def decide(
     """
     document_id = document_id_for(caller.organization_id, form.document_external_id)
     if lock:
-        await queries.lock_document(connection, document_id)
-    before = await queries.read_document(connection, caller.organization_id, document_id=document_id, lock=lock)
+        await lock_document(connection, document_id)
+    before = await read_document(connection, caller.organization_id, document_id=document_id, lock=lock)
     if before is not None:
         require_update(before.access, caller)
     access = await _access(connection, caller, form, before)

@@ -21,9 +21,10 @@ from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role
 from service.audit.service import record
 from service.callers import Caller
 from service.catalog import queries
-from service.catalog.queries import DocumentFilter, StoredDocument, StoredFile
-from service.catalog.rights import role_in, unknown_document
+from service.catalog.queries import DocumentFilter
 from service.collections.queries import list_places
+from service.documents.queries import StoredDocument, StoredFile, lock_document, read_document
+from service.documents.rights import role_in, unknown_document
 from service.errors import Forbidden, NotFound
 from service.indexing.progress import status_of
 from service.indexing.service import remove_everywhere
@@ -34,7 +35,7 @@ from service.sql import AnyRow
 
 async def get_document(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> GetDocumentResponse:
     """Return a document with its versions and where it is indexed, for its readers and admins; 404 for others."""
-    document = await queries.read_document(connection, caller.organization_id, document_id=document_id)
+    document = await read_document(connection, caller.organization_id, document_id=document_id)
     if document is None or (role_in(document.access, caller) is None and not caller.is_admin):
         raise unknown_document()
     versions = await queries.versions_of(connection, caller.organization_id, document_id=document_id)
@@ -73,7 +74,7 @@ async def find_download(
     connection: AsyncConnection, caller: Caller, *, document_id: UUID, version: int | None
 ) -> StoredFile:
     """Return the file of a version (None: the newest); 404 for those who may not READ the document, admins too."""
-    document = await queries.read_document(connection, caller.organization_id, document_id=document_id)
+    document = await read_document(connection, caller.organization_id, document_id=document_id)
     if document is None or role_in(document.access, caller) is None:
         raise unknown_document()
     if version is None or version == document.version:
@@ -89,8 +90,8 @@ async def delete_document(connection: AsyncConnection, caller: Caller, *, docume
 
     404 when the caller may not know of it, 403 `owner_required` when it is somebody else's.
     """
-    await queries.lock_document(connection, document_id)
-    document = await queries.read_document(connection, caller.organization_id, document_id=document_id, lock=True)
+    await lock_document(connection, document_id)
+    document = await read_document(connection, caller.organization_id, document_id=document_id, lock=True)
     role = None if document is None else role_in(document.access, caller)
     if document is None or (role is None and not caller.is_admin):
         raise unknown_document()

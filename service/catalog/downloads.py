@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 from fastapi.responses import StreamingResponse
 
-from service.catalog.queries import StoredFile
+from service.documents.queries import StoredFile
 from service.runtime import Runtime
 
 

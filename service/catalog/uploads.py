@@ -19,8 +19,9 @@ from service.audit.service import record
 from service.callers import Caller, acting_for
 from service.catalog import queries
 from service.catalog.decisions import Decision, decide
-from service.catalog.queries import NewText, StoredFile
+from service.catalog.queries import NewText
 from service.collections.membership import place
+from service.documents.queries import StoredFile
 from service.errors import Conflict
 from service.indexing.service import Space, catalog_space, space_of
 from service.ingestion.indexer import Waiter

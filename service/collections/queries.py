@@ -122,16 +122,6 @@ async def list_searchable(
     return [_stored(row) for row in await connection.execute(statement)]
 
 
-async def lock_collection(connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID) -> bool:
-    """Lock a collection against being added to; False when there is none."""
-    statement = (
-        select(collections.c.collection_id)
-        .where(collections.c.organization_id == organization_id, collections.c.collection_id == collection_id)
-        .with_for_update()
-    )
-    return (await connection.execute(statement)).one_or_none() is not None
-
-
 async def insert_collection(
     connection: AsyncConnection,
     caller: Caller,

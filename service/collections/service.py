@@ -14,18 +14,18 @@ from carrel.wire.collections import CreateDocumentCollectionRequest
 from carrel.wire.common import ResourceType, Role
 from service.audit.service import record
 from service.callers import Caller
-from service.catalog import queries as catalog_queries
-from service.catalog.queries import StoredDocument
-from service.catalog.rights import role_in, unknown_document
 from service.collections import queries
 from service.collections.metadata_schema import check_metadata
 from service.collections.queries import Membership, StoredCollection
+from service.documents.queries import StoredDocument, read_document
+from service.documents.rights import role_in, unknown_document
 from service.embedding import Embedders
 from service.errors import Conflict, Forbidden, NotFound
 from service.identifiers import uuid7
 from service.indexing.service import create_space, delete_space, remove_from_space
 from service.permissions.access import Access
 from service.permissions.service import register_resource, unregister_resource
+from service.rebuilds.queries import lock_collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,7 @@ async def document_for(
     connection: AsyncConnection, caller: Caller, *, document_id: UUID, lock: bool = False
 ) -> StoredDocument:
     """Return a document the caller may READ; 404 otherwise, an admin's too. `lock` holds it until the end."""
-    document = await catalog_queries.read_document(
-        connection, caller.organization_id, document_id=document_id, lock=lock
-    )
+    document = await read_document(connection, caller.organization_id, document_id=document_id, lock=lock)
     if document is None or role_in(document.access, caller) is None:
         raise unknown_document()
     return document
@@ -150,7 +148,7 @@ async def remove_document(
 
 async def delete_collection(connection: AsyncConnection, caller: Caller, *, collection_id: UUID) -> None:
     """Delete a collection and its index, its documents stay; for its owner and admins: 403 for others in it."""
-    await queries.lock_collection(connection, caller.organization_id, collection_id=collection_id)
+    await lock_collection(connection, caller.organization_id, collection_id=collection_id)
     collection = await queries.read_collection(connection, caller, collection_id=collection_id)
     if collection is None or (collection.role is None and not caller.is_admin):
         raise unknown_collection()

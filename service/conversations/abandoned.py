@@ -1,25 +1,19 @@
 """Turns that nobody answers: their job is gone, though they are not done. They fail, with a word why."""
 
 from datetime import timedelta
-from functools import partial
 from uuid import UUID
 
 from service.conversations import outcomes, queries
 from service.conversations.jobs import enqueue_next
 from service.conversations.models import Work
 from service.errors import Unavailable
-from service.housekeeping import keep_doing, organization_ids
+from service.identity.queries import organization_ids
 from service.runtime import Runtime
 
 EVERY_SECONDS = 60
 AT_ONCE = 100
 # Beyond the longest that a reply may take, so that none is given up while a worker is at it.
 PATIENCE = timedelta(minutes=10)
-
-
-async def keep_giving_up(runtime: Runtime) -> None:
-    """Give up what nobody answers, at once and then every minute, until cancelled."""
-    await keep_doing(partial(give_up, runtime), every=EVERY_SECONDS, failure="giving_up_failed")
 
 
 async def give_up(runtime: Runtime) -> int:

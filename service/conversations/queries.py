@@ -25,10 +25,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.callers import Caller
 from service.conversations.reading.queries import withheld_from
-from service.conversations.tables import conversations, turn_passages, turns
+from service.conversations.tables import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
 from service.sql import AnyRow, among, rows_of
 
-RUNNING, COMPLETED, FAILED = "RUNNING", "COMPLETED", "FAILED"
 # The queue's table is its library's (`service.jobs`); a job's arguments are ids.
 _JOBS = table("procrastinate_jobs", column("id", BigInteger), column("args", JSONB))
 

@@ -19,6 +19,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from service.database import metadata
 
+RUNNING, COMPLETED, FAILED = "RUNNING", "COMPLETED", "FAILED"
+
 # A conversation belongs to the principal that acted when it began, and to its agent.
 conversations = Table(
     "conversations",

@@ -7,8 +7,8 @@ from uuid import UUID
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from service.conversations.queries import RUNNING
 from service.conversations.reading.queries import status_of
+from service.conversations.tables import RUNNING
 from service.dependencies import is_stopping
 from service.errors import Unavailable
 from service.runtime import Runtime

@@ -1,17 +1,10 @@
 """Removing kept responses when their day is over."""
 
-from functools import partial
-
-from service.housekeeping import keep_doing, organization_ids
 from service.idempotency import queries
+from service.identity.queries import organization_ids
 from service.runtime import Runtime
 
 EVERY_SECONDS = 3600
-
-
-async def keep_forgetting(runtime: Runtime) -> None:
-    """Forget at once and then every hour, until cancelled."""
-    await keep_doing(partial(forget, runtime), every=EVERY_SECONDS, failure="forgetting_failed")
 
 
 async def forget(runtime: Runtime) -> None:

@@ -2,13 +2,17 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
+    ColumnElement,
     Select,
+    Table,
     Uuid,
     and_,
+    case,
     exists,
     func,
     literal,
@@ -19,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.identity.authentication.queries import credential_status
+from service.database import Database
 from service.identity.tables import api_keys, group_members, organizations, principals
 from service.sql import AnyRow, among, narrowed, rows_of
 
@@ -260,3 +264,56 @@ def _api_keys(organization_id: UUID) -> Select[*tuple[Any, ...]]:
         .join(principals, principals.c.principal_id == api_keys.c.owner_id)
         .where(api_keys.c.organization_id == organization_id)
     )
+
+
+def credential_status(table: Table, now: ColumnElement[datetime] | None = None) -> ColumnElement[str]:
+    """Whether a credential of this table works now, by the database's clock: `active`, `expired` or `revoked`."""
+    now = func.now() if now is None else now
+    return case(
+        (table.c.revoked_at.is_not(None), "revoked"), (table.c.expires_at <= now, "expired"), else_="active"
+    ).label("status")
+
+
+_SHOWN = (
+    principals.c.principal_id,
+    principals.c.kind,
+    principals.c.name,
+    principals.c.email,
+    principals.c.is_admin,
+    principals.c.active,
+    principals.c.deleted_at,
+)
+
+
+async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
+    """The user or service account of this address (lower case), inactive and deleted ones too."""
+    statement = select(*_SHOWN).where(principals.c.organization_id == organization_id, principals.c.email == email)
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def find_principal(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, kind: str
+) -> AnyRow | None:
+    """The principal of this id and kind, inactive and deleted ones too."""
+    statement = select(*_SHOWN).where(
+        principals.c.organization_id == organization_id,
+        principals.c.principal_id == principal_id,
+        principals.c.kind == kind,
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def list_shown(
+    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
+) -> Sequence[AnyRow]:
+    """These principals, with what a step of a path shows of one."""
+    statement = select(*_SHOWN).where(
+        principals.c.organization_id == organization_id, among(principals.c.principal_id, principal_ids)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def organization_ids(database: Database) -> Sequence[UUID]:
+    """Return the ids of all organizations, for work that visits each in a transaction of its own."""
+    async with database.transaction(None, read_only=True) as connection:
+        return [row.organization_id for row in await list_organizations(connection)]

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import (
     ARRAY,
-    BigInteger,
     ColumnElement,
     FromClause,
     Integer,
@@ -26,7 +25,6 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
-    column,
     delete,
     false,
     func,
@@ -413,30 +411,6 @@ async def delete_space(connection: AsyncConnection, organization_id: UUID, *, sp
     for table in (*index, space_documents, term_statistics, term_deltas, spaces):
         own = and_(table.c.organization_id == organization_id, table.c.space_id == space_id)
         await connection.execute(delete(table).where(own))
-
-
-async def move_access_classes(
-    connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]
-) -> None:
-    """Give what is indexed of documents, in every space, other access classes; their resources' rows are locked."""
-    moved = (
-        func.unnest(literal(list(classes), ARRAY(Uuid)), literal(list(classes.values()), ARRAY(BigInteger)))
-        .table_valued(column("document_id", Uuid), column("access_class", BigInteger))
-        .render_derived(name="moved")
-    )
-    # Read with the resources locked: whoever writes into a space of other dimensions after that knows the new classes.
-    used = await connection.execute(
-        select(spaces.c.dimensions).distinct().where(spaces.c.organization_id == organization_id)
-    )
-    for dimensions in used.scalars().all():
-        tables = INDEX_TABLES[dimensions]
-        for table in (tables.chunks, tables.code_pages):
-            statement = (
-                update(table)
-                .where(table.c.organization_id == organization_id, table.c.document_id == moved.c.document_id)
-                .values(access_class=moved.c.access_class)
-            )
-            await connection.execute(statement)
 
 
 async def add_deltas(

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from uuid import UUID
 
+from service.background import Background
 from service.disk import DiskGuard
-from service.housekeeping import keep_doing
 from service.ingestion.backlog.queries import (
     LEASE,
     PendingWork,
@@ -88,36 +88,21 @@ async def _claim(indexer: Indexer, organization_id: UUID, lane: Lane, room: int)
         return await claim_pending(connection, organization_id, limit=room, **_SIZES[lane])
 
 
-async def keep_feeding(indexer: Indexer, disk: DiskGuard) -> None:
-    """Take up what waits whenever there is room for it or something new waits, until cancelled."""
-
-    async def feed_on() -> None:
-        await indexer.changed.wait()
-        indexer.changed.clear()
-        await disk.wait_for_room()
-        await feed(indexer)
-
-    await keep_doing(feed_on, every=0, failure="feeding_failed")
+def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> None:
+    """Start what feeds, measures and answers for the indexer as long as the service runs."""
+    background.repeat("indexing-feed", partial(_feed_on, indexer, disk), every=0)
+    background.repeat("indexing-pace", _sampling(indexer), every=WATCH_SECONDS)
+    background.repeat("indexing-backlog", partial(_measure_seldom, indexer), every=MEASURED_SECONDS)
+    background.repeat("indexing-answers", partial(answer_waiting, indexer), every=ANSWERED_SECONDS)
+    background.repeat("indexing-claims", partial(renew, indexer), every=RENEWED_SECONDS)
 
 
-async def keep_sampling(indexer: Indexer) -> None:
-    """Sample the pace, until cancelled."""
-    await keep_doing(_sampling(indexer), every=WATCH_SECONDS, failure="pace_failed")
-
-
-async def keep_measuring(indexer: Indexer) -> None:
-    """Measure how much waits to be indexed, until cancelled."""
-    await keep_doing(_measuring(indexer), every=MEASURED_SECONDS, failure="backlog_measuring_failed")
-
-
-async def keep_answering(indexer: Indexer) -> None:
-    """Answer requests whose documents are indexed by other processes, until cancelled."""
-    await keep_doing(partial(answer_waiting, indexer), every=ANSWERED_SECONDS, failure="indexing_answers_failed")
-
-
-async def keep_renewing(indexer: Indexer) -> None:
-    """Renew the claims on documents that are taken up, until cancelled."""
-    await keep_doing(partial(renew, indexer), every=RENEWED_SECONDS, failure="claims_renewal_failed")
+async def _feed_on(indexer: Indexer, disk: DiskGuard) -> None:
+    """Take up what waits as soon as there is room for it or something new waits."""
+    await indexer.changed.wait()
+    indexer.changed.clear()
+    await disk.wait_for_room()
+    await feed(indexer)
 
 
 def _sampling(indexer: Indexer) -> Callable[[], Awaitable[None]]:
@@ -132,13 +117,11 @@ def _sampling(indexer: Indexer) -> Callable[[], Awaitable[None]]:
     return sample
 
 
-def _measuring(indexer: Indexer) -> Callable[[], Awaitable[None]]:
-    async def measure_seldom() -> None:
-        began = time.monotonic()
-        await measure(indexer)
-        await asyncio.sleep(MEASURED_SHARE * (time.monotonic() - began))
-
-    return measure_seldom
+async def _measure_seldom(indexer: Indexer) -> None:
+    """Measure the backlog, then rest in proportion to what that took."""
+    began = time.monotonic()
+    await measure(indexer)
+    await asyncio.sleep(MEASURED_SHARE * (time.monotonic() - began))
 
 
 async def measure(indexer: Indexer) -> None:

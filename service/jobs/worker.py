@@ -10,8 +10,8 @@ from procrastinate.worker import Worker
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
+from service.background import run_every
 from service.descriptors import WORKER_CONNECTIONS
-from service.housekeeping import keep_doing
 from service.jobs import queries
 from service.jobs.manager import FencedJobManager
 from service.jobs.models import Task
@@ -57,18 +57,14 @@ async def keep_working(runtime: Runtime, *, queue: str, tasks: Sequence[Task], c
             register = app.task(name=task.name, queue=queue, pass_context=True, retry=PutBack())
             register(partial(run_job, runtime, task))
         work = partial(release_and_work, app, manager)
-        await keep_doing(work, every=RESTART_SECONDS, failure="jobs_worker_failed")
+        await run_every(work, every=RESTART_SECONDS, name=f"worker-{queue}")
 
 
-async def keep_releasing(runtime: Runtime) -> None:
-    """Put back what stalled workers had taken up, and count what waits, again and again until cancelled."""
-
-    async def release() -> None:
-        async with runtime.database.transaction(None) as connection:
-            await queries.release_stalled(connection, seconds=STALLED_SECONDS)
-            runtime.jobs.counts.waiting = await queries.count_waiting(connection)
-
-    await keep_doing(release, every=RELEASE_SECONDS, failure="jobs_release_failed")
+async def release_stalled(runtime: Runtime) -> None:
+    """Put back what stalled workers had taken up, and count what waits."""
+    async with runtime.database.transaction(None) as connection:
+        await queries.release_stalled(connection, seconds=STALLED_SECONDS)
+        runtime.jobs.counts.waiting = await queries.count_waiting(connection)
 
 
 class WatchedWorker(Worker):

@@ -1,9 +1,8 @@
 """Removing codes, tokens, sessions and failed attempts that nothing depends on any more."""
 
 from datetime import timedelta
-from functools import partial
 
-from service.housekeeping import keep_doing, organization_ids
+from service.identity.queries import organization_ids
 from service.oauth import queries
 from service.runtime import Runtime
 from service.signin import queries as sign_in_queries
@@ -11,11 +10,6 @@ from service.signin import queries as sign_in_queries
 EVERY_SECONDS = 3600
 # So long what has expired is still known for what it is.
 KEPT = timedelta(days=1)
-
-
-async def keep_forgetting(runtime: Runtime) -> None:
-    """Forget at once and then every hour, until cancelled."""
-    await keep_doing(partial(forget, runtime), every=EVERY_SECONDS, failure="forgetting_failed")
 
 
 async def forget(runtime: Runtime) -> None:

@@ -8,12 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Select, Uuid, any_, bindparam, select, tuple_, update
+from sqlalchemy import ARRAY, BigInteger, Select, Uuid, any_, bindparam, column, func, literal, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
 from service.callers import Caller
+from service.indexing.tables import INDEX_TABLES, spaces
 from service.permissions.access import RANKED
 from service.permissions.tables import access_classes, class_readers, resources
 from service.sql import ORGANIZATION, AnyRow, among, given, giving
@@ -171,3 +172,27 @@ async def move_resources(connection: AsyncConnection, organization_id: UUID, *, 
     )
     rows = [{"moved": object_id, "to_class": access_class} for object_id, access_class in sorted(classes.items())]
     await connection.execute(statement, rows)
+
+
+async def move_access_classes(
+    connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]
+) -> None:
+    """Give what is indexed of documents, in every space, other access classes; their resources' rows are locked."""
+    moved = (
+        func.unnest(literal(list(classes), ARRAY(Uuid)), literal(list(classes.values()), ARRAY(BigInteger)))
+        .table_valued(column("document_id", Uuid), column("access_class", BigInteger))
+        .render_derived(name="moved")
+    )
+    # Read with the resources locked: whoever writes into a space of other dimensions after that knows the new classes.
+    used = await connection.execute(
+        select(spaces.c.dimensions).distinct().where(spaces.c.organization_id == organization_id)
+    )
+    for dimensions in used.scalars().all():
+        tables = INDEX_TABLES[dimensions]
+        for table in (tables.chunks, tables.code_pages):
+            statement = (
+                update(table)
+                .where(table.c.organization_id == organization_id, table.c.document_id == moved.c.document_id)
+                .values(access_class=moved.c.access_class)
+            )
+            await connection.execute(statement)

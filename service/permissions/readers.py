@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import GroupReference, PrincipalReference, UserReference, normal_email
 from service.callers import principals_of
 from service.errors import BadRequest, FieldError
+from service.identity import queries
 from service.identity.authentication.queries import get_holder
-from service.permissions.explanations import queries
 from service.sql import AnyRow
 
 

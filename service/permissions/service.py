@@ -8,7 +8,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import ResourceType, Role
 from service.errors import Conflict, FieldError, NotFound
 from service.identity.principals import find_group_ids, find_people
-from service.indexing.queries import move_access_classes
 from service.permissions import queries
 from service.permissions.access import RANKED, Access
 from service.permissions.classes import queries as class_queries
@@ -91,7 +90,7 @@ async def move(connection: AsyncConnection, organization_id: UUID, *, classes: M
     """Move locked resources, and what is indexed of them, to other access classes."""
     await queries.move_resources(connection, organization_id, classes=classes)
     if classes:
-        await move_access_classes(connection, organization_id, classes=classes)
+        await queries.move_access_classes(connection, organization_id, classes=classes)
 
 
 async def access_of(connection: AsyncConnection, organization_id: UUID, object_id: UUID) -> Access:

@@ -397,3 +397,13 @@ async def delete_row(connection: AsyncConnection, organization_id: UUID, *, spac
     await connection.execute(
         delete(spaces).where(spaces.c.organization_id == organization_id, spaces.c.space_id == space_id)
     )
+
+
+async def lock_collection(connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID) -> bool:
+    """Lock a collection against being added to; False when there is none."""
+    statement = (
+        select(collections.c.collection_id)
+        .where(collections.c.organization_id == organization_id, collections.c.collection_id == collection_id)
+        .with_for_update()
+    )
+    return (await connection.execute(statement)).one_or_none() is not None

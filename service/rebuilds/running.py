@@ -8,21 +8,20 @@ yet is copied like the rest: the swap locks the old space against all who write 
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.service import Change, record_unattended
-from service.collections.queries import lock_collection
-from service.housekeeping import keep_doing, organization_ids
+from service.disk import DiskGuard
 from service.identifiers import uuid7
+from service.identity.queries import organization_ids
 from service.indexing.queries import Place, list_chunks, try_lock_statistics
 from service.ingestion.backlog.queries import claim_pending
+from service.ingestion.indexer import Indexer
 from service.ingestion.indexing import pack_chunks
 from service.logs import logger
 from service.rebuilds import queries
-from service.runtime import Runtime
 from service.sql import AnyRow
 
 COPIED_AT_ONCE = 200
@@ -30,13 +29,7 @@ EMPTIED_AT_ONCE = 200
 INDEXED_AT_ONCE = 8
 
 
-async def keep_rebuilding(runtime: Runtime) -> None:
-    """Go on with every rebuild at once and then every `sweep_seconds`, until cancelled."""
-    work = partial(rebuild_all, runtime)
-    await keep_doing(work, every=runtime.settings.sweep_seconds, failure="rebuild_failed")
-
-
-async def rebuild_all(runtime: Runtime) -> None:
+async def rebuild_all(indexer: Indexer, disk: DiskGuard) -> None:
     """Take steps, one organization's after the other's, until there is nothing to do in any of them for now.
 
     What fails in one keeps none of the others waiting: it is raised once they have nothing to do.
@@ -45,12 +38,12 @@ async def rebuild_all(runtime: Runtime) -> None:
     going_on = True
     while going_on:
         going_on = False
-        for each in await organization_ids(runtime.database):
+        for each in await organization_ids(indexer.database):
             if each in failures:
                 continue
             try:
-                await runtime.disk.wait_for_room()
-                going_on |= await rebuild_organization(runtime, each)
+                await disk.wait_for_room()
+                going_on |= await rebuild_organization(indexer, each)
             except Exception as error:
                 if doing is not None and doing.cancelling():
                     raise
@@ -59,29 +52,29 @@ async def rebuild_all(runtime: Runtime) -> None:
         raise ExceptionGroup("rebuilds failed", list(failures.values()))
 
 
-async def rebuild_organization(runtime: Runtime, organization_id: UUID) -> bool:
+async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
     """Take a step of each rebuild of an organization, and of emptying what is retired; whether there was any."""
-    async with runtime.database.transaction(organization_id, read_only=True) as connection:
+    async with indexer.database.transaction(organization_id, read_only=True) as connection:
         rebuilds = await queries.list_running(connection, organization_id)
         retired = await queries.list_retired(connection, organization_id)
-    went_on = [await _go_on(runtime, organization_id, rebuild) for rebuild in rebuilds]
-    went_on += [await _empty(runtime, organization_id, space) for space in retired]
+    went_on = [await _go_on(indexer, organization_id, rebuild) for rebuild in rebuilds]
+    went_on += [await _empty(indexer, organization_id, space) for space in retired]
     return any(went_on)
 
 
-async def _go_on(runtime: Runtime, organization_id: UUID, rebuild: AnyRow) -> bool:
+async def _go_on(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
     # Indexing first: to look for what is not copied yet compares all places of both spaces.
     return (
-        await _index_some(runtime, organization_id, rebuild)
-        or await copy_some(runtime, organization_id, rebuild)
-        or await try_swap(runtime, organization_id, rebuild)
+        await _index_some(indexer, organization_id, rebuild)
+        or await copy_some(indexer, organization_id, rebuild)
+        or await try_swap(indexer, organization_id, rebuild)
     )
 
 
-async def copy_some(runtime: Runtime, organization_id: UUID, rebuild: AnyRow) -> bool:
+async def copy_some(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
     """Want some documents of the old space in the new one; whether there were any that were not."""
     spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
-    async with runtime.database.transaction(organization_id) as connection:
+    async with indexer.database.transaction(organization_id) as connection:
         missing = await queries.missing_places(connection, organization_id, **spaces, limit=COPIED_AT_ONCE)
         if not missing:
             return False
@@ -116,21 +109,21 @@ async def _copy_chunks(
             )
 
 
-async def _index_some(runtime: Runtime, organization_id: UUID, rebuild: AnyRow) -> bool:
-    async with runtime.indexer.rebuilding:
-        async with runtime.database.transaction(organization_id) as connection:
+async def _index_some(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+    async with indexer.rebuilding:
+        async with indexer.database.transaction(organization_id) as connection:
             claimed = await claim_pending(connection, organization_id, limit=INDEXED_AT_ONCE, space_id=rebuild.space_id)
-        await runtime.indexer.index_now(organization_id, claimed)
+        await indexer.index_now(organization_id, claimed)
     return bool(claimed)
 
 
-async def try_swap(runtime: Runtime, organization_id: UUID, rebuild: AnyRow) -> bool:
+async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
     """Put the new space in the old one's place if it has all that is searched there; whether it has."""
     key = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id, "forced": rebuild.forced}
-    async with runtime.database.transaction(organization_id, read_only=True) as connection:
+    async with indexer.database.transaction(organization_id, read_only=True) as connection:
         if await queries.count_blocking(connection, organization_id, **key):
             return False
-    async with runtime.database.transaction(organization_id) as connection:
+    async with indexer.database.transaction(organization_id) as connection:
         old = await _lock(connection, organization_id, rebuild)
         if old is None or await queries.count_blocking(connection, organization_id, **key):
             return False
@@ -142,7 +135,7 @@ async def try_swap(runtime: Runtime, organization_id: UUID, rebuild: AnyRow) -> 
 async def _lock(connection: AsyncConnection, organization_id: UUID, rebuild: AnyRow) -> AnyRow | None:
     """Lock what the rebuild is of, and return the old space; None when the rebuild doesn't run any more."""
     if rebuild.collection_id is not None:
-        await lock_collection(connection, organization_id, collection_id=rebuild.collection_id)
+        await queries.lock_collection(connection, organization_id, collection_id=rebuild.collection_id)
     old = await queries.lock_space(connection, organization_id, space_id=rebuild.replaces_space_id)
     now = await queries.newest_rebuild(connection, organization_id, collection_id=rebuild.collection_id)
     runs = now is not None and (now.rebuild_id, now.status) == (rebuild.rebuild_id, "RUNNING")
@@ -163,10 +156,10 @@ async def _swap(connection: AsyncConnection, organization_id: UUID, rebuild: Any
     await record_unattended(connection, organization_id, change=change)
 
 
-async def _empty(runtime: Runtime, organization_id: UUID, space: AnyRow) -> bool:
+async def _empty(indexer: Indexer, organization_id: UUID, space: AnyRow) -> bool:
     """Remove some of what is in a retired space, at last its row; whether there was anything."""
     space_id = space.space_id
-    async with runtime.database.transaction(organization_id) as connection:
+    async with indexer.database.transaction(organization_id) as connection:
         some = await queries.some_documents(connection, organization_id, space_id=space_id, limit=EMPTIED_AT_ONCE)
         if some:
             await queries.lock_documents(connection, organization_id, document_ids=some)

@@ -18,7 +18,7 @@ from carrel.wire.rebuilds import (
 )
 from service.audit.service import record
 from service.callers import Caller, acting_for
-from service.collections.queries import lock_collection, read_collection
+from service.collections.queries import read_collection
 from service.collections.service import unknown_collection
 from service.embedding import EmbeddingModel
 from service.errors import Conflict, Forbidden
@@ -26,6 +26,7 @@ from service.identifiers import uuid7
 from service.indexing.progress import FAILED_AFTER
 from service.indexing.queries import retire_replacement
 from service.indexing.service import find_catalog
+from service.ingestion.indexer import Indexer
 from service.pagination import Cursor, Page
 from service.rebuilds import queries
 from service.rebuilds.running import rebuild_organization
@@ -48,7 +49,7 @@ async def start_rebuild(runtime: Runtime, caller: Caller, *, request: StartIndex
         started = await _start(connection, caller, model=model, request=request)
         shown = await _shown(connection, caller, started)
     if shown.status not in {IndexRebuildStatus.COMPLETED, IndexRebuildStatus.CANCELLED}:
-        runtime.background.spawn(_soon(runtime.beside_requests(), caller.organization_id))
+        runtime.background.spawn(_soon(runtime.indexer, caller.organization_id))
     return shown
 
 
@@ -164,7 +165,7 @@ async def _lock(connection: AsyncConnection, caller: Caller, collection_id: UUID
     organization_id = caller.organization_id
     await _check(connection, caller, collection_id)
     if collection_id is not None:
-        await lock_collection(connection, organization_id, collection_id=collection_id)
+        await queries.lock_collection(connection, organization_id, collection_id=collection_id)
     while True:
         space_id = await _space_id(connection, caller, collection_id)
         space = await queries.lock_space(connection, organization_id, space_id=space_id)
@@ -199,9 +200,9 @@ async def _record(connection: AsyncConnection, caller: Caller, action: str, rebu
     await record(connection, caller, action=action, target_type=TARGET, target_id=rebuild.rebuild_id, details=details)
 
 
-async def _soon(runtime: Runtime, organization_id: UUID) -> None:
+async def _soon(indexer: Indexer, organization_id: UUID) -> None:
     """Go on at once instead of waiting for the next round."""
-    while await rebuild_organization(runtime, organization_id):
+    while await rebuild_organization(indexer, organization_id):
         pass
 
 

@@ -12,7 +12,7 @@ from service.agents.tables import agents
 from service.callers import Caller
 from service.catalog.tables import documents
 from service.collections.tables import collections
-from service.identity.authentication.queries import credential_status
+from service.identity.queries import credential_status
 from service.identity.tables import principals, service_account_tokens
 from service.indexing.tables import space_documents
 from service.permissions.queries import readable_classes

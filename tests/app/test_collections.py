@@ -300,7 +300,7 @@ def test_an_index_is_made_anew_watched_and_given_up(house: House, embeddings: Em
     page = press(page, "Make it anew …")
     page.selectbox(key="rebuild.model").set_value(MODEL)
     page = answer(page, "Make it anew …", "Make it anew")
-    house.service.run(rebuild_all(house.service.runtime))
+    house.service.run(rebuild_all(house.service.runtime.indexer, house.service.runtime.disk))
     page = open_collection(house, collection, "index")
     shown = html_of(page)
     assert "Searches use the old one." in shown

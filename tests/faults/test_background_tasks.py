@@ -14,9 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 import service as package
-from service.background import Background
+from service.background import Background, run_every
 from service.disk import FileSystem
-from service.housekeeping import keep_doing
 from service.main import AGENTS, DOCSTORE
 from service.runtime import Runtime
 from tests.harness.documents import uploaded
@@ -36,7 +35,7 @@ OWN_TASKS = {
 }
 ONE_OFF_WORK = {
     "rebuilds/service.py": "a rebuild's first step, found again by the next look",
-    "runtime.py": "warming up, which the first file would do as well",
+    "startup.py": "warming up, which the first file would do as well",
 }
 
 
@@ -121,7 +120,7 @@ def test_failures_in_a_row_are_logged_once_a_minute(harness_loop: LoopThread) ->
             raise outcome
 
     async def run() -> None:
-        keeping = asyncio.create_task(keep_doing(work, every=0.01, failure="work_failed"))
+        keeping = asyncio.create_task(run_every(work, every=0.01, name="work"))
         await asyncio.sleep(1)
         keeping.cancel()
 

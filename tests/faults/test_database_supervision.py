@@ -92,7 +92,7 @@ def test_a_service_that_can_open_nothing_leaves_its_database_alone(service_proce
     eventually(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
     assert service.database_server().process() == before
     # Each look has failed alike, and it is said once a minute.
-    assert service.log.read_text().count("embedded_postgres_not_supervised") == 1
+    assert service.log.read_text().count("background_work_failed") == 1
     # The supervisor is at work as before.
     service.kill_database()
     eventually(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)

@@ -21,9 +21,10 @@ from service.embedding import Embedders, open_embedders
 from service.embedding.remote import RemoteEmbedder
 from service.identity.bootstrap import bootstrap
 from service.main import open_app
-from service.runtime import Runtime, open_extractor
+from service.runtime import Runtime
 from service.server import server_config
 from service.settings import Settings
+from service.startup import open_extractor
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.embeddings import DIMENSIONS, MODEL, serving_embeddings
 from tests.harness.first_start import bring_model

@@ -47,7 +47,7 @@ class Shelf:
 
     def go_on(self) -> None:
         """Take every step there is to take."""
-        self.service.run(rebuild_all(self.service.runtime))
+        self.service.run(rebuild_all(self.service.runtime.indexer, self.service.runtime.disk))
 
     def finish(self) -> dict[str, Any]:
         """Go on until the rebuild is over."""

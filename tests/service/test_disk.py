@@ -77,8 +77,8 @@ def test_a_full_disk_uses_up_no_attempt_of_indexing(service: RunningService) -> 
     with service.owner_connection() as connection:
         rows = connection.execute("SELECT attempts, error FROM space_documents").fetchall()
     assert rows == [(0, None)]
-    service.run(release_claims(service.runtime))
-    service.run(sweep(service.runtime))
+    service.run(release_claims(service.runtime.database))
+    service.run(sweep(service.runtime.indexer, service.runtime.disk))
     until(lambda: get_document(service, answer["documentId"])["indexedIn"][0]["status"] == "DONE")
 
 

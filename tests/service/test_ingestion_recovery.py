@@ -113,8 +113,8 @@ def test_what_an_embedder_refused_is_indexed_by_a_later_sweep(
     assert answer["indexing"] == "RUNNING"
     assert place(service, answer["documentId"])["error"] == "The embeddings endpoint is away."
     monkeypatch.undo()
-    service.run(release_claims(service.runtime))
-    assert service.run(sweep(service.runtime)) == 1
+    service.run(release_claims(service.runtime.database))
+    assert service.run(sweep(service.runtime.indexer, service.runtime.disk)) == 1
     wait_until(lambda: place(service, answer["documentId"])["status"] == "DONE")
     assert chunks(service, answer["documentId"]) == ["The ferry leaves at noon."]
 
@@ -180,7 +180,7 @@ def test_the_sweeper_leaves_alone_what_another_worker_has_claimed(make_service: 
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
     before = service.runtime.embedders.texts_embedded
     document_id = ok(upload(service, "a", LONG))["documentId"]
-    assert service.run(sweep(service.runtime)) == 0
+    assert service.run(sweep(service.runtime.indexer, service.runtime.disk)) == 0
     wait_until(lambda: place(service, document_id)["status"] == "DONE")
     assert service.runtime.embedders.texts_embedded - before == len(set(chunks(service, document_id)))
 

@@ -58,9 +58,9 @@ def ready(shelf: Shelf) -> None:
         runtime = shelf.service.runtime
         [organization_id] = await running.organization_ids(runtime.database)
         rebuild = await the_rebuild(shelf.service)
-        while await running.copy_some(runtime, organization_id, rebuild):
+        while await running.copy_some(runtime.indexer, organization_id, rebuild):
             pass
-        while await running._index_some(runtime, organization_id, rebuild):
+        while await running._index_some(runtime.indexer, organization_id, rebuild):
             pass
 
     shelf.service.run(work())
@@ -117,7 +117,7 @@ def test_an_upload_that_an_index_is_replaced_under_is_found_when_it_says_so(shel
 async def swap(service: RunningService) -> bool:
     """Try to swap, whatever else there may be to do."""
     [organization_id] = await running.organization_ids(service.runtime.database)
-    return await running.try_swap(service.runtime, organization_id, await the_rebuild(service))
+    return await running.try_swap(service.runtime.indexer, organization_id, await the_rebuild(service))
 
 
 def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_back(shelf: Shelf, race: Race) -> None:

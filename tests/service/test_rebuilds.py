@@ -145,7 +145,7 @@ def copy(shelf: Shelf) -> None:
         [organization_id] = await running.organization_ids(runtime.database)
         async with runtime.database.transaction(organization_id) as connection:
             [rebuild] = await queries.list_running(connection, organization_id)
-        while await running.copy_some(runtime, organization_id, rebuild):
+        while await running.copy_some(runtime.indexer, organization_id, rebuild):
             pass
 
     shelf.service.run(work())
@@ -200,7 +200,7 @@ def test_a_forced_rebuild_goes_without_what_fails(shelf: Shelf, embeddings: Embe
     assert sorted(shelf.search("harbour deck")) == ["crew.txt", "ferry.txt"]
     embeddings.behave()
     let_time_pass(shelf.service)
-    shelf.service.run(sweep(shelf.service.runtime))
+    shelf.service.run(sweep(shelf.service.runtime.indexer, shelf.service.runtime.disk))
     wait_until(lambda: shelf.search("the lamp at dusk")[0] == "lamp.txt")
 
 

@@ -87,7 +87,7 @@ BUILT_WITHOUT_ORGANIZATION = {
     "service.oauth.queries._CLIENT_OF_ID": "a client is looked up before its organization is known",
     "service.signin.queries._SESSION_OF_HASH": "a session is looked up before its organization is known",
     "service.identity.authentication.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",
-    "service.catalog.queries._LOCK_KEY": "it locks an id, which the organization is part of, and reads nothing",
+    "service.documents.queries._LOCK_KEY": "it locks an id, which the organization is part of, and reads nothing",
 }
 
 

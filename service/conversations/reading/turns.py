@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.conversations import ExternalResourceId, ReferencedSource
 from service.callers import Caller
-from service.conversations.queries import COMPLETED, FAILED, RUNNING
 from service.conversations.reading import queries
+from service.conversations.tables import COMPLETED, FAILED, RUNNING
 from service.errors import NotFound
 from service.sql import AnyRow
 

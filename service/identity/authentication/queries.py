@@ -1,7 +1,7 @@
 """SQL from a credential to the principal that acts: asked on every request, so each statement is built once."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -14,7 +14,6 @@ from sqlalchemy import (
     Table,
     Uuid,
     bindparam,
-    case,
     false,
     func,
     null,
@@ -23,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.identity.queries import credential_status
 from service.identity.tables import api_keys, group_members, organizations, principals, service_account_tokens
 from service.oauth.tables import oauth_access_tokens, oauth_clients
 from service.sql import ORGANIZATION, AnyRow, entering, given, giving
@@ -43,14 +43,6 @@ CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
 
 # How far the clock that credentials expire by is from the database's (`service.clock`).
 _OFFSET = bindparam("given_offset", type_=Interval())
-
-
-def credential_status(table: Table, now: ColumnElement[datetime] | None = None) -> ColumnElement[str]:
-    """Whether a credential of this table works now, by the database's clock: `active`, `expired` or `revoked`."""
-    now = func.now() if now is None else now
-    return case(
-        (table.c.revoked_at.is_not(None), "revoked"), (table.c.expires_at <= now, "expired"), else_="active"
-    ).label("status")
 
 
 def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:

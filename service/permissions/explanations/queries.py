@@ -6,37 +6,9 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Integer, Uuid, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.identity.tables import group_members, principals
+from service.identity.tables import group_members
 from service.permissions.tables import class_readers
 from service.sql import AnyRow, among
-
-_SHOWN = (
-    principals.c.principal_id,
-    principals.c.kind,
-    principals.c.name,
-    principals.c.email,
-    principals.c.is_admin,
-    principals.c.active,
-    principals.c.deleted_at,
-)
-
-
-async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
-    """The user or service account of this address (lower case), inactive and deleted ones too."""
-    statement = select(*_SHOWN).where(principals.c.organization_id == organization_id, principals.c.email == email)
-    return (await connection.execute(statement)).one_or_none()
-
-
-async def find_principal(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, kind: str
-) -> AnyRow | None:
-    """The principal of this id and kind, inactive and deleted ones too."""
-    statement = select(*_SHOWN).where(
-        principals.c.organization_id == organization_id,
-        principals.c.principal_id == principal_id,
-        principals.c.kind == kind,
-    )
-    return (await connection.execute(statement)).one_or_none()
 
 
 async def list_groups_around(
@@ -85,15 +57,5 @@ async def list_steps_down(
         select(steps.c.group_id, steps.c.member_id)
         .where(steps.c.place <= most)
         .order_by(steps.c.group_id, steps.c.member_id)
-    )
-    return (await connection.execute(statement)).all()
-
-
-async def list_shown(
-    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
-) -> Sequence[AnyRow]:
-    """These principals, with what a step of a path shows of one."""
-    statement = select(*_SHOWN).where(
-        principals.c.organization_id == organization_id, among(principals.c.principal_id, principal_ids)
     )
     return (await connection.execute(statement)).all()

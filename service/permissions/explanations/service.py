@@ -18,6 +18,7 @@ from carrel.wire.permissions import (
     StepType,
 )
 from service.callers import Caller
+from service.identity.queries import list_shown
 from service.permissions.access import RANKED
 from service.permissions.explanations import queries
 from service.permissions.explanations.paths import chains_to, levels_above
@@ -102,7 +103,7 @@ async def _written(
     connection: AsyncConnection, organization_id: UUID, *, paths: Sequence[_Path], resource: AnyRow
 ) -> list[list[AuthorizationStep]]:
     ids = {each for path in paths for each in path.chain}
-    rows = await queries.list_shown(connection, organization_id, principal_ids=ids)
+    rows = await list_shown(connection, organization_id, principal_ids=ids)
     steps = {row.principal_id: _step(row) for row in rows}
     name = await find_name(connection, organization_id, object_id=resource.object_id) if paths else None
     end = AuthorizationStep(type=StepType.RESOURCE, id=resource.resource_id, name=name)
