@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.report import report
-from service.embedding.batching import BatchLimits
-from service.embedding.local import LocalEmbedder
-from service.embedding.prepared import Precision, prepare
-from service.embedding.session import Session
-from service.embedding.tokenizer import WordPieces
-from service.embedding.weights import locate
+from service.text.embedding.batching import BatchLimits
+from service.text.embedding.local import LocalEmbedder
+from service.text.embedding.prepared import Precision, prepare
+from service.text.embedding.session import Session
+from service.text.embedding.tokenizer import WordPieces
+from service.text.embedding.weights import locate
 
 DOCUMENT = 12
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")

@@ -15,7 +15,7 @@ import psycopg
 from bench import synthetic
 from bench.search import address
 from carrel import Carrel
-from service.embedded import SUPERUSER, EmbeddedPostgres
+from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
 
 PEOPLE = 1_000
 COLLECTIONS = 20

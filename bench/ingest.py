@@ -27,10 +27,10 @@ from flows.operations.options import UploadOptions
 from flows.operations.sources.documents import Defaults, SourceDocument
 from flows.operations.sources.reading import read_source
 from flows.settings import FlowSettings
-from service.chunking import chunk_blocks
-from service.embedding.local import LocalEmbedder
-from service.errors import ServiceError
-from service.extraction import Extractor
+from service.platform.errors import ServiceError
+from service.text.chunking import chunk_blocks
+from service.text.embedding.local import LocalEmbedder
+from service.text.extraction import Extractor
 
 
 async def chunk_texts(paths: list[tuple[Path, str]], embedder: LocalEmbedder) -> list[list[str]]:

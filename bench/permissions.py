@@ -30,12 +30,12 @@ from pydantic import SecretStr
 from bench import directory
 from bench.report import report
 from bench.search import NoExtractor, VectorBook, address
-from service.database import PLANNER, SERVICE_ROLE
-from service.embedded import SUPERUSER, EmbeddedPostgres
-from service.embedding import Embedders
 from service.main import create_app
-from service.settings import Settings
-from service.startup import open_runtime
+from service.operate.startup import open_runtime
+from service.platform.database import PLANNER, SERVICE_ROLE
+from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
+from service.platform.settings import Settings
+from service.text.embedding import Embedders
 
 RESOURCES = 100_000
 SCALED = 1_000_000

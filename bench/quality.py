@@ -28,19 +28,19 @@ from bench.report import report
 from bench.search import NoExtractor, address
 from carrel.evaluation import ndcg
 from carrel.wire.search import SearchMode
-from service.callers import Caller
-from service.chunking import Chunk, chunk_blocks
-from service.embedded import SUPERUSER, EmbeddedPostgres
-from service.embedding import Embedder, open_embedders
-from service.extraction import Block
-from service.identifiers import document_id_for, uuid7
-from service.indexing.service import Space, catalog_space, fold_statistics, write_index
+from service.auth.callers import Caller
+from service.domains.search import queries
+from service.domains.search.question import Scope, ask
+from service.domains.search.ranking import rank
+from service.index.service import Space, catalog_space, fold_statistics, write_index
+from service.operate.startup import open_runtime
+from service.platform.identifiers import document_id_for, uuid7
+from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
+from service.platform.settings import Settings
 from service.runtime import Runtime
-from service.search import queries
-from service.search.question import Scope, ask
-from service.search.ranking import rank
-from service.settings import Settings
-from service.startup import open_runtime
+from service.text.chunking import Chunk, chunk_blocks
+from service.text.embedding import Embedder, open_embedders
+from service.text.extraction import Block
 
 FOLDER = os.environ.get("CARREL_BENCH_BEIR")
 CUTOFF = 10

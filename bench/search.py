@@ -25,15 +25,15 @@ from sqlalchemy import event
 
 from bench import synthetic
 from bench.report import report
-from service.database import SERVICE_ROLE
-from service.embedded import SUPERUSER, EmbeddedPostgres
-from service.embedding import Embedders
-from service.embedding.models import EmbeddingModel
+from service.domains.search import queries
 from service.main import create_app
+from service.operate.startup import open_runtime
+from service.platform.database import SERVICE_ROLE
+from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
+from service.platform.settings import Settings
 from service.runtime import Runtime
-from service.search import queries
-from service.settings import Settings
-from service.startup import open_runtime
+from service.text.embedding import Embedders
+from service.text.embedding.models import EmbeddingModel
 
 CHUNKS = 100_000
 SCALED = 1_000_000

@@ -10,10 +10,10 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
-from service.identifiers import uuid7
-from service.indexing.codes import pages_of
-from service.indexing.tables import TERM_DIMENSIONS, TOTAL_TERM
-from service.indexing.terms import weigh_chunks
+from service.index.codes import pages_of
+from service.index.terms import weigh_chunks
+from service.platform.identifiers import uuid7
+from service.schema.indexing import TERM_DIMENSIONS, TOTAL_TERM
 
 DIMENSIONS = 384
 LATENT = 48

@@ -7,9 +7,9 @@ from types import ModuleType
 from fastapi.routing import APIRoute
 
 from carrel.wire.oauth_clients import ApiScope
-from service.authorization import Requirement, requirement_of
+from service.auth.authorization import Requirement, requirement_of
 from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
-from service.openapi import ADMIN_ROLE, role_of
+from service.web.openapi import ADMIN_ROLE, role_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "endpoints.md"
 OPENING = f"""# Endpoints

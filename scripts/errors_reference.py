@@ -13,21 +13,21 @@ PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 # Errors that no body of v0 or v1 holds: those of pages, of OAuth, of commands beside the service, of runs of syncs, and
 # of indexing, whose reasons are in `indexing`.
 ELSEWHERE = (
-    "service.audit.erasure",
-    "service.docstore.running",
-    "service.ingestion.indexing",
-    "service.oauth.account",
-    "service.oauth.authorize",
-    "service.oauth.consents",
-    "service.oauth.endpoints",
-    "service.oauth.requests",
-    "service.oauth.upstream",
-    "service.oauth.visits",
-    "service.pages",
-    "service.signin",
+    "service.operate.audit_log.erasure",
+    "service.domains.docstore.running",
+    "service.index.ingestion.indexing",
+    "service.domains.oauth.account",
+    "service.domains.oauth.authorize",
+    "service.domains.oauth.consents",
+    "service.domains.oauth.endpoints",
+    "service.domains.oauth.requests",
+    "service.domains.oauth.upstream",
+    "service.domains.oauth.visits",
+    "service.web.pages",
+    "service.domains.signin",
 )
 # Why there is no reply of an agent: made while nobody waits, kept, and told to whoever asks.
-REPLIES = ("service.answering", "service.conversations.abandoned", "service.conversations.jobs")
+REPLIES = ("service.domains.answering", "service.domains.conversations.abandoned", "service.domains.conversations.jobs")
 # What those say that are put together at run time.
 SAID = {
     "invalid_filter": "Which filter names a field the collection hasn't, or which value isn't of its field's type.",

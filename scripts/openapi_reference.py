@@ -1,4 +1,4 @@
-"""`python -m scripts.openapi_reference`: write service/openapi.json, which a service answers with, from the code.
+"""`python -m scripts.openapi_reference`: write service/web/openapi.json, which a service answers with, from the code.
 
 Each path and each schema is a line, so that changes of different operations don't meet.
 """
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from service.main import create_app
-from service.openapi import DOCUMENT
 from service.runtime import Runtime
+from service.web.openapi import DOCUMENT
 
 
 def reference() -> str:

@@ -14,9 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from service import errors
-from service.extraction.failures import Unreadable
-from service.extraction.workers import UnreadableFile
+from service.platform import errors
+from service.text.extraction.failures import Unreadable
+from service.text.extraction.workers import UnreadableFile
 
 ROOT = Path(__file__).parents[1]
 GAP = "…"
@@ -25,9 +25,9 @@ GAP = "…"
 # Made of errors that are made elsewhere, where they are read: their codes are those.
 FORWARDED = frozenset(
     {
-        ("service.extraction.workers", "extract"),
-        ("service.conversations.reading.results", "_failure"),
-        ("service.answering.replying", "_run"),
+        ("service.text.extraction.workers", "extract"),
+        ("service.domains.conversations.reading.results", "_failure"),
+        ("service.domains.answering.replying", "_run"),
     }
 )
 # Where the errors' own module makes some.

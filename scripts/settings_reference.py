@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings
 
 from app.settings import WorkbenchSettings
 from flows.settings import FlowSettings
-from service.settings import Settings
+from service.platform.settings import Settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 ROOMS: dict[str, type[BaseSettings]] = {

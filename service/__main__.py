@@ -7,8 +7,8 @@ import sys
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from service import logs
-from service.settings import Settings
+from service.platform import logs
+from service.platform.settings import Settings
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
         return _fail("\n".join(f"{_setting(each)}{_reason(each)}" for each in error.errors()))
     # A start of the service loads no command, and a command no server.
     if sys.argv[1:]:
-        from service.commands import run  # noqa: PLC0415
+        from service.operate.commands import run  # noqa: PLC0415
 
         logs.configure("WARNING")
         # As with Ctrl-C: what was begun is taken back, and a database that was started is stopped.
@@ -31,8 +31,8 @@ def main() -> int:
 def _serve(settings: Settings) -> int:
     import uvloop  # noqa: PLC0415
 
-    from service.deployment.errors import DeploymentError  # noqa: PLC0415
-    from service.embedded_host import DatabaseServerError  # noqa: PLC0415
+    from service.platform.deployment_errors import DeploymentError  # noqa: PLC0415
+    from service.platform.postgres.host import DatabaseServerError  # noqa: PLC0415
     from service.server import serve  # noqa: PLC0415
 
     logs.configure(settings.log_level)

@@ -13,47 +13,48 @@ from sqlalchemy.exc import DBAPIError
 from starlette.routing import BaseRoute
 
 from carrel.wire.common import ErrorResponse
-from service import errors, operations, pages
-from service.agents import endpoints as agents
-from service.agents import v1_endpoints as agents_v1
-from service.audit import endpoints as audit
-from service.audit import erasure
-from service.catalog import endpoints as catalog
-from service.collections import endpoints as collections
-from service.conversations import abandoned
-from service.conversations import v0_endpoints as conversations_v0
-from service.conversations import v1_endpoints as conversations_v1
-from service.conversations.jobs import ANSWER_TURN
-from service.dependencies import V0_PREFIX, V1_PREFIX
-from service.disk import LOOK_SECONDS
-from service.docstore import endpoints as docstore
-from service.docstore.running.task import DOCSTORE, RUN_SYNC
-from service.edge import Edge
-from service.idempotency import forgetting
-from service.identity import endpoints as identity
-from service.identity import me
-from service.ingestion.feeding import keep_indexing
-from service.ingestion.sweeper import fold_all, release_claims, sweep
-from service.jobs.models import AGENTS, Task
-from service.jobs.worker import RELEASE_SECONDS, keep_working, release_stalled
-from service.logs import logger
-from service.metrics import Metrics
-from service.oauth import account, authorize, consents, upstream
-from service.oauth import admin_endpoints as oauth_clients
-from service.oauth import endpoints as oauth
-from service.oauth import forgetting as oauth_forgetting
-from service.openapi import DescribedApi
-from service.pages import confidential
-from service.permissions import endpoints as permissions
-from service.rebuilds import endpoints as rebuilds
-from service.rebuilds.running import rebuild_all
+from service.domains.access import endpoints as permissions
+from service.domains.agents import endpoints as agents
+from service.domains.agents import v1_endpoints as agents_v1
+from service.domains.catalog import endpoints as catalog
+from service.domains.collections import endpoints as collections
+from service.domains.conversations import abandoned
+from service.domains.conversations import v0_endpoints as conversations_v0
+from service.domains.conversations import v1_endpoints as conversations_v1
+from service.domains.conversations.jobs import ANSWER_TURN
+from service.domains.directory import endpoints as identity
+from service.domains.directory import me
+from service.domains.docstore import endpoints as docstore
+from service.domains.docstore.running.task import DOCSTORE, RUN_SYNC
+from service.domains.oauth import account, authorize, consents, upstream
+from service.domains.oauth import admin_endpoints as oauth_clients
+from service.domains.oauth import endpoints as oauth
+from service.domains.oauth import forgetting as oauth_forgetting
+from service.domains.rebuilds import endpoints as rebuilds
+from service.domains.search import endpoints as search
+from service.domains.service_accounts import endpoints as service_accounts
+from service.index.ingestion.feeding import keep_indexing
+from service.index.ingestion.sweeper import fold_all, release_claims, sweep
+from service.index.rebuilds.running import rebuild_all
+from service.operate.audit_log import endpoints as audit
+from service.operate.audit_log import erasure
+from service.operate.startup import open_runtime
+from service.operate.status import endpoints as status
+from service.platform import errors
+from service.platform.disk import LOOK_SECONDS
+from service.platform.logs import logger
+from service.platform.settings import Settings
+from service.platform.version import VERSION
 from service.runtime import Runtime
-from service.search import endpoints as search
-from service.service_accounts import endpoints as service_accounts
-from service.settings import Settings
-from service.startup import open_runtime
-from service.status import endpoints as status
-from service.version import VERSION
+from service.runtime.jobs.models import AGENTS, Task
+from service.runtime.jobs.worker import RELEASE_SECONDS, keep_working, release_stalled
+from service.web import operations, pages
+from service.web.dependencies import V0_PREFIX, V1_PREFIX
+from service.web.edge import Edge
+from service.web.idempotency import forgetting
+from service.web.metrics import Metrics
+from service.web.openapi import DescribedApi
+from service.web.pages import confidential
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
 DOMAINS = (

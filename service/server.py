@@ -11,14 +11,14 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.connections import Connections, shared_addresses
-from service.dependencies import STOPPING
-from service.descriptors import most_connections, raise_limit
-from service.edge import PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND
-from service.listener import Listener
-from service.logs import logger
 from service.main import open_app
-from service.settings import Settings
+from service.platform.descriptors import most_connections, raise_limit
+from service.platform.logs import logger
+from service.platform.settings import Settings
+from service.web.connections import Connections, shared_addresses
+from service.web.dependencies import STOPPING
+from service.web.edge import PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND
+from service.web.listener import Listener
 
 # How long in-flight requests may go on after SIGTERM.
 GRACE_SECONDS = 30
@@ -33,7 +33,7 @@ MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 class BoundedProtocol(HttpToolsProtocol):
     """HTTP/1.1 that hangs up on callers that send without end, keep the service waiting, or don't read their answers.
 
-    What comes between a request's headers and its answer, a body, is the application's to bound (`service.edge`).
+    What comes between a request's headers and its answer, a body, is the application's to bound (`service.web.edge`).
     """
 
     # A request's headers come within so many seconds.

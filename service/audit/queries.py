@@ -8,10 +8,10 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Uuid, delete, func, insert, literal, or_, select, tuple_, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.audit.tables import audit_entries, free_texts
-from service.identity.tables import principals
-from service.search.tables import searches
-from service.sql import AnyRow, narrowed, rows_of
+from service.platform.sql import AnyRow, narrowed, rows_of
+from service.schema.audit import audit_entries, free_texts
+from service.schema.identity import principals
+from service.schema.search import searches
 
 
 @dataclass(frozen=True)

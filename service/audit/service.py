@@ -11,9 +11,9 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit import queries
-from service.callers import Caller
-from service.identifiers import uuid7
-from service.logs import request_id
+from service.auth.callers import Caller
+from service.platform.identifiers import uuid7
+from service.platform.logs import request_id
 
 
 @dataclass(frozen=True)

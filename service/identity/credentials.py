@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from service.errors import BadRequest, FieldError
+from service.platform.errors import BadRequest, FieldError
 
 
 def refuse_past(expires_at: datetime | None) -> None:

@@ -8,10 +8,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import NamedGroup, NamedPrincipal, NamedServiceAccount, NamedUser
 from carrel.wire.common import GroupReference, PrincipalReference, UserReference, normal_email
-from service.errors import BadRequest, FieldError
 from service.identity import queries
 from service.identity.queries import Principal
-from service.sql import AnyRow
+from service.platform.errors import BadRequest, FieldError
+from service.platform.sql import AnyRow
 
 MOST_DETAILS = 20
 

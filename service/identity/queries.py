@@ -23,9 +23,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.database import Database
-from service.identity.tables import api_keys, group_members, organizations, principals
-from service.sql import AnyRow, among, narrowed, rows_of
+from service.platform.database import Database
+from service.platform.sql import AnyRow, among, narrowed, rows_of
+from service.schema.identity import api_keys, group_members, organizations, principals
 
 # What changes when a principal is put again; its id, kind and address stay.
 _CHANGEABLE = ("active", "external_id", "is_admin", "name", "password_hash")

@@ -14,8 +14,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.pool import NullPool
 
-from service.deployment.errors import MigrationError
-from service.version import VERSION
+from service.platform.deployment_errors import MigrationError
+from service.platform.version import VERSION
 
 HEAD = "0011"
 FOLDER = Path(__file__).parent

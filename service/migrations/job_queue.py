@@ -8,8 +8,8 @@ from importlib.resources import files
 
 from alembic import op
 
-from service.database import SERVICE_ROLE
 from service.migrations.row_security import CURRENT_ORGANIZATION, show_to_backups
+from service.platform.database import SERVICE_ROLE
 
 PREFIX = "procrastinate_"
 JOBS = "procrastinate_jobs"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from alembic import op
 
-from service.database import BACKUP_SETTING, MAY_BECOME, ORGANIZATION_SETTING, SERVICE_ROLE
+from service.platform.database import BACKUP_SETTING, MAY_BECOME, ORGANIZATION_SETTING, SERVICE_ROLE
 
 CURRENT_ORGANIZATION = f"(SELECT NULLIF(current_setting('{ORGANIZATION_SETTING}', true), '')::uuid)"
 

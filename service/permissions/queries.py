@@ -13,11 +13,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
-from service.callers import Caller
-from service.indexing.tables import INDEX_TABLES, spaces
+from service.auth.callers import Caller
 from service.permissions.access import RANKED
-from service.permissions.tables import access_classes, class_readers, resources
-from service.sql import ORGANIZATION, AnyRow, among, given, giving
+from service.platform.sql import ORGANIZATION, AnyRow, among, given, giving
+from service.schema.indexing import INDEX_TABLES, spaces
+from service.schema.permissions import access_classes, class_readers, resources
 
 
 class Reader(Protocol):

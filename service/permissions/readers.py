@@ -7,11 +7,11 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import GroupReference, PrincipalReference, UserReference, normal_email
-from service.callers import principals_of
-from service.errors import BadRequest, FieldError
+from service.auth.callers import principals_of
+from service.auth.queries import get_holder
 from service.identity import queries
-from service.identity.authentication.queries import get_holder
-from service.sql import AnyRow
+from service.platform.errors import BadRequest, FieldError
+from service.platform.sql import AnyRow
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType, Role
-from service.errors import Conflict, FieldError, NotFound
 from service.identity.principals import find_group_ids, find_people
 from service.permissions import queries
 from service.permissions.access import RANKED, Access
 from service.permissions.classes import queries as class_queries
+from service.platform.errors import Conflict, FieldError, NotFound
 
 __all__ = [
     "Access",

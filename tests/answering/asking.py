@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from service.answering import Assignment, Exchange, Passage, Reply, answer
-from service.callers import Caller, authenticate
+from service.auth.callers import Caller, authenticate
+from service.domains.answering import Assignment, Exchange, Passage, Reply, answer
 from tests.harness.documents import create_collection, ok, uploaded
 from tests.harness.services import RunningService
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.answering import BUILT_IN, Exchange, Reply
-from service.answering.extractive import NOTHING_ANSWERS
+from service.domains.answering import BUILT_IN, Exchange, Reply
+from service.domains.answering.extractive import NOTHING_ANSWERS
 from tests.answering.asking import Library
 from tests.harness.documents import add_to_collection, create_collection, ok
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from service.answering import Exchange, ModelFailure
-from service.answering.citations import CITATION_DROPPED
-from service.answering.replying import CUT_SHORT
+from service.domains.answering import Exchange, ModelFailure
+from service.domains.answering.citations import CITATION_DROPPED
+from service.domains.answering.replying import CUT_SHORT
 from tests.answering.asking import Library, a_library
 from tests.harness.model_server import (
     KEY,
@@ -44,7 +44,7 @@ def leave(service_harness: ServiceHarness, endpoint: ModelServer) -> Iterator[Li
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries don't wait."""
-    monkeypatch.setattr("service.answering.retrying.FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("service.domains.answering.retrying.FIRST_PAUSE_SECONDS", 0.0)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.auth import parts
-from service.answering import ModelFailure
+from service.domains.answering import ModelFailure
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.test_search import HOSTILE
 from tests.oauth.flow import a_person
@@ -66,10 +66,10 @@ def visit(house: House) -> Visit:
 @pytest.fixture
 def script(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
     """The model, as the test has it; whatever it wasn't told to end fails in the end."""
-    monkeypatch.setattr("service.conversations.drafts.PAUSE_SECONDS", 0)
-    monkeypatch.setattr("service.conversations.streaming.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("service.domains.conversations.drafts.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("service.domains.conversations.streaming.LOOK_SECONDS", 0.02)
     script = Script(house.service)
-    monkeypatch.setattr("service.answering.answer", script)
+    monkeypatch.setattr("service.domains.answering.answer", script)
     yield script
     for number, scene in enumerate(script.scenes):
         if not scene.ended.done():

@@ -14,7 +14,7 @@ from app.auth import current
 from app.document_collections import outcomes
 from app.document_collections.contents import Done
 from carrel import Carrel
-from service.rebuilds.running import rebuild_all
+from service.index.rebuilds.running import rebuild_all
 from tests.app.conftest import VIEWS, House, html_of, markdown_of, sign_in
 from tests.app.pressing import answer, button, press, press_twice
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint

@@ -23,7 +23,7 @@ from carrel import (
     TextDelta,
 )
 from carrel.wire.conversations import RunningJob
-from service.answering import ModelFailure
+from service.domains.answering import ModelFailure
 from tests.client.conftest import Caller
 from tests.client.test_reply_streams import told
 from tests.harness.cutting import Network, cutting
@@ -73,10 +73,10 @@ def desk(standing: Standing, request: pytest.FixtureRequest) -> Desk:
 @pytest.fixture
 def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
     """The model, as the test has it; what it tells is written at once, and watched for often."""
-    monkeypatch.setattr("service.conversations.drafts.PAUSE_SECONDS", 0)
-    monkeypatch.setattr("service.conversations.streaming.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("service.domains.conversations.drafts.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("service.domains.conversations.streaming.LOOK_SECONDS", 0.01)
     script = Script(desk.service)
-    monkeypatch.setattr("service.answering.answer", script)
+    monkeypatch.setattr("service.domains.answering.answer", script)
     return script
 
 

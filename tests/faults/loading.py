@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from service.embedded import SUPERUSER
+from service.platform.postgres.server import SUPERUSER
 from tests.harness.databases import connect
 from tests.harness.embeddings_server import embeddings_server
 from tests.harness.processes import ServiceProcess, environment_without_settings

@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 import service as package
-from service.background import Background, run_every
-from service.disk import FileSystem
 from service.main import AGENTS, DOCSTORE
+from service.platform.background import Background, run_every
+from service.platform.disk import FileSystem
 from service.runtime import Runtime
 from tests.harness.documents import uploaded
 from tests.harness.loops import LoopThread
@@ -28,14 +28,14 @@ WORKERS = {f"worker-{AGENTS}", f"worker-{DOCSTORE}"}
 DISKS = {"storage"}
 # Where a task may be made that nobody starts again: it ends with the work that made it.
 OWN_TASKS = {
-    "background.py": "the one place where tasks are kept",
-    "embedding/remote.py": "the slices of a request's texts",
-    "ingestion/indexer.py": "the indexing of a document, found again by the sweeper",
-    "listener.py": "a connection that begins",
+    "platform/background.py": "the one place where tasks are kept",
+    "text/embedding/remote.py": "the slices of a request's texts",
+    "index/ingestion/indexer.py": "the indexing of a document, found again by the sweeper",
+    "web/listener.py": "a connection that begins",
 }
 ONE_OFF_WORK = {
-    "rebuilds/service.py": "a rebuild's first step, found again by the next look",
-    "startup.py": "warming up, which the first file would do as well",
+    "domains/rebuilds/service.py": "a rebuild's first step, found again by the next look",
+    "operate/startup.py": "warming up, which the first file would do as well",
 }
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from service.backup.errors import ArchiveError
-from service.backup.restoring import verify
-from service.commands import run
-from service.settings import Settings
+from service.operate.backup.errors import ArchiveError
+from service.operate.backup.restoring import verify
+from service.operate.commands import run
+from service.platform.settings import Settings
 from tests.harness.processes import ServiceProcess
 from tests.service.directory import code, done
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
@@ -156,7 +156,7 @@ def restored(deployment: Deployment) -> Iterator[ServiceProcess]:
     """A folder on which a restore was killed and then run again, with its service."""
     process = ServiceProcess()
     try:
-        process.command("restore", str(deployment.archive), killed_at="service.backup.postgres_tools:load")
+        process.command("restore", str(deployment.archive), killed_at="service.operate.backup.postgres_tools:load")
         ended = process.command("restore", str(deployment.archive))
         assert ended.returncode == 0, ended.stderr
         process.start()
@@ -252,7 +252,7 @@ def test_a_restore_wants_an_empty_folder(
 def test_a_killed_backup_leaves_no_archive_and_harms_nothing(deployment: Deployment, tmp_path: Path) -> None:
     """Only the partial file is left, which the next backup to that name takes over; the service goes on."""
     path = tmp_path / "backup.tar.gz"
-    deployment.process.command("backup", str(path), killed_at="service.backup.archive:ArchiveWriter.close")
+    deployment.process.command("backup", str(path), killed_at="service.operate.backup.archive:ArchiveWriter.close")
     assert [one.name for one in tmp_path.iterdir()] == ["backup.tar.gz.partial"]
     (tmp_path / "backup.tar.gz.partial").chmod(0o644)
     ended = deployment.process.command("backup", str(path))
@@ -268,7 +268,9 @@ def test_a_restore_killed_at_its_end_is_no_deployment(
     """Until the very last step the folder is marked: a start and a command say so, and what to do."""
     process = ServiceProcess()
     try:
-        process.command("restore", str(deployment.archive), killed_at="service.deployment.restore_mark:remove_mark")
+        process.command(
+            "restore", str(deployment.archive), killed_at="service.operate.deployment.restore_mark:remove_mark"
+        )
         start = process.command()
         assert start.returncode == 1
         assert "cut off: wait for it, or run it again" in start.stderr

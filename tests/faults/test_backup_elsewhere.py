@@ -19,14 +19,14 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import URL, make_url
 
 from service import migrations
-from service.backup import postgres_tools
-from service.backup.archive import ArchiveWriter, new_file
-from service.backup.errors import ArchiveError, BackupError, PostgresToolError
-from service.backup.restoring import verify
-from service.commands import run
-from service.database import SERVICE_ROLE
-from service.files import FileStore
-from service.settings import Settings
+from service.operate.backup import postgres_tools
+from service.operate.backup.archive import ArchiveWriter, new_file
+from service.operate.backup.errors import ArchiveError, BackupError, PostgresToolError
+from service.operate.backup.restoring import verify
+from service.operate.commands import run
+from service.platform.database import SERVICE_ROLE
+from service.platform.files import FileStore
+from service.platform.settings import Settings
 from tests.harness.databases import TestDatabases
 from tests.harness.documents import upload
 from tests.harness.services import RunningService, settings_for_test

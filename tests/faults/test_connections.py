@@ -17,8 +17,8 @@ import httpx
 import psutil
 import pytest
 
-from service.connections import Connections
-from service.listener import Listener
+from service.web.connections import Connections
+from service.web.listener import Listener
 from tests.harness.processes import ServiceProcess, environment_without_settings
 from tests.harness.services import API_KEY
 

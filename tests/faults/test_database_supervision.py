@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from service import embedded, embedded_host
-from service.embedded import EmbeddedPostgres
-from service.embedded_host import DatabaseServerError, warn_of_lost_clusters
-from service.embedded_process import PID_FILE, UnknownServerError
+from service.platform.postgres import host as embedded_host
+from service.platform.postgres import server as embedded
+from service.platform.postgres.host import DatabaseServerError, warn_of_lost_clusters
+from service.platform.postgres.process import PID_FILE, UnknownServerError
+from service.platform.postgres.server import EmbeddedPostgres
 from tests.harness.databases import PARAMETERS, TestDatabases
 from tests.harness.first_start import bring_database
 from tests.harness.processes import ServiceProcess

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.disk import LOOK_SECONDS, RESERVE_NAME
+from service.platform.disk import LOOK_SECONDS, RESERVE_NAME
 from tests.harness.documents import ok, refused
 from tests.harness.embeddings_server import embeddings_server
 from tests.harness.first_start import bring_model

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from service.errors import InsufficientStorage, Unavailable
-from service.files import FileStore
+from service.platform.errors import InsufficientStorage, Unavailable
+from service.platform.files import FileStore
 
 SMALL = 40_000
 LARGE = 12 << 20
@@ -114,7 +114,7 @@ def test_a_kill_while_putting_never_shows_half_a_file(tmp_path, attempt):
     """Killed at any moment, the store has the whole object or none under its name."""
     path, sha256 = made(tmp_path, LARGE)
     program = (
-        "import asyncio, sys; from pathlib import Path; from service.files import FileStore\n"
+        "import asyncio, sys; from pathlib import Path; from service.platform.files import FileStore\n"
         "store = FileStore.from_url(sys.argv[1]); print('ready', flush=True)\n"
         "asyncio.run(store.put(Path(sys.argv[2]), bytes.fromhex(sys.argv[3])))"
     )

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from service.extraction import Extractor, UnreadableFile
+from service.text.extraction import Extractor, UnreadableFile
 from tests import made_files
 
 MEMORY = 400 << 20

@@ -46,7 +46,7 @@ def slow(make_service: Callable[..., RunningService], monkeypatch: pytest.Monkey
     """Every service's embedder, made slow; without delay once the test is over."""
     del make_service
     embedder = SlowEmbedder()
-    monkeypatch.setattr("service.embedding.local.LocalEmbedder.embed", lambda _, texts: embedder.embed(texts))
+    monkeypatch.setattr("service.text.embedding.local.LocalEmbedder.embed", lambda _, texts: embedder.embed(texts))
     yield embedder
     embedder.seconds_a_text = 0
 

@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import URL
 
-from service.database import Database
-from service.jobs.models import Task
-from service.jobs.queue import Jobs
+from service.platform.database import Database
+from service.runtime.jobs.models import Task
+from service.runtime.jobs.queue import Jobs
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.jobs import until
 from tests.harness.loops import LoopThread
@@ -23,7 +23,7 @@ import asyncio, os, sys
 from pathlib import Path
 from service import main
 from service.__main__ import main as serve
-from service.jobs.models import Task
+from service.runtime.jobs.models import Task
 
 folder = Path(sys.argv.pop(1))
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.embedded import SUPERUSER
+from service.platform.postgres.server import SUPERUSER
 from tests.faults.loading import cheap_service
 from tests.faults.points import MANY_DOCUMENTS, share_points
 from tests.harness.databases import connect

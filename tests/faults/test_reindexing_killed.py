@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from service.embedded import SUPERUSER
+from service.platform.postgres.server import SUPERUSER
 from tests.faults.loading import BATCH, cheap_service
 from tests.faults.points import MANY_DOCUMENTS, share_points
 from tests.harness.databases import connect

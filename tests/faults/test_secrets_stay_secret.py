@@ -18,8 +18,8 @@ import httpx
 import pytest
 
 from carrel.wire.common import Scope
-from service.embedded import SUPERUSER
-from service.embedded_host import own_binaries
+from service.platform.postgres.host import own_binaries
+from service.platform.postgres.server import SUPERUSER
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import ADMIN_PASSWORD, API_KEY
 

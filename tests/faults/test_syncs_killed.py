@@ -16,9 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
-from service.docstore.mongodb import PAGE_DOCUMENTS
-from service.docstore.values import SourceId
-from service.embedded import SUPERUSER
+from service.domains.docstore.mongodb import PAGE_DOCUMENTS
+from service.domains.docstore.values import SourceId
+from service.platform.postgres.server import SUPERUSER
 from tests.faults.points import MANY_DOCUMENTS, share_points
 from tests.harness.databases import connect
 from tests.harness.embeddings_server import embeddings_server

@@ -16,8 +16,9 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 
-from service import errors, multipart
-from service.multipart import receive, remove_leftovers
+from service.platform import errors
+from service.web import multipart
+from service.web.multipart import receive, remove_leftovers
 
 LIMIT = 8 << 20
 FIELDS = frozenset({"documentExternalId", "customMetadata"})

@@ -11,14 +11,14 @@ import numpy as np
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.database import Database, driver_url
-from service.identifiers import document_id_for, uuid7
-from service.indexing import queries
-from service.indexing.service import Space, catalog_space, fold_statistics, write_index
-from service.indexing.tables import TOTAL_TERM
-from service.indexing.terms import as_sparsevec, query_words, term_of, weigh_query
+from service.index import queries
+from service.index.service import Space, catalog_space, fold_statistics, write_index
+from service.index.terms import as_sparsevec, query_words, term_of, weigh_query
 from service.permissions.access import Access
 from service.permissions.service import register_resource
+from service.platform.database import Database, driver_url
+from service.platform.identifiers import document_id_for, uuid7
+from service.schema.indexing import TOTAL_TERM
 from tests.harness.services import RunningService
 
 

@@ -12,7 +12,7 @@ import psycopg
 from sqlalchemy.engine import URL
 
 from service import migrations
-from service.embedded import DATABASE, SUPERUSER, EmbeddedPostgres
+from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
 
 PREFIX = "carrel-tests-"
 # Nothing here has to outlive a crash, so nothing waits for the disk.

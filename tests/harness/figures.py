@@ -10,7 +10,7 @@ from statistics import median
 
 import psutil
 
-from service.embedded import SUPERUSER
+from service.platform.postgres.server import SUPERUSER
 from tests.harness.databases import connect
 from tests.harness.processes import ServiceProcess
 

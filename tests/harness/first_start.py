@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 
 from service import migrations
-from service.embedded import SUPERUSER, EmbeddedPostgres
-from service.embedding import MODEL_FOLDER
-from service.embedding.prepared import prepare
-from service.embedding.weights import locate
+from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
+from service.text.embedding import MODEL_FOLDER
+from service.text.embedding.prepared import prepare
+from service.text.embedding.weights import locate
 from tests.harness.databases import PREFIX
 
 CLUSTER = "postgres"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
-from service.jobs.models import Task
-from service.jobs.worker import keep_working
 from service.runtime import Runtime
+from service.runtime.jobs.models import Task
+from service.runtime.jobs.worker import keep_working
 from tests.harness.services import RunningService
 
 QUEUE = "tests"

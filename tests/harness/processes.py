@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import psutil
 
-from service.embedded import EmbeddedPostgres
+from service.platform.postgres.server import EmbeddedPostgres
 from tests.harness.first_start import CLUSTER, bring_database, bring_model
 from tests.harness.logs import read_log
 from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY

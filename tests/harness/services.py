@@ -15,16 +15,16 @@ import psycopg
 import uvicorn
 from pydantic import SecretStr
 
-from service.database import Database, driver_url
-from service.embedded import DATABASE
-from service.embedding import Embedders, open_embedders
-from service.embedding.remote import RemoteEmbedder
-from service.identity.bootstrap import bootstrap
 from service.main import open_app
+from service.operate.bootstrap import bootstrap
+from service.operate.startup import open_extractor
+from service.platform.database import Database, driver_url
+from service.platform.postgres.server import DATABASE
+from service.platform.settings import Settings
 from service.runtime import Runtime
 from service.server import server_config
-from service.settings import Settings
-from service.startup import open_extractor
+from service.text.embedding import Embedders, open_embedders
+from service.text.embedding.remote import RemoteEmbedder
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.embeddings import DIMENSIONS, MODEL, serving_embeddings
 from tests.harness.first_start import bring_model

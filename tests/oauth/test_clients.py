@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.oauth.forgetting import forget
+from service.domains.oauth.forgetting import forget
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import (

@@ -8,7 +8,7 @@ from pydantic import SecretStr, ValidationError
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from service.pages import confidential
+from service.web.pages import confidential
 from tests.harness.services import settings_for_test
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import App, Page, Pkce, a_person, an_app, error

@@ -13,7 +13,7 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from pydantic import SecretStr
 
-from service.signin import provider as upstream
+from service.domains.signin import provider as upstream
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Page, Person, a_person, an_app
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, serving

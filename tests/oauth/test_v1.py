@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from carrel.wire.oauth_clients import ApiScope
-from service import secrets
-from service.authorization import REQUIREMENTS, V1_REQUIREMENTS
+from service.auth.authorization import REQUIREMENTS, V1_REQUIREMENTS
+from service.platform import secrets
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import PASSWORD, App, Person, a_person, an_app, v1

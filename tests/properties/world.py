@@ -7,9 +7,9 @@ from uuid import UUID
 
 import httpx
 
-from service.identifiers import document_id_for, uuid7
-from service.identity.organizations import create_organization
-from service.secrets import API_KEY, mint
+from service.domains.directory.organizations import create_organization
+from service.platform.identifiers import document_id_for, uuid7
+from service.platform.secrets import API_KEY, mint
 from tests.harness.services import RunningService
 from tests.properties.model import EVERYONE, Text
 

@@ -15,8 +15,8 @@ def desk(service: RunningService) -> Desk:
 @pytest.fixture
 def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
     """The model, as the test has it; what it tells is written at once, and watched for often."""
-    monkeypatch.setattr("service.conversations.drafts.PAUSE_SECONDS", 0)
-    monkeypatch.setattr("service.conversations.streaming.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("service.domains.conversations.drafts.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("service.domains.conversations.streaming.LOOK_SECONDS", 0.02)
     script = Script(desk.service)
-    monkeypatch.setattr("service.answering.answer", script)
+    monkeypatch.setattr("service.domains.answering.answer", script)
     return script

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import httpx
 
-from service.answering import Assignment, Citation, Passage, Progress, Reply
+from service.domains.answering import Assignment, Citation, Passage, Progress, Reply
 from service.runtime import Runtime
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
 from tests.harness.services import RunningService

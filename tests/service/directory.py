@@ -5,10 +5,10 @@ from uuid import UUID
 
 import httpx
 
-from service.identifiers import uuid7
-from service.identity.organizations import create_organization
+from service.domains.directory.organizations import create_organization
 from service.permissions.service import Access, register_resource
-from service.secrets import API_KEY, mint
+from service.platform.identifiers import uuid7
+from service.platform.secrets import API_KEY, mint
 from tests.harness.services import RunningService
 
 

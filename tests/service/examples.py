@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import httpx
 
-from service.identifiers import uuid7
-from service.secrets import SERVICE_ACCOUNT_TOKEN
+from service.platform.identifiers import uuid7
+from service.platform.secrets import SERVICE_ACCOUNT_TOKEN
 from tests.harness.embeddings import MODEL, UNKNOWABLE
 from tests.harness.services import RunningService
 from tests.service.directory import done

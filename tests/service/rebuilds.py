@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from service.rebuilds.running import rebuild_all
+from service.index.rebuilds.running import rebuild_all
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
 from tests.harness.embeddings import MODEL
 from tests.harness.services import RunningService

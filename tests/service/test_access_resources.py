@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.permissions.lookups import queries as lookups
+from service.domains.access.lookups import queries as lookups
 from tests.harness.services import RunningService
 from tests.service.directory import (
     a_group,

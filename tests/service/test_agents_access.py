@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 from fastapi import Request
 
-from service.agents.service import StoredAgent, get_deployed_agent
-from service.callers import acting_for
-from service.dependencies import current_caller
+from service.auth.callers import acting_for
+from service.domains.agents.service import StoredAgent, get_deployed_agent
+from service.web.dependencies import current_caller
 from tests.harness.documents import create_collection, uploaded
 from tests.harness.services import RunningService
 from tests.service.agents import Agent, an_agent, at_once, deploy

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from service.agents import queries
-from service.answering.providers import BUILT_IN
-from service.identifiers import uuid7
+from service.domains.agents import queries
+from service.domains.answering.providers import BUILT_IN
+from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection
 from tests.harness.services import RunningService
 from tests.service.agents import Agent, an_agent, at_once, deploy

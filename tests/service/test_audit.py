@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from service.audit.service import record
-from service.callers import Caller, acting_for, authenticate
+from service.auth.callers import Caller, acting_for, authenticate
 from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService
 from tests.service.directory import (

@@ -13,9 +13,9 @@ import pytest
 from argon2 import PasswordHasher
 from pydantic import SecretStr
 
-from service.commands import run
-from service.commands.words import counted, sized
-from service.settings import Settings
+from service.operate.commands import run
+from service.operate.commands.words import counted, sized
+from service.platform.settings import Settings
 from tests.harness.processes import environment_without_settings
 from tests.harness.services import RunningService
 from tests.service.directory import a_user, another_organization, done, organization_id

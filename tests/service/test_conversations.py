@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from service.answering import ModelFailure
-from service.audit import erasure
-from service.identifiers import uuid7
+from service.domains.answering import ModelFailure
+from service.operate.audit_log import erasure
+from service.platform.identifiers import uuid7
 from tests.harness.services import RunningService
 from tests.oauth.flow import v1
 from tests.service.conversations import (

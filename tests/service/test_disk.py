@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from service.ingestion.indexer import Indexer
-from service.ingestion.sweeper import release_claims, sweep
+from service.index.ingestion.indexer import Indexer
+from service.index.ingestion.sweeper import release_claims, sweep
 from tests.harness.documents import get_document, ok, refused, upload
 from tests.harness.jobs import until
 from tests.harness.services import RunningService

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from service.errors import InsufficientStorage
-from service.files import FileStore
+from service.platform.errors import InsufficientStorage
+from service.platform.files import FileStore
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService, ServiceHarness
 from tests.service.directory import done

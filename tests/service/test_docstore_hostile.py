@@ -17,12 +17,12 @@ from pymongo.errors import AutoReconnect, OperationFailure
 from pymongo.hello import Hello
 
 from carrel.wire.docstore import DocstoreConfig
-from service.docstore.addresses import AddressDenied, AllowedHosts, Egress
-from service.docstore.announcements import MOST_ITERATIONS, MOST_MEMBERS
-from service.docstore.asking import Asking
-from service.docstore.mongodb import PAGE_DOCUMENTS, MongoSource, open_mongodb
-from service.docstore.sources import SourceError
-from service.docstore.values import SourceId
+from service.domains.docstore.addresses import AddressDenied, AllowedHosts, Egress
+from service.domains.docstore.announcements import MOST_ITERATIONS, MOST_MEMBERS
+from service.domains.docstore.asking import Asking
+from service.domains.docstore.mongodb import PAGE_DOCUMENTS, MongoSource, open_mongodb
+from service.domains.docstore.sources import SourceError
+from service.domains.docstore.values import SourceId
 from tests.harness.mongo import server as protocol
 from tests.service.docstore import DATED, a_thing
 

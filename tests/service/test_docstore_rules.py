@@ -13,10 +13,10 @@ import pytest
 import structlog
 from pydantic import SecretStr
 
-from service.commands import run as run_command
-from service.docstore.sealing import SealError, unseal
-from service.keys import Keys
-from service.logs import configure
+from service.domains.docstore.sealing import SealError, unseal
+from service.operate.commands import run as run_command
+from service.platform.keys import Keys
+from service.platform.logs import configure
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.services import RunningService
 from tests.service.directory import a_user, another_organization, code, done, walk

@@ -20,11 +20,11 @@ from bson import Binary, Decimal128, Int64, ObjectId
 from pydantic import SecretStr
 
 from carrel.wire.docstore import DocstoreConfig
-from service.docstore import mongodb
-from service.docstore.addresses import AllowedHosts
-from service.docstore.mongodb import MongoSource, open_mongodb
-from service.docstore.sources import Position, SourceDocument, SourceError
-from service.docstore.values import SourceId
+from service.domains.docstore import mongodb
+from service.domains.docstore.addresses import AllowedHosts
+from service.domains.docstore.mongodb import MongoSource, open_mongodb
+from service.domains.docstore.sources import Position, SourceDocument, SourceError
+from service.domains.docstore.values import SourceId
 from tests.harness.mongo.processes import (
     REAL_URI,
     MongoServer,

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from service.idempotency.forgetting import forget
+from service.web.idempotency.forgetting import forget
 from tests.harness.documents import add_to_collection, create_collection, uploaded
 from tests.harness.services import RunningService
 

@@ -8,9 +8,9 @@ from argon2 import PasswordHasher
 from pydantic import SecretStr
 
 from service import migrations
-from service.database import Database
-from service.identity.bootstrap import bootstrap
-from service.settings import Settings
+from service.operate.bootstrap import bootstrap
+from service.platform.database import Database
+from service.platform.settings import Settings
 from tests.harness.databases import TestDatabases
 from tests.harness.services import ADMIN_PASSWORD, API_KEY, RunningService, settings_for_test
 from tests.service.directory import done

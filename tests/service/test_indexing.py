@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from service.indexing import queries
-from service.indexing import service as indexing
-from service.indexing.service import (
+from service.index import queries
+from service.index import service as indexing
+from service.index.service import (
     catalog_space,
     create_space,
     delete_space,
@@ -18,9 +18,9 @@ from service.indexing.service import (
     remove_from_space,
     stored_embeddings,
 )
-from service.indexing.stemming import stemmer_for
-from service.indexing.stop_words import INDEX_STOP_WORDS
-from service.indexing.terms import query_words, rounded_frequency
+from service.index.stemming import stemmer_for
+from service.index.stop_words import INDEX_STOP_WORDS
+from service.index.terms import query_words, rounded_frequency
 from service.permissions.access import Access
 from service.permissions.service import set_access
 from tests.harness.corpus import Corpus

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from service.indexing.progress import FAILED_AFTER
+from service.index.progress import FAILED_AFTER
 from tests.harness.documents import uploaded
 from tests.harness.services import RunningService
 from tests.service.directory import done, walk

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.errors import Unavailable
-from service.ingestion.sweeper import release_claims, sweep
+from service.index.ingestion.sweeper import release_claims, sweep
+from service.platform.errors import Unavailable
 from tests.harness.documents import (
     assert_nothing_stored,
     chunks,

@@ -12,11 +12,11 @@ from procrastinate.exceptions import ConnectorException
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
-from service.database import SERVICE_ROLE
-from service.jobs import queries, running, worker
-from service.jobs.models import Task
-from service.logs import begin_request, request_id
+from service.platform.database import SERVICE_ROLE
+from service.platform.logs import begin_request, request_id
 from service.runtime import Runtime
+from service.runtime.jobs import queries, running, worker
+from service.runtime.jobs.models import Task
 from tests.harness.databases import TestDatabases
 from tests.harness.jobs import QUEUE, Workshop, enqueue, organization_of, queued, stop, until, work
 from tests.harness.services import RunningService, ServiceHarness

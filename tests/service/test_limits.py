@@ -13,9 +13,9 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from service.edge import Body
-from service.errors import ServiceError
+from service.platform.errors import ServiceError
 from service.server import BoundedProtocol
+from service.web.edge import Body
 from tests.harness.services import RunningService
 from tests.service.directory import a_group, code, done
 

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from service.answering import ModelFailure
-from service.identifiers import uuid7
+from service.domains.answering import ModelFailure
+from service.platform.identifiers import uuid7
 from tests.harness.services import RunningService
 from tests.service.conversations import (
     ADA,
@@ -299,13 +299,13 @@ def nobody_waits(service: RunningService) -> None:
 
 def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """503 with Retry-After; the reply is still made, and the same key waits for it."""
-    monkeypatch.setattr("service.conversations.waiting.QUEUE_SECONDS", -desk.service.settings.model_seconds)
+    monkeypatch.setattr("service.domains.conversations.waiting.QUEUE_SECONDS", -desk.service.settings.model_seconds)
     headers = {"Idempotency-Key": "once"}
     late = desk.send("One", headers=headers)
     assert code(late) == (503, "reply_delayed")
     assert int(late.headers["Retry-After"]) > 0
     monkeypatch.undo()
-    monkeypatch.setattr("service.answering.answer", script)
+    monkeypatch.setattr("service.domains.answering.answer", script)
     second = in_background(lambda: desk.ask("One", headers=headers))
     script.end(a_reply("Done"))
     assert second.result()["response"] == {"message": "Done"}

@@ -7,12 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-from service import secrets
-from service.answering import ModelFailure
-from service.conversations.abandoned import give_up
-from service.conversations.drafts import Superseded
-from service.conversations.jobs import answer_turn
-from service.identifiers import uuid7
+from service.domains.answering import ModelFailure
+from service.domains.conversations.abandoned import give_up
+from service.domains.conversations.drafts import Superseded
+from service.domains.conversations.jobs import answer_turn
+from service.platform import secrets
+from service.platform.identifiers import uuid7
 from tests.oauth.flow import later, v1
 from tests.service.conversations import (
     ADA,
@@ -329,7 +329,7 @@ def test_progress_is_not_written_all_the_time(desk: Desk, script: Script, monkey
     visitor = a_visitor(desk)
     job_id = done(visitor.send())["jobId"]
     script.tell("One")
-    monkeypatch.setattr("service.conversations.drafts.PAUSE_SECONDS", 3600)
+    monkeypatch.setattr("service.domains.conversations.drafts.PAUSE_SECONDS", 3600)
     script.tell("One, two")
     assert visitor.fetch(job_id)["partialText"] == "One"
     script.end(a_reply("One, two, three"))

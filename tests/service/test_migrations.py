@@ -22,13 +22,13 @@ from pydantic import SecretStr
 from sqlalchemy import URL, create_engine, text
 
 from service import migrations
-from service.commands import run
-from service.database import SERVICE_ROLE, driver_url
-from service.deployment.errors import MigrationError
-from service.embedded import DATABASE
 from service.migrations import row_security
 from service.migrations.tables import metadata
-from service.version import VERSION
+from service.operate.commands import run
+from service.platform.database import SERVICE_ROLE, driver_url
+from service.platform.deployment_errors import MigrationError
+from service.platform.postgres.server import DATABASE
+from service.platform.version import VERSION
 from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService, settings_for_test
 

@@ -8,10 +8,10 @@ from uuid import UUID
 import httpx
 import pytest
 
-from service.identifiers import uuid7
 from service.permissions import queries
 from service.permissions.classes import queries as classes
 from service.permissions.service import Access, access_class_for, access_of, register_resource, set_access
+from service.platform.identifiers import uuid7
 from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService
 from tests.service.directory import (

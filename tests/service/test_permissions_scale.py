@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.permissions.lookups import queries
-from service.sql import ORGANIZATION, given
+from service.domains.access.lookups import queries
+from service.platform.sql import ORGANIZATION, given
 from tests.harness.services import RunningService
 from tests.service.directory import (
     a_group,

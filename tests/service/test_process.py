@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.embedded import remove_cluster
 from service.migrations import HEAD
-from service.version import VERSION
+from service.platform.postgres.server import remove_cluster
+from service.platform.version import VERSION
 from tests.harness.databases import TestDatabases
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import ADMIN_PASSWORD, API_KEY
@@ -25,7 +25,7 @@ Start = Callable[..., ServiceProcess]
 ADOPTING = """
 import ctypes, sys
 from pathlib import Path
-from service.embedded import EmbeddedPostgres
+from service.platform.postgres.server import EmbeddedPostgres
 
 PR_SET_CHILD_SUBREAPER = 36
 assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0

@@ -16,10 +16,10 @@ from limits import RateLimitItemPerSecond
 from pydantic import SecretStr, ValidationError
 
 from carrel import AsyncCarrel, Carrel
-from service import shared_store as shared_store_module
-from service.counters import BoundedMemory, Counter
-from service.rate_limits import RateLimits, network_of
-from service.settings import Settings
+from service.platform import shared_store as shared_store_module
+from service.platform.counters import BoundedMemory, Counter
+from service.platform.rate_limits import RateLimits, network_of
+from service.platform.settings import Settings
 from tests.harness.processes import free_port
 from tests.harness.services import RunningService
 from tests.harness.stores import shared_store

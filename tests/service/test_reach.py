@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from carrel.wire.common import Scope
-from service.authorization import REQUIREMENTS, V0_REQUIREMENTS
+from service.auth.authorization import REQUIREMENTS, V0_REQUIREMENTS
 from tests.harness.documents import add_to_collection, create_collection, ok, upload, uploaded
 from tests.harness.services import RunningService
 from tests.oauth.flow import Person, an_app, v1

@@ -7,14 +7,14 @@ from uuid import UUID
 import pytest
 from fastapi import Request
 
-from service.answering import retrieval
-from service.callers import Caller
-from service.catalog import uploads
-from service.dependencies import current_caller
-from service.ingestion import indexing
-from service.rebuilds import queries, running
-from service.rebuilds import service as rules
-from service.search import service as search_service
+from service.auth.callers import Caller
+from service.domains.answering import retrieval
+from service.domains.catalog import uploads
+from service.domains.rebuilds import service as rules
+from service.domains.search import service as search_service
+from service.index.ingestion import indexing
+from service.index.rebuilds import queries, running
+from service.web.dependencies import current_caller
 from tests.harness.documents import add_to_collection, chunks, ok, refused, upload
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.harness.services import RunningService

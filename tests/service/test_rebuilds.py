@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from service.ingestion.sweeper import sweep
-from service.rebuilds import queries, running
+from service.index.ingestion.sweeper import sweep
+from service.index.rebuilds import queries, running
 from tests.harness.documents import add_to_collection, chunks, create_collection, get_document, ok, refused, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.harness.services import RunningService
@@ -22,7 +22,7 @@ def quiet(make_service: Callable[..., RunningService], monkeypatch: pytest.Monke
     async def nothing(*_: object) -> None:
         """Leave it to the test."""
 
-    monkeypatch.setattr("service.rebuilds.service._soon", nothing)
+    monkeypatch.setattr("service.domains.rebuilds.service._soon", nothing)
     return make_service(sweep_seconds=3600)
 
 
@@ -323,7 +323,7 @@ def test_a_rebuild_is_the_newest_whatever_a_replicas_clock_says(shelf: Shelf, mo
     """One that a replica with a slow clock starts, and whose id is therefore less, goes on, is shown, and ends."""
     shelf.start()
     shelf.finish()
-    monkeypatch.setattr("service.rebuilds.service.uuid7", lambda: UUID(int=1))
+    monkeypatch.setattr("service.domains.rebuilds.service.uuid7", lambda: UUID(int=1))
     again = shelf.start(LOCAL)
     assert (again["status"], again["embeddingsModel"]) == ("RUNNING", LOCAL)
     assert shelf.finish()["embeddingsModel"] == LOCAL

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from service.routing import CheckedRoute
+from service.web.routing import CheckedRoute
 from tests.harness.services import RunningService
 
 OPERATION = "/api/v0/admin/users/upsert"

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
-from service.identifiers import uuid7
+from service.platform.identifiers import uuid7
 from tests.harness.documents import uploaded
 from tests.harness.services import RunningService
 from tests.service.directory import a_user, another_organization, code, done, organization_id, walk

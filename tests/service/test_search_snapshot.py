@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from service.domains.search import queries
 from service.permissions.access import Access
-from service.search import queries
 from tests.harness.corpus import Corpus
 from tests.harness.documents import add_users, ok
 from tests.harness.services import RunningService

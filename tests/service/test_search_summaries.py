@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from service.identifiers import uuid7
+from service.platform.identifiers import uuid7
 from tests.harness.services import RunningService
 from tests.service.directory import another_organization, code, done, organization_id
 

@@ -12,12 +12,12 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from service.commands import run
-from service.database import Database
-from service.deployment.errors import WrongSecretKeyError
-from service.deployment.service import settle_secret_key
-from service.keys import Keys
-from service.settings import Settings
+from service.operate.commands import run
+from service.operate.deployment.service import settle_secret_key
+from service.platform.database import Database
+from service.platform.deployment_errors import WrongSecretKeyError
+from service.platform.keys import Keys
+from service.platform.settings import Settings
 from tests.harness.databases import TestDatabases
 from tests.harness.processes import environment_without_settings, run_command
 from tests.harness.services import RunningService, settings_for_test
@@ -25,9 +25,9 @@ from tests.service.directory import code, done
 
 OLD, NEW = SecretStr("the old secret key of these tests, long"), SecretStr("the new secret key of these tests, long")
 KILLS = {
-    "before anything": "service.deployment.key_files:write_successor",
-    "with the new key kept beside": "service.deployment.queries:replace_key_fingerprint",
-    "with the database changed": "service.deployment.key_files:promote_successor",
+    "before anything": "service.operate.deployment.key_files:write_successor",
+    "with the new key kept beside": "service.operate.deployment.queries:replace_key_fingerprint",
+    "with the database changed": "service.operate.deployment.key_files:promote_successor",
 }
 
 

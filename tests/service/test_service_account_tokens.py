@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.secrets import hash_secret
+from service.platform.secrets import hash_secret
 from tests.harness.documents import upload
 from tests.harness.services import RunningService
 from tests.service.directory import a_key, a_user, another_organization, code, done, walk

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from service.identifiers import document_id_for
-from service.service_accounts import accounts
-from service.service_accounts.addresses import LONGEST, local_part
+from service.domains.service_accounts import accounts
+from service.domains.service_accounts.addresses import LONGEST, local_part
+from service.platform.identifiers import document_id_for
 from tests.harness.documents import get_document, upload, uploaded
 from tests.harness.services import RunningService
 from tests.service.directory import (

@@ -8,9 +8,9 @@ from uuid import UUID
 import psycopg
 from psycopg.types.json import Jsonb
 
-from service.identifiers import uuid7
-from service.indexing.progress import FAILED_AFTER
-from service.version import VERSION
+from service.index.progress import FAILED_AFTER
+from service.platform.identifiers import uuid7
+from service.platform.version import VERSION
 from tests.harness.documents import uploaded
 from tests.harness.services import RunningService
 from tests.service.conversations import Desk

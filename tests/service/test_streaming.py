@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from service.answering import ModelFailure
+from service.domains.answering import ModelFailure
 from tests.harness.services import ServiceHarness
 from tests.oauth.flow import later
 from tests.service.conversations import (
@@ -192,7 +192,7 @@ def test_words_of_a_document_that_is_taken_away_are_not_sent(visitor: Visitor, s
 
 def test_a_quiet_stream_shows_that_it_lives(visitor: Visitor, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """By comments, which no client takes for events."""
-    monkeypatch.setattr("service.conversations.streaming.HEARTBEAT_SECONDS", 0)
+    monkeypatch.setattr("service.domains.conversations.streaming.HEARTBEAT_SECONDS", 0)
     with Watch(visitor, job(visitor)) as watch:
         assert next(watch.lines) == ": ping"
         script.end(a_reply("At noon."))
@@ -223,7 +223,7 @@ def test_a_stopping_service_does_not_wait_for_streams(
     """They end in good order, without an end of the job; whoever watches comes again, here or elsewhere."""
     service, stack = service_harness.start()
     script = Script(service)
-    monkeypatch.setattr("service.answering.answer", script)
+    monkeypatch.setattr("service.domains.answering.answer", script)
     visitor = a_visitor(a_desk(service))
     with Watch(visitor, job(visitor)) as watch:
         script.tell("At")
@@ -234,10 +234,10 @@ def test_a_stopping_service_does_not_wait_for_streams(
 
 def test_a_stopping_service_tells_who_waits(service_harness: ServiceHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """On v0: the reply is not there yet, and how to go on waiting for it."""
-    monkeypatch.setattr("service.conversations.waiting.STOPPING_SECONDS", 0)
+    monkeypatch.setattr("service.domains.conversations.waiting.STOPPING_SECONDS", 0)
     service, stack = service_harness.start()
     script = Script(service)
-    monkeypatch.setattr("service.answering.answer", script)
+    monkeypatch.setattr("service.domains.answering.answer", script)
     desk = a_desk(service)
     waiting = in_background(desk.send)
     script.scene()

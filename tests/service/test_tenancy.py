@@ -22,30 +22,30 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 from carrel.wire.search import SearchMode
-from service.agents import queries as agents
 from service.audit import queries as audit
-from service.callers import Caller
-from service.catalog import queries as catalog
-from service.collections import queries as collections
-from service.conversations import queries as conversations
-from service.conversations.reading import queries as reading
-from service.database import SERVICE_ROLE
-from service.dependencies import current_caller
-from service.docstore import queries as docstore
-from service.docstore.running import queries as docstore_runs
-from service.identifiers import NIL, uuid7
+from service.auth import queries as authentication
+from service.auth.callers import Caller
+from service.domains.agents import queries as agents
+from service.domains.catalog import queries as catalog
+from service.domains.collections import queries as collections
+from service.domains.conversations import queries as conversations
+from service.domains.conversations.reading import queries as reading
+from service.domains.docstore import queries as docstore
+from service.domains.docstore.running import queries as docstore_runs
+from service.domains.oauth import queries as oauth
+from service.domains.search import queries as search
+from service.domains.search.question import Scope, ask
+from service.domains.signin import queries as signin
 from service.identity import queries as identity
-from service.identity.authentication import queries as authentication
 from service.identity.memberships import queries as memberships
-from service.indexing import queries as indexing
-from service.indexing.service import find_catalog
-from service.indexing.tables import INDEX_TABLES
-from service.ingestion.queries import keep_caller_chunks
-from service.oauth import queries as oauth
+from service.index import queries as indexing
+from service.index.ingestion.queries import keep_caller_chunks
+from service.index.service import find_catalog
 from service.permissions import queries as permissions
-from service.search import queries as search
-from service.search.question import Scope, ask
-from service.signin import queries as signin
+from service.platform.database import SERVICE_ROLE
+from service.platform.identifiers import NIL, uuid7
+from service.schema.indexing import INDEX_TABLES
+from service.web.dependencies import current_caller
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
 from tests.oauth.flow import PASSWORD, Person, an_app
 from tests.service.directory import another_organization, done, group, organization_id, user

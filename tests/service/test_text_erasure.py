@@ -9,9 +9,9 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from service.audit import erasure
-from service.errors import NotFound
-from service.identifiers import first_uuid7_at
+from service.operate.audit_log import erasure
+from service.platform.errors import NotFound
+from service.platform.identifiers import first_uuid7_at
 from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService
 from tests.service.directory import a_key, a_user, another_organization, done, organization_id, walk

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRateLimitError, ModelServerError
 
-from service.answering.following import whole_question
-from service.answering.history import shown_history
-from service.answering.models import Exchange
-from service.answering.providers import BUILT_IN, model_names
-from service.answering.retrying import LONGEST_PAUSE_SECONDS, pause_after
-from service.answering.segments import LONGEST_SEGMENT, segments_of
-from service.embedding import WordPieces
-from service.embedding.weights import locate
-from service.settings import Settings
+from service.domains.answering.following import whole_question
+from service.domains.answering.history import shown_history
+from service.domains.answering.models import Exchange
+from service.domains.answering.providers import BUILT_IN, model_names
+from service.domains.answering.retrying import LONGEST_PAUSE_SECONDS, pause_after
+from service.domains.answering.segments import LONGEST_SEGMENT, segments_of
+from service.platform.settings import Settings
+from service.text.embedding import WordPieces
+from service.text.embedding.weights import locate
 
 
 @pytest.mark.parametrize(

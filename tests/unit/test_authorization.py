@@ -4,10 +4,10 @@ import pytest
 
 from carrel.wire.common import Scope
 from carrel.wire.oauth_clients import ApiScope
-from service.authorization import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS, requirement_of
-from service.growth import GROWING
+from service.auth.authorization import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS, requirement_of
 from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
-from service.routing import CheckedRoute, Router
+from service.web.growth import GROWING
+from service.web.routing import CheckedRoute, Router
 
 # The other operations that a scope to write, or to send messages, opens: a test has every one of them in one of both.
 NOT_GROWING = frozenset(

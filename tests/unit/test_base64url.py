@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.base64url import read, written
+from service.platform.base64url import read, written
 
 
 @given(st.binary(max_size=100))

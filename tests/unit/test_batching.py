@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import numpy as np
 import pytest
 
-from service.embedding.batching import Batcher, BatchLimits, Rows, Tokens
-from service.errors import Unavailable
+from service.platform.errors import Unavailable
+from service.text.embedding.batching import Batcher, BatchLimits, Rows, Tokens
 
 WIDTH = 2
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.chunking import Chunk, caller_chunks, chunk_blocks
-from service.embedding.tokenizer import MAX_PIECES, WordPieces
-from service.embedding.weights import locate
-from service.extraction.blocks import Block
-from service.sentences import cut_sentences
+from service.text.chunking import Chunk, caller_chunks, chunk_blocks
+from service.text.embedding.tokenizer import MAX_PIECES, WordPieces
+from service.text.embedding.weights import locate
+from service.text.extraction.blocks import Block
+from service.text.sentences import cut_sentences
 
 TOKENIZER = WordPieces(locate().tokenizer)
 WORDS = ["the", "crew", "of", "a", "ferry", "checks", "life", "jackets", "first", "and", "reports", "harbour"]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.answering.citations import CITATION_DROPPED, NUMBER_DROPPED, Checked, check
-from service.answering.links import IMAGE_REMOVED, LINK_REMOVED
-from service.answering.models import Citation, Passage
-from service.answering.streaming import check_so_far
+from service.domains.answering.citations import CITATION_DROPPED, NUMBER_DROPPED, Checked, check
+from service.domains.answering.links import IMAGE_REMOVED, LINK_REMOVED
+from service.domains.answering.models import Citation, Passage
+from service.domains.answering.streaming import check_so_far
 
 TEXTS = (
     "Everyone has 27 days of annual leave, plus public holidays.",

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from service.connections import Connections, shared_addresses
-from service.descriptors import FEWEST_CONNECTIONS, MOST_CONNECTIONS, most_connections, reserved_descriptors
-from service.settings import Settings
+from service.platform.descriptors import FEWEST_CONNECTIONS, MOST_CONNECTIONS, most_connections, reserved_descriptors
+from service.platform.settings import Settings
+from service.web.connections import Connections, shared_addresses
 
 HERE, THERE = "192.0.2.1", "198.51.100.7"
 LIMITS = [1024, 4096, 20_000]

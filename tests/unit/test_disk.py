@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from carrel.wire.oversight import StorageArea, StorageLevel
-from service.disk import MEBIBYTE, RESERVE_NAME, SLICES, DiskGuard, FileSystem, Reserve
-from service.embedded import KEPT_WAL, LARGE_SEGMENT, LARGEST_WAL, SMALL_SEGMENT, server_parameters
-from service.errors import InsufficientStorage, Unavailable
+from service.platform.disk import MEBIBYTE, RESERVE_NAME, SLICES, DiskGuard, FileSystem, Reserve
+from service.platform.errors import InsufficientStorage, Unavailable
+from service.platform.postgres.server import KEPT_WAL, LARGE_SEGMENT, LARGEST_WAL, SMALL_SEGMENT, server_parameters
 
 AREAS = (StorageArea.UPLOADS, StorageArea.FILES)
 

@@ -7,9 +7,9 @@ import socket
 import pytest
 from pydantic import SecretStr
 
-from service.docstore.addresses import AddressDenied, AllowedHosts, Egress
-from service.docstore.uris import check_uri, connection_parts, words_of
-from service.errors import BadRequest
+from service.domains.docstore.addresses import AddressDenied, AllowedHosts, Egress
+from service.domains.docstore.uris import check_uri, connection_parts, words_of
+from service.platform.errors import BadRequest
 
 NOBODY = AllowedHosts()
 DENIED = [

@@ -9,12 +9,12 @@ import pytest
 from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, ObjectId, Regex, Timestamp
 
 from carrel.wire.docstore import DocstoreConfig
-from service.docstore.filters import filter_query
-from service.docstore.mapping import MappedDocument, MappingError, Target, map_document
-from service.docstore.paths import value_at
-from service.docstore.sources import Position, SourceDocument
-from service.docstore.values import SourceId, from_extended, plain_value, time_of, to_extended
-from service.errors import BadRequest
+from service.domains.docstore.filters import filter_query
+from service.domains.docstore.mapping import MappedDocument, MappingError, Target, map_document
+from service.domains.docstore.paths import value_at
+from service.domains.docstore.sources import Position, SourceDocument
+from service.domains.docstore.values import SourceId, from_extended, plain_value, time_of, to_extended
+from service.platform.errors import BadRequest
 
 OID = ObjectId("65a0c0ffee65a0c0ffee65a0")
 UUID_VALUE = UUID("0190c1c0-0000-7000-8000-000000000001")

@@ -13,12 +13,12 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from service.embedding.local import LocalEmbedder
-from service.embedding.models import minilm
-from service.embedding.prepared import prepare
-from service.embedding.session import Session
-from service.embedding.tokenizer import MAX_PIECES, MAX_TOKENS, WordPieces
-from service.embedding.weights import ModelFilesError, locate
+from service.text.embedding.local import LocalEmbedder
+from service.text.embedding.models import minilm
+from service.text.embedding.prepared import prepare
+from service.text.embedding.session import Session
+from service.text.embedding.tokenizer import MAX_PIECES, MAX_TOKENS, WordPieces
+from service.text.embedding.weights import ModelFilesError, locate
 
 DATA = Path(__file__).parent / "data"
 TEXTS: list[str] = json.loads((DATA / "reference_texts.json").read_text())
@@ -156,8 +156,8 @@ def test_two_processes_build_at_once(tmp_path: Path):
     """Two processes that start on an empty folder both get a whole graph, and nothing else stays behind."""
     (tmp_path / "killed.partial").write_bytes(b"left by a process that was killed")
     code = (
-        "import sys; from pathlib import Path; from service.embedding.prepared import prepare;"
-        "from service.embedding.session import Session; from service.embedding.weights import locate;"
+        "import sys; from pathlib import Path; from service.text.embedding.prepared import prepare;"
+        "from service.text.embedding.session import Session; from service.text.embedding.weights import locate;"
         "import numpy; session = Session(prepare(Path(sys.argv[1]), 'fp32', files=locate()));"
         "print(session.run([numpy.array([101, 102])]).shape)"
     )

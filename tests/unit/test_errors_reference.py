@@ -8,9 +8,9 @@ import pytest
 from cli.outcome import MEANINGS, ExitCode
 from scripts.errors_reference import ELSEWHERE, PAGE, REPLIES, reference
 from scripts.refusals import FORWARDED, Module, Refusal, Source, Unseen
-from service.extraction.failures import FailureCode
+from service.text.extraction.failures import FailureCode
 
-HEAD = "from service import errors\nfrom service.errors import BadRequest, Conflict, NotFound\n"
+HEAD = "from service.platform import errors\nfrom service.platform.errors import BadRequest, Conflict, NotFound\n"
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from service.extraction import Block, Extraction, pack_blocks, unpack_blocks
-from service.extraction.building import BlockBuilder, Limits
-from service.extraction.parsing import parse_file
-from service.extraction.pdf_layout import Line, add_pages
+from service.text.extraction import Block, Extraction, pack_blocks, unpack_blocks
+from service.text.extraction.building import BlockBuilder, Limits
+from service.text.extraction.parsing import parse_file
+from service.text.extraction.pdf_layout import Line, add_pages
 from tests import made_files
 
 

@@ -5,9 +5,9 @@ import zipfile
 
 import pytest
 
-from service.extraction.building import Limits
-from service.extraction.failures import Unreadable
-from service.extraction.parsing import parse_file
+from service.text.extraction.building import Limits
+from service.text.extraction.failures import Unreadable
+from service.text.extraction.parsing import parse_file
 from tests import made_files
 
 WORDS = made_files.word(paragraphs=[("Normal", "some words")])

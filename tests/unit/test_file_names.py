@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.errors import BadRequest
-from service.file_names import clean_file_name
+from service.platform.errors import BadRequest
+from service.platform.file_names import clean_file_name
 
 
 @pytest.mark.parametrize(

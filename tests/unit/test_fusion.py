@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.search.fusion import Fusion, Legs, Scale, Scores, fuse, fusion_of, scale_of, shown_scores
-from service.search.question import WHOLE, Unit
+from service.domains.search.fusion import Fusion, Legs, Scale, Scores, fuse, fusion_of, scale_of, shown_scores
+from service.domains.search.question import WHOLE, Unit
 
 COSINES = st.floats(-1, 1, width=32)
 WEIGHTS = st.floats(0, 60, width=32)

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from service import identifiers
+from service.platform import identifiers
 
 
 def test_uuid7_is_one_and_sorts_by_the_time_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from service.embedding import Embedders
-from service.ingestion.backlog.queries import PendingWork
-from service.ingestion.feeding import answer_waiting, feed
-from service.ingestion.indexer import LARGE_BYTES, MOST_BYTES, MOST_DOCUMENTS, Indexer
-from service.ingestion.indexing import IndexOutcome
-from service.ingestion.turns import Lane
+from service.index.ingestion.backlog.queries import PendingWork
+from service.index.ingestion.feeding import answer_waiting, feed
+from service.index.ingestion.indexer import LARGE_BYTES, MOST_BYTES, MOST_DOCUMENTS, Indexer
+from service.index.ingestion.indexing import IndexOutcome
+from service.index.ingestion.turns import Lane
+from service.text.embedding import Embedders
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 DOCUMENT = UUID(int=100)
@@ -50,7 +50,7 @@ async def test_a_request_that_came_after_the_look_is_not_answered_by_it(monkeypa
         later.extend(indexer.request(ONE, document_id=each, space_ids=[1], is_begun=False) for each in wanted)
         return {(DOCUMENT, 1): (False, 3)}
 
-    monkeypatch.setattr("service.ingestion.feeding.list_pending", look)
+    monkeypatch.setattr("service.index.ingestion.feeding.list_pending", look)
     await answer_waiting(indexer)
     assert first.future.result() == {1: IndexOutcome(3, 0)}
     assert [each.future.done() for each in later] == [False, False]
@@ -69,7 +69,7 @@ async def test_one_feeder_feeds_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
         at_work -= 1
         return []
 
-    monkeypatch.setattr("service.ingestion.feeding.claim_pending", claim)
+    monkeypatch.setattr("service.index.ingestion.feeding.claim_pending", claim)
     for organization_id in (ONE, TWO):
         indexer.note_backlog(organization_id, *Lane)
     await asyncio.gather(feed(indexer), feed(indexer))
@@ -117,7 +117,7 @@ async def test_a_request_that_gave_up_is_kept_no_longer(monkeypatch: pytest.Monk
         await ends.wait()
         return {1: IndexOutcome(1, 1)}
 
-    monkeypatch.setattr("service.ingestion.indexer.index_everywhere", index)
+    monkeypatch.setattr("service.index.ingestion.indexer.index_everywhere", index)
     waiter = indexer.request(ONE, document_id=DOCUMENT, space_ids=[1, 2], is_begun=True)
     assert await indexer.wait(waiter, seconds=0) is None
     ends.set()

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from service.errors import Unavailable
-from service.ingestion.pace import Backlog, BackPressure, Pace
-from service.ingestion.turns import Lane, Turns
+from service.index.ingestion.pace import Backlog, BackPressure, Pace
+from service.index.ingestion.turns import Lane, Turns
+from service.platform.errors import Unavailable
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 SMALL, LARGE, REBUILD = Lane.SMALL, Lane.LARGE, Lane.REBUILD

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from service import routing
-from service.errors import BadRequest, TooLarge
-from service.routing import decode
+from service.platform.errors import BadRequest, TooLarge
+from service.web import routing
+from service.web.routing import decode
 
 
 @pytest.mark.parametrize(

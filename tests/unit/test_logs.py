@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from service import logs
+from service.platform import logs
 
 # What is written, and the part of it that must not be.
 SECRETS = [

@@ -7,10 +7,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from carrel.wire.admin import AdminUsersListRequest
-from service.callers import Caller
-from service.errors import BadRequest
-from service.identifiers import NIL
-from service.pagination import Cursor
+from service.auth.callers import Caller
+from service.platform.errors import BadRequest
+from service.platform.identifiers import NIL
+from service.web.pagination import Cursor
 
 OPERATION = "admin/users/list"
 

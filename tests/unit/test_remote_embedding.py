@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from service.embedding import Embedders, remote_dimensions, remote_models
-from service.embedding import remote as remote_module
-from service.embedding.remote import TEXTS_A_REQUEST, RemoteEmbedder, endpoint
-from service.embedding.tokenizer import WordPieces
-from service.embedding.weights import locate
-from service.errors import BadRequest, Unavailable
-from service.settings import Settings
+from service.platform.errors import BadRequest, Unavailable
+from service.platform.settings import Settings
+from service.text.embedding import Embedders, remote_dimensions, remote_models
+from service.text.embedding import remote as remote_module
+from service.text.embedding.remote import TEXTS_A_REQUEST, RemoteEmbedder, endpoint
+from service.text.embedding.tokenizer import WordPieces
+from service.text.embedding.weights import locate
 
 TOKENIZER = WordPieces(locate().tokenizer)
 Answer = Callable[[httpx.Request], httpx.Response]

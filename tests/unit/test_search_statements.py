@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy.dialects import postgresql
 
 from carrel.wire.search import FilterOperator
-from service.search import sql
-from service.search.filters import Condition, Kind
-from service.search.sql import Shape
+from service.domains.search import sql
+from service.domains.search.filters import Condition, Kind
+from service.domains.search.sql import Shape
 
 CONDITION = (Condition("a", FilterOperator.EQUAL, Kind.STRING, "b"),)
 SHAPES = [

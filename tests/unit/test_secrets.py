@@ -5,7 +5,7 @@ import re
 import pytest
 from pydantic import SecretStr
 
-from service import secrets
+from service.platform import secrets
 
 
 @pytest.mark.parametrize("prefix", secrets.PREFIXES)

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.indexing.terms import term_of
-from service.search.snippets import SNIPPET_LENGTH, merge_texts, snippet_of
+from service.domains.search.snippets import SNIPPET_LENGTH, merge_texts, snippet_of
+from service.index.terms import term_of
 
 ENGLISH = "english"
 

@@ -22,29 +22,29 @@ BOUND_LATER = {"ORGANIZATION"}
 
 # Functions that build SQL without naming an organization, and why they may.
 WITHOUT_ORGANIZATION = {
-    "identity.authentication._credential_of_hash": "a credential is looked up before its organization is known",
+    "auth._credential_of_hash": "a credential is looked up before its organization is known",
     "identity.lock_bootstrap": "it locks, and reads nothing",
-    "backup.files": "a backup is of every organization",
-    "backup.file_totals": "likewise",
-    "backup.open_snapshot": "likewise",
-    "backup.table_names": "likewise",
-    "backup.count_rows": "likewise",
-    "backup.read_key_fingerprint": "the secret key is the deployment's",
-    "backup.server_version": "it reads no table",
-    "backup.unreadable": "it reads the schema",
-    "backup.has_anything": "likewise",
-    "backup.prepare_empty": "it makes the service's role",
-    "backup.vacuum": "it reads nothing that anybody sees",
-    "deployment.lock_key_fingerprint": "the secret key is the deployment's",
-    "deployment.count_services": "it reads who is connected",
+    "operate.backup.files": "a backup is of every organization",
+    "operate.backup.file_totals": "likewise",
+    "operate.backup.open_snapshot": "likewise",
+    "operate.backup.table_names": "likewise",
+    "operate.backup.count_rows": "likewise",
+    "operate.backup.read_key_fingerprint": "the secret key is the deployment's",
+    "operate.backup.server_version": "it reads no table",
+    "operate.backup.unreadable": "it reads the schema",
+    "operate.backup.has_anything": "likewise",
+    "operate.backup.prepare_empty": "it makes the service's role",
+    "operate.backup.vacuum": "it reads nothing that anybody sees",
+    "operate.deployment.lock_key_fingerprint": "the secret key is the deployment's",
+    "operate.deployment.count_services": "it reads who is connected",
     "identity.list_organizations": "an operator names one, and housekeeping visits every one, a transaction each",
     "identity.any_organization": "it asks whether there is any organization at all",
-    "deployment.key_fingerprint": "the secret key is the deployment's",
-    "deployment.insert_key_fingerprint": "likewise",
-    "deployment.replace_key_fingerprint": "likewise",
-    "jobs.count_waiting": "the queue is everybody's, and holds ids alone",
-    "status._number": "it counts what it is given, which its caller narrows to the organization",
-    "status._oldest": "likewise",
+    "operate.deployment.key_fingerprint": "the secret key is the deployment's",
+    "operate.deployment.insert_key_fingerprint": "likewise",
+    "operate.deployment.replace_key_fingerprint": "likewise",
+    "runtime.jobs.count_waiting": "the queue is everybody's, and holds ids alone",
+    "operate.status._number": "it counts what it is given, which its caller narrows to the organization",
+    "operate.status._oldest": "likewise",
     "permissions.readable_by_parameters": "its parameters, the organization among them, come with the execution",
 }
 
@@ -82,16 +82,16 @@ def test_every_query_is_bound_to_an_organization_or_a_caller() -> None:
 
 # Statements that are built once without an organization, and why.
 BUILT_WITHOUT_ORGANIZATION = {
-    "service.jobs.queries._RELEASE_QUEUE": "the queue is everybody's, and holds ids alone",
-    "service.jobs.queries._RELEASE_STALLED": "likewise",
-    "service.oauth.queries._CLIENT_OF_ID": "a client is looked up before its organization is known",
-    "service.signin.queries._SESSION_OF_HASH": "a session is looked up before its organization is known",
-    "service.identity.authentication.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",
-    "service.documents.queries._LOCK_KEY": "it locks an id, which the organization is part of, and reads nothing",
+    "service.runtime.jobs.queries._RELEASE_QUEUE": "the queue is everybody's, and holds ids alone",
+    "service.runtime.jobs.queries._RELEASE_STALLED": "likewise",
+    "service.domains.oauth.queries._CLIENT_OF_ID": "a client is looked up before its organization is known",
+    "service.domains.signin.queries._SESSION_OF_HASH": "a session is looked up before its organization is known",
+    "service.auth.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",
+    "service.domains.documents.queries._LOCK_KEY": "it locks an id that its organization is part of",
 }
 
 
-# As `service.sql.given` calls it, as a statement in plain text does, and as an INSERT of one row a column.
+# As `service.platform.sql.given` calls it, as a statement in plain text does, and as an INSERT of one row a column.
 ORGANIZATION_PARAMETERS = {"given_organization_id", "organization_id"}
 
 
@@ -119,10 +119,10 @@ def test_every_statement_built_once_asks_for_its_organization() -> None:
 
 
 def test_only_queries_touch_tables() -> None:
-    """Outside of queries, tables and migrations nothing imports a table or builds a statement."""
+    """Outside of queries, the schema and migrations nothing imports a table or builds a statement."""
     for path in sorted(FOLDER.rglob("*.py")):
         relative = path.relative_to(FOLDER)
-        if path.name in {"queries.py", "tables.py", "sql.py", "database.py"} or relative.parts[0] == "migrations":
+        if path.name in {"queries.py", "sql.py", "database.py"} or relative.parts[0] in {"schema", "migrations"}:
             continue
         imported = {
             (node.module or "", alias.name)
@@ -131,7 +131,7 @@ def test_only_queries_touch_tables() -> None:
             for alias in node.names
         }
         builders = {name for module, name in imported if module.startswith("sqlalchemy") and name in SQL_BUILDERS}
-        tables = {name for module, name in imported if module.endswith(".tables") and is_table(module, name)}
+        tables = {name for module, name in imported if module.startswith("service.schema.") and is_table(module, name)}
         assert not builders | tables, relative
 
 

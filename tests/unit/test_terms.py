@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.indexing.stop_words import INDEX_STOP_WORDS, QUERY_STOP_WORDS
-from service.indexing.tables import TERM_DIMENSIONS
-from service.indexing.terms import (
+from service.index.stop_words import INDEX_STOP_WORDS, QUERY_STOP_WORDS
+from service.index.terms import (
     as_sparsevec,
     count_terms,
     inverse_frequency,
@@ -20,6 +19,7 @@ from service.indexing.terms import (
     weigh_chunks,
     weigh_query,
 )
+from service.schema.indexing import TERM_DIMENSIONS
 
 ENGLISH = "english"
 

@@ -10,9 +10,9 @@ import pytest
 import uvloop
 from starlette.types import Receive, Scope, Send
 
-from service.connections import Connections
+from service.platform.settings import Settings
 from service.server import BoundedProtocol, Server, server_config
-from service.settings import Settings
+from service.web.connections import Connections
 
 ANSWER = b"x" * 300_000
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -6,8 +6,8 @@ import pytest
 from prometheus_client import Gauge
 from starlette.types import Message, Receive, Scope, Send
 
-from service import edge
-from service.edge import LARGE_PIECE_BYTES, UPLOADS_ENTERING, Body, Flow
+from service.web import edge
+from service.web.edge import LARGE_PIECE_BYTES, UPLOADS_ENTERING, Body, Flow
 
 UPLOADS = 20
 

@@ -8,8 +8,8 @@ from sqlalchemy import ARRAY, Boolean, TableValuedAlias, Uuid, column, delete, e
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.identity.tables import group_members
-from service.sql import among
+from service.platform.sql import among
+from service.schema.identity import group_members
 
 
 @dataclass(frozen=True)

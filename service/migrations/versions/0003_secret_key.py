@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-from service.database import SERVICE_ROLE
 from service.migrations.row_security import protected_without_backup, show_to_backups
+from service.platform.database import SERVICE_ROLE
 
 revision = "0003"
 down_revision = "0002"

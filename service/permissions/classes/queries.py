@@ -8,10 +8,10 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
-from service.identity.tables import principals
 from service.permissions.access import Access
-from service.permissions.tables import access_classes, class_readers
-from service.sql import AnyRow, among
+from service.platform.sql import AnyRow, among
+from service.schema.identity import principals
+from service.schema.permissions import access_classes, class_readers
 
 
 async def find_classes(

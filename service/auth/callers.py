@@ -1,0 +1,282 @@
+"""Who is asking: from a credential to the caller whose permissions every query is narrowed by.
+
+Nothing is kept between requests, so that a revoked key, a deactivated user or a lost group membership counts from the
+next request on.
+"""
+
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import normal_email
+from carrel.wire.oauth_clients import ApiScope
+from service.auth import queries
+from service.auth.queries import CredentialKind
+from service.auth.scopes import narrowed
+from service.identity.queries import get_organization
+from service.platform import secrets
+from service.platform.database import leave_out_when_full
+from service.platform.errors import BadRequest, FieldError, Forbidden, Unauthenticated
+from service.platform.keys import Keys
+from service.platform.sql import AnyRow
+
+Version = Literal["v0", "v1"]
+NO_TIME = timedelta(0)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The acting principal of a request.
+
+    `principals` are all it acts with: itself, every group it is in (nested ones too, each once) and, for an active
+    user, the organization's own id, which stands for everyone in it. `acting_through` is the owner of the credential
+    when the caller is a user whom a key acts for; `scopes` are a token's (None: the credential isn't narrowed by
+    scopes); `service_accounts_enabled` is its organization's setting; `page_key` signs page tokens. Who calls with an
+    access token is an admin only with the scope `api:admin`.
+    """
+
+    organization_id: UUID
+    principal_id: UUID
+    principals: tuple[UUID, ...]
+    kind: Literal["user", "serviceAccount"]
+    email: str
+    name: str
+    is_admin: bool
+    credential_id: UUID
+    may_act_for_users: bool
+    page_key: bytes = field(repr=False)
+    scopes: frozenset[str] | None = None
+    service_accounts_enabled: bool = False
+    acting_through: UUID | None = None
+    credential: CredentialKind = "apiKey"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of credential: how it is recognised, what to call it, whom it acts as, and how to come by another."""
+
+    credential: CredentialKind
+    prefix: secrets.Prefix
+    name: str
+    owner: str
+    renewal: str = "Ask an admin for a new one."
+
+
+_KINDS: dict[Version, tuple[_Kind, ...]] = {
+    "v0": (
+        _Kind("apiKey", secrets.API_KEY, "API key", "owner"),
+        _Kind("serviceAccountToken", secrets.SERVICE_ACCOUNT_TOKEN, "token", "service account"),
+    ),
+    "v1": (_Kind("accessToken", secrets.ACCESS_TOKEN, "access token", "user", "Refresh it, or sign in again."),),
+}
+_OTHER_VERSION: dict[Version, str] = {
+    "v0": "An access token works on /api/v1; /api/v0 takes an API key or a service-account token.",
+    "v1": "API keys and service-account tokens work on /api/v0; /api/v1 takes an access token.",
+}
+
+
+async def authenticate(
+    connection: AsyncConnection,
+    authorization: str | None,
+    *,
+    keys: Keys,
+    version: Version = "v0",
+    clock_offset: timedelta = NO_TIME,
+) -> Caller:
+    """The caller of an `Authorization` header, whose organization this enters for the rest of the transaction.
+
+    The transaction is a writing, READ COMMITTED one without an organization. Raises Unauthenticated: a credential that
+    is missing, unknown, expired or revoked, that works on the other version alone, or whose owner is no longer active;
+    Forbidden: the token of a service account in an organization that has not enabled them.
+    """
+    value = _bearer(authorization)
+    kind = _kind(value, version=version)
+    secret_hash = secrets.hash_secret(value)
+    credential = await queries.enter_by_credential(
+        connection, kind.credential, secret_hash=secret_hash, clock_offset=clock_offset
+    )
+    if credential is None or not hmac.compare_digest(credential.secret_hash, secret_hash):
+        raise _unknown(kind, value)
+    if credential.status == "revoked":
+        raise _refused("credential_revoked", f"This {kind.name} was revoked. Use another one.")
+    if credential.status == "expired":
+        raise _refused("credential_expired", f"This {kind.name} has expired. {kind.renewal}")
+    owner = await queries.get_acting_principal(
+        connection, credential.organization_id, principal_id=credential.principal_id
+    )
+    if owner is None or not owner.active:
+        raise _refused("owner_inactive", f"The {kind.owner} of this {kind.name} is not active any more. Ask an admin.")
+    if owner.kind == "serviceAccount" and not credential.service_accounts_enabled:
+        raise service_accounts_disabled()
+    if credential.unused_for_a_minute:
+        async with leave_out_when_full(connection):
+            await queries.touch_credential(
+                connection, credential.organization_id, kind=kind.credential, credential_id=credential.credential_id
+            )
+    page_key = keys.page_key(credential.organization_id)
+    return _caller(credential, owner, kind=kind.credential, page_key=page_key)
+
+
+async def acting_for(
+    connection: AsyncConnection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
+) -> Caller:
+    """The user whom the caller's key acts for; the caller itself when no user is named (in the request's `field`).
+
+    Raises Forbidden when the key may not act for users, BadRequest when there is no active user of that address, or
+    when the caller is a service account, which never acts as a person, or has an access token, which never acts as
+    somebody else.
+    """
+    if user_email is None:
+        return caller
+    if caller.credential == "accessToken":
+        raise acts_as_its_user(field)
+    if caller.kind == "serviceAccount":
+        message = f"A service-account token acts as its service account, never as a person. Leave out {field}."
+        raise BadRequest(message, code="service_account_acts_as_itself", details=[FieldError(field, message)])
+    if not caller.may_act_for_users:
+        raise Forbidden(
+            "This API key may not act for users. Leave out the user's address, or use a key that may.",
+            code="key_may_not_act_for_users",
+        )
+    user = await queries.find_acting_user(connection, caller.organization_id, email=normal_email(user_email))
+    if user is None:
+        message = "There is no active user with this address in this organization."
+        raise BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
+    return replace(_in_place_of(caller, user), acting_through=caller.principal_id)
+
+
+async def as_service_account(
+    connection: AsyncConnection, caller: Caller, *, account_id: UUID, scopes: Iterable[str]
+) -> Caller | None:
+    """Whom a token of these scopes would act as, to ask what that caller may do; None when there is no such account."""
+    account = await queries.get_acting_principal(connection, caller.organization_id, principal_id=account_id)
+    if account is None or account.kind != "serviceAccount" or not account.active:
+        return None
+    bearer = replace(_in_place_of(caller, account), scopes=frozenset(scopes), may_act_for_users=False)
+    # An admin who asks with an access token asks about a token of another kind all the same.
+    return replace(bearer, credential="serviceAccountToken")
+
+
+async def caller_again(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    credential_id: UUID,
+    acting_through: UUID | None,
+    keys: Keys,
+) -> Caller | None:
+    """The caller of a request that is over, in the groups it is in now; None when it may not call any more.
+
+    What it may do is asked of grants alone: it is no admin, and has the right to call no operation.
+    """
+    principal = await queries.get_acting_principal(connection, organization_id, principal_id=principal_id)
+    organization = await get_organization(connection, organization_id)
+    enabled: bool = organization.service_accounts_enabled
+    if principal is None or not principal.active or (principal.kind == "serviceAccount" and not enabled):
+        return None
+    return Caller(
+        organization_id=organization_id,
+        principal_id=principal.principal_id,
+        principals=principals_of(principal),
+        kind=principal.kind,
+        email=principal.email,
+        name=principal.name,
+        is_admin=False,
+        credential_id=credential_id,
+        may_act_for_users=False,
+        page_key=keys.page_key(organization_id),
+        scopes=frozenset(),
+        service_accounts_enabled=enabled,
+        acting_through=acting_through,
+    )
+
+
+def service_accounts_disabled() -> Forbidden:
+    """The answer to whatever is not to be had before an organization enables service accounts."""
+    return Forbidden(
+        "Service accounts are not enabled for this organization. An admin enables them with admin/organization/update.",
+        code="service_accounts_disabled",
+    )
+
+
+def acts_as_its_user(field: str) -> BadRequest:
+    """What a request is told that names a user (in its `field`) on v1."""
+    message = f"An access token acts as the person who gave it, and nobody else. Leave out {field}."
+    return BadRequest(message, code="access_token_acts_as_its_user", details=[FieldError(field, message)])
+
+
+def _caller(credential: AnyRow, owner: AnyRow, *, kind: CredentialKind, page_key: bytes) -> Caller:
+    scopes: frozenset[str] | None = None if credential.scopes is None else frozenset(credential.scopes)
+    is_admin: bool = owner.is_admin
+    if kind == "accessToken":
+        scopes = frozenset(narrowed(scopes or (), to=credential.client_scopes))
+        is_admin = is_admin and ApiScope.ADMIN in scopes
+    return Caller(
+        organization_id=credential.organization_id,
+        principal_id=owner.principal_id,
+        principals=principals_of(owner),
+        kind=owner.kind,
+        email=owner.email,
+        name=owner.name,
+        is_admin=is_admin,
+        credential_id=credential.credential_id,
+        may_act_for_users=credential.may_act_for_users,
+        page_key=page_key,
+        scopes=scopes,
+        service_accounts_enabled=credential.service_accounts_enabled,
+        credential=kind,
+    )
+
+
+def _in_place_of(caller: Caller, principal: AnyRow) -> Caller:
+    return replace(
+        caller,
+        principal_id=principal.principal_id,
+        principals=principals_of(principal),
+        kind=principal.kind,
+        email=principal.email,
+        name=principal.name,
+        is_admin=principal.is_admin,
+    )
+
+
+def principals_of(principal: AnyRow) -> tuple[UUID, ...]:
+    """All that a user or service account acts with, of a row with its kind, organization and `memberships`."""
+    everyone: list[UUID] = [principal.organization_id] if principal.kind == "user" else []
+    return tuple(sorted([*principal.memberships, *everyone]))
+
+
+def _bearer(authorization: str | None) -> str:
+    if authorization is None:
+        raise _refused("missing_credential", "Send a credential: `Authorization: Bearer <API key or token>`.")
+    scheme, _, value = authorization.strip().partition(" ")
+    if scheme.lower() != "bearer" or not value.strip():
+        raise _refused("malformed_authorization", "The Authorization header is `Bearer <API key or token>`.")
+    return value.strip()
+
+
+def _kind(value: str, *, version: Version) -> _Kind:
+    for kind in _KINDS[version]:
+        if value.startswith(kind.prefix):
+            return kind
+    others = [kind.prefix for other, kinds in _KINDS.items() if other != version for kind in kinds]
+    if value.startswith(tuple(others)):
+        raise _refused("wrong_version", _OTHER_VERSION[version])
+    prefixes = " or ".join(repr(kind.prefix) for kind in _KINDS[version])
+    raise _refused("invalid_credential", f"This is no credential: one begins with {prefixes}.")
+
+
+def _unknown(kind: _Kind, value: str) -> Unauthenticated:
+    if not secrets.checksum_matches(value):
+        return _refused("invalid_credential", f"No such {kind.name}; it looks mistyped or cut off. Copy it again.")
+    return _refused("invalid_credential", f"No such {kind.name}. {kind.renewal}")
+
+
+def _refused(code: str, message: str) -> Unauthenticated:
+    return Unauthenticated(message, code=code)

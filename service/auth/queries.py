@@ -1,0 +1,175 @@
+"""SQL from a credential to the principal that acts: asked on every request, so each statement is built once."""
+
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Any, Literal
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    CTE,
+    ColumnElement,
+    Interval,
+    Select,
+    Table,
+    Uuid,
+    bindparam,
+    false,
+    func,
+    null,
+    select,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.identity.queries import credential_status
+from service.platform.sql import ORGANIZATION, AnyRow, entering, given, giving
+from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
+from service.schema.oauth import oauth_access_tokens, oauth_clients
+
+LAST_USED_PRECISION = timedelta(minutes=1)
+
+_ACTING = (
+    principals.c.principal_id,
+    principals.c.organization_id,
+    principals.c.kind,
+    principals.c.name,
+    principals.c.email,
+    principals.c.is_admin,
+    principals.c.active,
+)
+
+CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
+
+# How far the clock that credentials expire by is from the database's (`service.platform.clock`).
+_OFFSET = bindparam("given_offset", type_=Interval())
+
+
+def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+    return (
+        select(
+            table.c.organization_id,
+            table.c.secret_hash,
+            credential_status(table, func.now() + _OFFSET),
+            *(column.label(name) for name, column in columns.items()),
+            organizations.c.service_accounts_enabled,
+            _unused_for_a_minute(table).label("unused_for_a_minute"),
+            entering(table.c.organization_id),
+        )
+        .join(organizations, organizations.c.organization_id == table.c.organization_id)
+        .where(table.c.secret_hash == given(table.c.secret_hash))
+    )
+
+
+def _unused_for_a_minute(table: Table) -> ColumnElement[bool]:
+    if "last_used_at" not in table.c:
+        return false()
+    return func.coalesce(table.c.last_used_at < func.now() - LAST_USED_PRECISION, True)
+
+
+_CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
+    "apiKey": _credential_of_hash(
+        api_keys,
+        credential_id=api_keys.c.api_key_id,
+        principal_id=api_keys.c.owner_id,
+        may_act_for_users=api_keys.c.may_act_for_users,
+        scopes=null(),
+    ),
+    "serviceAccountToken": _credential_of_hash(
+        service_account_tokens,
+        credential_id=service_account_tokens.c.token_id,
+        principal_id=service_account_tokens.c.service_account_id,
+        may_act_for_users=false(),
+        scopes=service_account_tokens.c.scopes,
+    ),
+    # What a client may no longer be given stops in the tokens that it has.
+    "accessToken": _credential_of_hash(
+        oauth_access_tokens,
+        credential_id=oauth_access_tokens.c.token_id,
+        principal_id=oauth_access_tokens.c.principal_id,
+        may_act_for_users=false(),
+        scopes=oauth_access_tokens.c.scopes,
+        client_scopes=oauth_clients.c.scopes,
+    ).join(oauth_clients, oauth_clients.c.client_id == oauth_access_tokens.c.client_id),
+}
+
+
+async def enter_by_credential(
+    connection: AsyncConnection, kind: CredentialKind, *, secret_hash: bytes, clock_offset: timedelta
+) -> AnyRow | None:
+    """The credential of this hash with its organization's settings; the transaction is in that organization now."""
+    parameters = {"given_secret_hash": secret_hash, "given_offset": clock_offset}
+    return (await connection.execute(_CREDENTIAL_OF_HASH[kind], parameters)).one_or_none()
+
+
+async def touch_credential(
+    connection: AsyncConnection, organization_id: UUID, *, kind: CredentialKind, credential_id: UUID
+) -> None:
+    """Note that it is in use now; a request that would have to wait for another's note leaves it at that."""
+    table, key = (
+        (api_keys, api_keys.c.api_key_id)
+        if kind == "apiKey"
+        else (service_account_tokens, service_account_tokens.c.token_id)
+    )
+    free = (
+        select(key)
+        .where(key == credential_id, table.c.organization_id == organization_id)
+        .with_for_update(skip_locked=True, key_share=True)
+    )
+    await connection.execute(update(table).where(key == free.scalar_subquery()).values(last_used_at=func.now()))
+
+
+def _memberships_of(start: CTE) -> CTE:
+    """The principals of `start` and every group they are in, directly or through others; UNION ends cycles."""
+    found = select(start.c.principal_id).cte("memberships", recursive=True)
+    above = (
+        select(group_members.c.group_id)
+        .join(found, group_members.c.member_id == found.c.principal_id)
+        .where(group_members.c.organization_id == ORGANIZATION)
+    )
+    return found.union(above)
+
+
+def _acting(one: Select[UUID], *, kinds: Collection[str] = ("user", "serviceAccount")) -> Select[*tuple[Any, ...]]:
+    start = one.cte("start")
+    groups = _memberships_of(start)
+    all_groups = func.array(select(groups.c.principal_id).scalar_subquery(), type_=ARRAY(Uuid))
+    return (
+        select(*_ACTING, all_groups.label("memberships"))
+        .join(start, start.c.principal_id == principals.c.principal_id)
+        .where(principals.c.organization_id == ORGANIZATION, principals.c.kind.in_(kinds))
+    )
+
+
+_ACTING_BY_ID = _acting(select(given(principals.c.principal_id).label("principal_id")))
+_HOLDER_BY_ID = _acting(
+    select(given(principals.c.principal_id).label("principal_id")), kinds=("user", "serviceAccount", "group")
+)
+_ACTING_BY_EMAIL = _acting(
+    select(principals.c.principal_id).where(
+        principals.c.organization_id == ORGANIZATION,
+        principals.c.email == given(principals.c.email),
+        principals.c.kind == "user",
+        principals.c.active,
+    )
+)
+
+
+async def get_acting_principal(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID
+) -> AnyRow | None:
+    """A user or service account with its `memberships`: its own id and every group's it is in, each once."""
+    parameters = giving(organization_id, principal_id=principal_id)
+    return (await connection.execute(_ACTING_BY_ID, parameters)).one_or_none()
+
+
+async def get_holder(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow | None:
+    """The same for whoever a role can be granted to: a group, too, which acts as nobody."""
+    parameters = giving(organization_id, principal_id=principal_id)
+    return (await connection.execute(_HOLDER_BY_ID, parameters)).one_or_none()
+
+
+async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
+    """The same for the active user of this address (lower case)."""
+    parameters = giving(organization_id, email=email)
+    return (await connection.execute(_ACTING_BY_EMAIL, parameters)).one_or_none()

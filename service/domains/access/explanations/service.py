@@ -1,0 +1,137 @@
+"""Why a principal may act on a resource: every shortest chain of groups and grants by which it does, or what it lacks.
+
+Authorized is who `permissions/listAuthorizedPrincipalsForResource` lists, and whom the checks say yes to.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import Role
+from carrel.wire.permissions import (
+    AuthorizationStep,
+    ExplainAuthorizationRequest,
+    ExplainAuthorizationResponse,
+    StepType,
+)
+from service.auth.callers import Caller
+from service.domains.access.explanations import queries
+from service.domains.access.explanations.paths import chains_to, levels_above
+from service.domains.access.resources.queries import find_name
+from service.identity.queries import list_shown
+from service.permissions.access import RANKED
+from service.permissions.queries import find_resource
+from service.permissions.readers import find_named
+from service.permissions.service import unknown_resource
+from service.platform.sql import AnyRow
+
+MOST_PATHS = 100
+
+
+@dataclass(frozen=True)
+class _Path:
+    """A chain from the principal to whoever holds a role: the principal, then groups or the organization."""
+
+    chain: Sequence[UUID]
+    role: Role
+
+
+async def explain(
+    connection: AsyncConnection, caller: Caller, *, request: ExplainAuthorizationRequest
+) -> ExplainAuthorizationResponse:
+    """Say whether and why a principal may READ a resource; for admins.
+
+    The shortest paths come first; of more than `MOST_PATHS` the rest is left out, and `complete` is False. The
+    transaction sees one moment (REPEATABLE READ). Raises NotFound for an unknown resource, BadRequest
+    `unknown_principal`.
+    """
+    organization_id = caller.organization_id
+    resource = await find_resource(
+        connection,
+        organization_id,
+        resource_type=request.resource.resource_type,
+        resource_id=request.resource.resource_id,
+    )
+    if resource is None:
+        raise unknown_resource("resource")
+    principal = await find_named(connection, organization_id, request.principal, field="principal")
+    paths = await _paths(connection, organization_id, principal=principal, access_class=resource.access_class)
+    first = list(islice(paths, MOST_PATHS + 1))
+    shown = first[:MOST_PATHS]
+    wide = not shown and await _is_wide(connection, organization_id, access_class=resource.access_class)
+    return ExplainAuthorizationResponse(
+        authorized=bool(shown),
+        paths=await _written(connection, organization_id, paths=shown, resource=resource),
+        complete=len(first) == len(shown),
+        missing=None if shown else _missing(principal, organization_wide=wide),
+    )
+
+
+async def _paths(
+    connection: AsyncConnection, organization_id: UUID, *, principal: AnyRow, access_class: int
+) -> Iterator[_Path]:
+    """Every shortest path to each role, lazily, the shortest first; none for who isn't active."""
+    if not principal.active:
+        return iter(())
+
+    async def around(members: Collection[UUID]) -> Collection[UUID]:
+        return await queries.list_groups_around(connection, organization_id, members=members)
+
+    levels = await levels_above(principal.principal_id, around)
+    steps = await queries.list_steps_down(connection, organization_id, levels=levels, most=MOST_PATHS + 1)
+    below: dict[UUID, list[UUID]] = {}
+    for step in steps:
+        below.setdefault(step.group_id, []).append(step.member_id)
+    if principal.kind == "user":
+        # Everyone in the organization is like a group that each user, and nobody else, is a direct member of.
+        levels[organization_id] = 1
+        below[organization_id] = [principal.principal_id]
+    roles = await queries.list_roles(connection, organization_id, access_class=access_class, holders=levels)
+    nearest = sorted(roles, key=lambda row: (levels[row.principal_id], RANKED.index(row.role), row.principal_id))
+    return (_Path(chain, Role(row.role)) for row in nearest for chain in chains_to(row.principal_id, below))
+
+
+async def _is_wide(connection: AsyncConnection, organization_id: UUID, *, access_class: int) -> bool:
+    roles = await queries.list_roles(connection, organization_id, access_class=access_class, holders=[organization_id])
+    return bool(roles)
+
+
+async def _written(
+    connection: AsyncConnection, organization_id: UUID, *, paths: Sequence[_Path], resource: AnyRow
+) -> list[list[AuthorizationStep]]:
+    ids = {each for path in paths for each in path.chain}
+    rows = await list_shown(connection, organization_id, principal_ids=ids)
+    steps = {row.principal_id: _step(row) for row in rows}
+    name = await find_name(connection, organization_id, object_id=resource.object_id) if paths else None
+    end = AuthorizationStep(type=StepType.RESOURCE, id=resource.resource_id, name=name)
+    return [_steps(path, steps=steps, end=end) for path in paths]
+
+
+def _steps(path: _Path, *, steps: Mapping[UUID, AuthorizationStep], end: AuthorizationStep) -> list[AuthorizationStep]:
+    return [*(steps[each] for each in path.chain), AuthorizationStep(type=StepType.GRANT, role=path.role), end]
+
+
+def _step(row: AnyRow) -> AuthorizationStep:
+    kind = StepType.ORGANIZATION if row.kind == "everyone" else StepType(row.kind)
+    return AuthorizationStep(type=kind, id=str(row.principal_id), name=row.name, email=row.email)
+
+
+def _missing(principal: AnyRow, *, organization_wide: bool) -> str:
+    if principal.deleted_at is not None:
+        return "This service account was deleted: no grant counts for it any more."
+    if not principal.active:
+        return "This user is not active, so no grant counts for them. Activate them to let them use what they have."
+    who = {
+        "user": "this user, or a group they are in",
+        "group": "this group, or a group it is in",
+        "serviceAccount": "this service account, or a group it is in",
+    }[principal.kind]
+    said = f"No grant on this resource names {who}, directly or through other groups."
+    if organization_wide:
+        said += " Everyone in the organization may read it, which means its users, each of them, and nobody else."
+    if principal.is_admin:
+        said += " An admin may change who reads it, and reads it only when they are among those."
+    return said

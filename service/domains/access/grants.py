@@ -1,0 +1,198 @@
+"""Grants on resources, set and read by admins. A resource's owner stays whatever is set."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.admin import (
+    AdminGrantsListRequest,
+    AdminGrantsListResponse,
+    AdminGrantsSetRequest,
+    GrantInfo,
+    ResourceGrants,
+)
+from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceReference, Role
+from service.audit.service import Change, record_all
+from service.auth.callers import Caller
+from service.identity.principals import MOST_DETAILS, named_principal, resolve
+from service.permissions import queries
+from service.permissions.access import Access, roles_by_id
+from service.permissions.classes import queries as classes
+from service.permissions.service import access_classes_for, move, unknown_resource
+from service.platform.errors import BadRequest, FieldError
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor
+
+Identity = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What one resource's access is to be, and where the request says so."""
+
+    field: str
+    grants: AdminGrantsSetRequest
+
+    @property
+    def identity(self) -> Identity:
+        """The resource's (type, id in its source system)."""
+        return _identity(self.grants.resource)
+
+
+async def set_grants(connection: AsyncConnection, caller: Caller, *, request: AdminGrantsSetRequest) -> ResourceGrants:
+    """Replace the grants on a resource, effective at commit; for admins. NotFound for an unknown resource."""
+    await _set(connection, caller, wanted=[_Wanted(field="", grants=request)])
+    resource = await _find(connection, caller, request.resource)
+    grants = await classes.list_grants(connection, caller.organization_id, access_class=resource.access_class)
+    return ResourceGrants(
+        resource=_named(resource),
+        grants=[_grant(row) for row in grants],
+        organization_wide=await _organization_wide(connection, caller, resource),
+    )
+
+
+async def set_many_grants(
+    connection: AsyncConnection, caller: Caller, *, requests: Sequence[AdminGrantsSetRequest]
+) -> int:
+    """Replace the grants on many resources, all or none, and say on how many; for admins."""
+    wanted = [_Wanted(field=f"resources.{place}.", grants=request) for place, request in enumerate(requests)]
+    _refuse_duplicates(wanted)
+    await _set(connection, caller, wanted=wanted)
+    return len(wanted)
+
+
+async def list_grants(
+    connection: AsyncConnection, caller: Caller, *, request: AdminGrantsListRequest
+) -> AdminGrantsListResponse:
+    """A page of the grants on a resource, in the order of the principals' ids; for admins."""
+    cursor = Cursor.read(caller, operation="admin/grants/list", request=request)
+    resource = await _find(connection, caller, request.resource)
+    grants = await classes.list_grants(
+        connection,
+        caller.organization_id,
+        access_class=resource.access_class,
+        after=_after(cursor),
+        limit=cursor.limit,
+    )
+    page = cursor.page(grants, position=lambda row: [str(row.principal_id), row.role])
+    return AdminGrantsListResponse(
+        resource=_named(resource),
+        grants=[_grant(row) for row in page.items],
+        organization_wide=await _organization_wide(connection, caller, resource),
+        next_page_token=page.next_page_token,
+    )
+
+
+async def _set(connection: AsyncConnection, caller: Caller, *, wanted: Sequence[_Wanted]) -> None:
+    resources = await _lock(connection, caller, wanted=wanted)
+    current = {row.access_class for row in resources.values()}
+    before = await classes.list_readers(connection, caller.organization_id, access_classes=current)
+    owners = {row.access_class: row.principal_id for row in before if row.role == Role.OWNER}
+    accesses = await _accesses(connection, caller, wanted=wanted, resources=resources, owners=owners)
+    digests = {object_id: access.digest() for object_id, access in accesses.items()}
+    distinct = {digests[object_id]: access for object_id, access in accesses.items()}
+    of_digest = await access_classes_for(connection, caller.organization_id, distinct)
+    moved = {
+        row.object_id: of_digest[digests[row.object_id]]
+        for row in resources.values()
+        if row.access_class != of_digest[digests[row.object_id]]
+    }
+    await move(connection, caller.organization_id, classes=moved)
+    holders: dict[int, list[tuple[UUID, str]]] = {}
+    for row in before:
+        holders.setdefault(row.access_class, []).append((row.principal_id, row.role))
+    changes = [
+        _change(row, before=holders.get(row.access_class, ()), after=accesses[row.object_id].grants())
+        for row in resources.values()
+        if row.object_id in moved
+    ]
+    await record_all(connection, caller, changes=changes)
+
+
+async def _lock(connection: AsyncConnection, caller: Caller, *, wanted: Sequence[_Wanted]) -> dict[Identity, AnyRow]:
+    rows = await queries.lock_resources(connection, caller.organization_id, identities=[one.identity for one in wanted])
+    found: dict[Identity, AnyRow] = {(row.resource_type, row.resource_id): row for row in rows}
+    missing = [one for one in wanted if one.identity not in found]
+    if missing:
+        raise unknown_resource(*(f"{one.field}resource" for one in missing[:MOST_DETAILS]))
+    return found
+
+
+async def _accesses(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    wanted: Sequence[_Wanted],
+    resources: Mapping[Identity, AnyRow],
+    owners: Mapping[int, UUID],
+) -> dict[UUID, Access]:
+    references = [
+        (f"{one.field}grants.{place}.principal", grant.principal)
+        for one in wanted
+        for place, grant in enumerate(one.grants.grants)
+    ]
+    named = iter(await resolve(connection, caller.organization_id, references=references))
+    accesses: dict[UUID, Access] = {}
+    for one in wanted:
+        holders = [(grant.role, next(named).principal_id) for grant in one.grants.grants]
+        everyone = [caller.organization_id] if one.grants.organization_wide else []
+        resource = resources[one.identity]
+        accesses[resource.object_id] = Access(
+            owner_id=owners.get(resource.access_class),
+            viewers=frozenset([*(who for role, who in holders if role is GrantRole.VIEWER), *everyone]),
+            editors=frozenset(who for role, who in holders if role is GrantRole.EDITOR),
+        )
+    return accesses
+
+
+async def _find(connection: AsyncConnection, caller: Caller, resource: ResourceReference) -> AnyRow:
+    resource_type, resource_id = _identity(resource)
+    row = await queries.find_resource(
+        connection, caller.organization_id, resource_type=resource_type, resource_id=resource_id
+    )
+    if row is None:
+        raise unknown_resource("resource")
+    return row
+
+
+def _change(resource: AnyRow, *, before: Iterable[tuple[UUID, str]], after: Iterable[tuple[UUID, str]]) -> Change:
+    details = {"before": roles_by_id(before), "after": roles_by_id(after)}
+    return Change(
+        action="grants.set", target_type=resource.resource_type, target_id=resource.object_id, details=details
+    )
+
+
+def _refuse_duplicates(wanted: Sequence[_Wanted]) -> None:
+    first: dict[Identity, _Wanted] = {}
+    again = [
+        FieldError(f"{one.field}resource", "given more than once")
+        for one in wanted
+        if first.setdefault(one.identity, one) is not one
+    ]
+    if again:
+        raise BadRequest("A resource is given twice. Send each once.", code="duplicate_resource", details=again)
+
+
+def _identity(resource: ResourceReference) -> Identity:
+    return resource.resource_type.value, resource.resource_id
+
+
+def _named(resource: AnyRow) -> ResourceIdentifier:
+    return ResourceIdentifier(resource_id=resource.resource_id, resource_type=resource.resource_type)
+
+
+def _after(cursor: Cursor) -> tuple[UUID, str] | None:
+    """The (principal, role) that the page comes after."""
+    return (UUID(cursor.after[0]), cursor.after[1]) if cursor.after else None
+
+
+async def _organization_wide(connection: AsyncConnection, caller: Caller, resource: AnyRow) -> bool:
+    return await classes.is_held_by(
+        connection, caller.organization_id, access_class=resource.access_class, principal_id=caller.organization_id
+    )
+
+
+def _grant(row: AnyRow) -> GrantInfo:
+    return GrantInfo(principal=named_principal(row), role=GrantRole(row.role))

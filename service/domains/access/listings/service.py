@@ -1,0 +1,110 @@
+"""Who may read what in a whole organization: lists beside that of its resources, and whether it stayed as it was."""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.access import (
+    AccessHolder,
+    AdminAccessGetStateRequest,
+    AdminAccessGetStateResponse,
+    AdminAccessListGroupPeopleRequest,
+    AdminAccessListGroupPeopleResponse,
+    AdminAccessListHoldersRequest,
+    AdminAccessListHoldersResponse,
+    GroupPerson,
+    HolderType,
+)
+from service.auth.callers import Caller
+from service.domains.access.listings import queries
+from service.platform import base64url
+from service.platform.errors import BadRequest, FieldError
+from service.platform.identifiers import NIL
+from service.web.pagination import Cursor
+
+# What is done all day long and takes nothing from anybody. An access that a `document.update` changes shows by itself.
+QUIET = frozenset(
+    {
+        "agent.feedback",
+        "agent.message",
+        "collection.add_chunks",
+        "collection.add_document",
+        "collection.reindex_document",
+        "collection.remove_document",
+        "docstore.sync",
+        "document.update",
+        "search.feedback",
+        "session.begin",
+        "sign-in",
+        "texts.erase",
+    }
+)
+_FINGERPRINT = 32
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def get_state(
+    connection: AsyncConnection, caller: Caller, *, request: AdminAccessGetStateRequest
+) -> AdminAccessGetStateResponse:
+    """The state of all access, and whether it is another than at `since`; for admins.
+
+    What was added and taken back meanwhile leaves no row behind, but it leaves its entry in the audit log. Raises
+    BadRequest `invalid_state` for a state that this service never gave.
+    """
+    values, at = await queries.totals(connection, caller.organization_id)
+    fingerprint = hashlib.sha256(":".join(values).encode()).hexdigest()[:_FINGERPRINT]
+    state = f"{fingerprint}.{(at - _EPOCH) // timedelta(microseconds=1)}"
+    if request.since is None:
+        return AdminAccessGetStateResponse(state=state)
+    before, since = _read(request.since)
+    changed = before != fingerprint or await queries.any_entry_since(
+        connection, caller.organization_id, since=since, but=QUIET
+    )
+    return AdminAccessGetStateResponse(state=state, changed=changed)
+
+
+def _read(state: str) -> tuple[str, datetime]:
+    fingerprint, _, microseconds = state.partition(".")
+    try:
+        return fingerprint, _EPOCH + timedelta(microseconds=int(microseconds))
+    except (ValueError, OverflowError) as exc:
+        message = "This is no state of this service. Give one back as it was given, or leave it out."
+        raise BadRequest(message, code="invalid_state", details=[FieldError("since", message)]) from exc
+
+
+async def list_holders(
+    connection: AsyncConnection, caller: Caller, *, request: AdminAccessListHoldersRequest
+) -> AdminAccessListHoldersResponse:
+    """A page of who holds which role in which class, class by class; for admins."""
+    cursor = Cursor.read(caller, operation="admin/access/listHolders", request=request)
+    after = (bytes.fromhex(cursor.after[0]), UUID(cursor.after[1]), cursor.after[2]) if cursor.after else (b"", NIL, "")
+    rows = await queries.list_holders(connection, caller.organization_id, after=after, limit=cursor.limit)
+    page = cursor.page(rows, position=lambda row: [row.digest.hex(), str(row.principal_id), row.role])
+    return AdminAccessListHoldersResponse(
+        holders=[
+            AccessHolder(
+                access_class=base64url.written(row.digest),
+                principal_id=row.principal_id,
+                principal_type=HolderType.ORGANIZATION if row.kind == "everyone" else HolderType(row.kind),
+                role=row.role,
+            )
+            for row in page.items
+        ],
+        next_page_token=page.next_page_token,
+    )
+
+
+async def list_group_people(
+    connection: AsyncConnection, caller: Caller, *, request: AdminAccessListGroupPeopleRequest
+) -> AdminAccessListGroupPeopleResponse:
+    """A page of the active people in all groups, group by group; for admins."""
+    cursor = Cursor.read(caller, operation="admin/access/listGroupPeople", request=request)
+    after = (UUID(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else (NIL, NIL)
+    rows = await queries.list_group_people(connection, caller.organization_id, after=after, limit=cursor.limit)
+    page = cursor.page(rows, position=lambda row: [str(row.group_id), str(row.member_id)])
+    return AdminAccessListGroupPeopleResponse(
+        people=[GroupPerson(group_id=row.group_id, principal_id=row.member_id) for row in page.items],
+        next_page_token=page.next_page_token,
+    )

@@ -1,0 +1,80 @@
+"""Whether somebody may act on resources: the same answer as the lists give, one resource at a time or many."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import ResourceIdentifier, ResourceReference, normal_email
+from carrel.wire.permissions import (
+    CheckBulkResourcesAuthorizationForUserRequest,
+    CheckResourceAuthorizationForUserRequest,
+    ResourceAuthorization,
+)
+from service.auth.callers import Caller, acting_for, principals_of
+from service.auth.queries import get_acting_principal
+from service.domains.access.lookups import queries
+from service.platform.errors import BadRequest, FieldError
+
+
+async def check_resource(
+    connection: AsyncConnection, caller: Caller, *, request: CheckResourceAuthorizationForUserRequest
+) -> bool:
+    """Whether the caller, or whom the request names, may READ a resource; False for one that doesn't exist.
+
+    Raises what `check_resources` raises.
+    """
+    readable = await _readable(connection, caller, user_email=request.user_email, resources=[request.resource])
+    return bool(readable)
+
+
+async def check_resources(
+    connection: AsyncConnection, caller: Caller, *, request: CheckBulkResourcesAuthorizationForUserRequest
+) -> list[ResourceAuthorization]:
+    """The same for many resources, in the order asked; one that is asked about twice is answered twice.
+
+    Raises BadRequest `unknown_user`, or when the caller is a service account and names anybody; Forbidden when the
+    caller may ask about itself alone.
+    """
+    readable = await _readable(connection, caller, user_email=request.user_email, resources=request.resources)
+    return [
+        ResourceAuthorization(
+            resource=ResourceIdentifier(resource_id=resource.resource_id, resource_type=resource.resource_type),
+            authorized=_identity(resource) in readable,
+        )
+        for resource in request.resources
+    ]
+
+
+async def _readable(
+    connection: AsyncConnection, caller: Caller, *, user_email: str | None, resources: Sequence[ResourceReference]
+) -> Collection[tuple[str, str]]:
+    subject = await _subject(connection, caller, user_email)
+    if subject is None:
+        return ()
+    identities = {_identity(resource) for resource in resources}
+    return await queries.list_readable_among(connection, subject, identities=identities)
+
+
+async def _subject(connection: AsyncConnection, caller: Caller, user_email: str | None) -> Caller | None:
+    """Whom a check is about; None for somebody who isn't active, and so may do nothing.
+
+    A user may ask about themselves, a key that may act for users about any active user, and an admin about everybody,
+    service accounts by their addresses included.
+    """
+    if user_email is None or (caller.kind == "user" and normal_email(user_email) == caller.email):
+        return caller
+    if not caller.is_admin:
+        return await acting_for(connection, caller, user_email)
+    found = await queries.find_subject(connection, caller.organization_id, email=normal_email(user_email))
+    if found is None:
+        message = f"There is no user or service account with the address {user_email!r} in this organization."
+        raise BadRequest(message, code="unknown_user", details=[FieldError("userEmail", message)])
+    row = await get_acting_principal(connection, caller.organization_id, principal_id=found)
+    if row is None or not row.active:
+        return None
+    return replace(caller, principal_id=row.principal_id, principals=principals_of(row), kind=row.kind)
+
+
+def _identity(resource: ResourceReference) -> tuple[str, str]:
+    return resource.resource_type.value, resource.resource_id

@@ -1,0 +1,70 @@
+"""Who may read a resource, and what a caller may read (seed, "permissions/…")."""
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import GroupPrincipal, Principal, ResourceIdentifier, UserPrincipal
+from carrel.wire.permissions import (
+    ListAuthorizedPrincipalsForResourceRequest,
+    ListAuthorizedPrincipalsForResourceResponse,
+    ListAuthorizedResourcesRequest,
+    ListAuthorizedResourcesResponse,
+)
+from service.auth.callers import Caller, acting_for
+from service.domains.access.lookups import queries
+from service.permissions.queries import find_resource
+from service.permissions.service import unknown_resource
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor
+
+
+async def list_authorized_principals(
+    connection: AsyncConnection, caller: Caller, *, request: ListAuthorizedPrincipalsForResourceRequest
+) -> ListAuthorizedPrincipalsForResourceResponse:
+    """Every group that holds READ (nested ones too) and every active person who has it, each once; for admins.
+
+    In the order of their ids, which is that of their creation. NotFound for an unknown resource.
+    """
+    cursor = Cursor.read(caller, operation="permissions/listAuthorizedPrincipalsForResource", request=request)
+    resource = await find_resource(
+        connection,
+        caller.organization_id,
+        resource_type=request.resource.resource_type,
+        resource_id=request.resource.resource_id,
+    )
+    if resource is None:
+        raise unknown_resource("resource")
+    rows = await queries.list_effective_principals(
+        connection,
+        caller.organization_id,
+        access_class=resource.access_class,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
+    return ListAuthorizedPrincipalsForResourceResponse(
+        principals=[_principal(row) for row in page.items], next_page_token=page.next_page_token
+    )
+
+
+async def list_authorized_resources(
+    connection: AsyncConnection, caller: Caller, *, request: ListAuthorizedResourcesRequest
+) -> ListAuthorizedResourcesResponse:
+    """The resources the acting principal may READ: nothing that its access doesn't say, an admin's included."""
+    acting = await acting_for(connection, caller, request.user_email)
+    cursor = Cursor.read(acting, operation="permissions/listAuthorizedResources", request=request)
+    rows = await queries.list_readable_resources(
+        connection, acting, resource_type=request.resource_type, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.object_id)])
+    return ListAuthorizedResourcesResponse(
+        resources=[
+            ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type) for row in page.items
+        ],
+        next_page_token=page.next_page_token,
+    )
+
+
+def _principal(row: AnyRow) -> Principal:
+    if row.kind == "group":
+        return GroupPrincipal(id=str(row.principal_id), name=row.name)
+    return UserPrincipal(id=str(row.principal_id), name=row.name, email=row.email)

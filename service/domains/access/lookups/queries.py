@@ -1,0 +1,237 @@
+"""SQL of the look-ups: a page costs what it shows, however much a reader may read and however many may read a resource.
+
+What is asked for lies in many parts: access classes, or groups. Where these are few, the first rows of each after the
+last page are read from its own part of an index. Where they are many, all rows are walked in the order of the list for
+a stretch, which fills the page unless what fits is rare; only what is missing then is read part by part. A page is one
+statement, so that all of it is from one moment.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    CTE,
+    ColumnElement,
+    CompoundSelect,
+    FromClause,
+    Integer,
+    Select,
+    Text,
+    Uuid,
+    bindparam,
+    case,
+    func,
+    literal,
+    select,
+    text,
+    true,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller
+from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
+from service.platform.sql import ORGANIZATION, AnyRow, count_of, given, giving
+from service.schema.identity import principals
+from service.schema.permissions import resources
+
+FEW = 32
+"""So many classes or groups, at most, are asked for their part of a page straight away."""
+
+STRETCH = 20_000
+"""So many rows of an index, at most, are walked for a page: a few milliseconds, like asking a thousand classes."""
+
+
+_AFTER = given(resources.c.object_id, "after")
+_LIMIT = bindparam("given_limit", type_=Integer())
+
+Bound: TypeAlias = ColumnElement[UUID]
+
+
+def _readable_resources(organization_id: Bound, *, resource_type: ColumnElement[str] | None) -> Select[UUID, str, str]:
+    return resources_in(organization_id, readable_by_parameters(), resource_type=resource_type)
+
+
+def resources_in(
+    organization_id: Bound, classes: Select[int] | CompoundSelect[int], *, resource_type: ColumnElement[str] | None
+) -> Select[UUID, str, str]:
+    """A page of the resources in these access classes, in the order of their objects' ids.
+
+    It runs with `page_parameters`. `resource_type` is one, `any_(…)` of several, or none.
+    """
+    every = _objects(organization_id, resource_type=resource_type, after=_AFTER)
+    readable = classes.cte("readable")
+    stretch = every.add_columns(resources.c.access_class).limit(STRETCH).subquery("stretch")
+    # Written so, it is not planned as a join, which would lose the order and so read the whole stretch.
+    may_read = stretch.c.access_class.in_(select(readable.c.access_class)).is_(true())
+    walked = select(stretch.c.object_id).where(may_read, count_of(readable) > FEW)
+    walked = walked.order_by(stretch.c.object_id).limit(_LIMIT).cte("walked")
+    # Where the walk ended: nowhere, when it has been past every resource.
+    end = every.offset(STRETCH - 1).limit(1).scalar_subquery()
+    begin = select(case((count_of(readable) <= FEW, _AFTER), else_=end).label("after")).cte("begin")
+    start = select(begin.c.after).scalar_subquery()
+
+    # The page lies in the classes that begin first, as many as it has rows.
+    head = _first_of(organization_id, readable, resource_type=resource_type, after=start).limit(1).lateral()
+    nearest = (
+        select(readable.c.access_class)
+        .join(head, true())
+        .where(count_of(walked) < _LIMIT, start.is_not(None))
+        .order_by(head.c.object_id)
+        .limit(_LIMIT)
+        .cte("nearest")
+    )
+    asked = _first_of(organization_id, nearest, resource_type=resource_type, after=start).limit(_LIMIT).lateral()
+    found = select(walked.c.object_id).union_all(select(asked.c.object_id).select_from(nearest.join(asked, true())))
+    page = found.order_by("object_id").limit(_LIMIT).cte("page")
+    return (
+        select(resources.c.object_id, resources.c.resource_type, resources.c.resource_id)
+        .join(page, page.c.object_id == resources.c.object_id)
+        .where(resources.c.organization_id == organization_id)
+        .order_by(resources.c.object_id)
+    )
+
+
+def _objects(
+    organization_id: Bound, *, resource_type: ColumnElement[str] | None, after: Bound, table: FromClause = resources
+) -> Select[UUID]:
+    """The ids of all resources (of a type, if one is given) that come after a place, in their order."""
+    statement = select(table.c.object_id).where(table.c.organization_id == organization_id)
+    if resource_type is not None:
+        statement = statement.where(table.c.resource_type == resource_type)
+    return statement.where(table.c.object_id > after).order_by(table.c.object_id)
+
+
+def _first_of(
+    organization_id: Bound, classes: CTE, *, resource_type: ColumnElement[str] | None, after: Bound
+) -> Select[UUID]:
+    """The resources of each class that come after a place, in their order."""
+    one = resources.alias()
+    every = _objects(organization_id, resource_type=resource_type, after=after, table=one)
+    return every.where(one.c.access_class == classes.c.access_class)
+
+
+def page_parameters(organization_id: UUID, *, after: UUID, limit: int) -> dict[str, object]:
+    """Where a page of `resources_in` begins, and how long it is."""
+    return giving(organization_id, after=after, limit=limit)
+
+
+_READABLE_RESOURCES = _readable_resources(ORGANIZATION, resource_type=None)
+_READABLE_RESOURCES_OF_TYPE = _readable_resources(ORGANIZATION, resource_type=given(resources.c.resource_type))
+
+
+async def list_readable_resources(
+    connection: AsyncConnection, caller: Caller, *, resource_type: str | None, after: UUID, limit: int
+) -> Sequence[AnyRow]:
+    """The resources the caller may read, in the order of their objects' ids."""
+    parameters = giving(caller.organization_id, after=after, limit=limit, resource_type=resource_type)
+    statement = _READABLE_RESOURCES if resource_type is None else _READABLE_RESOURCES_OF_TYPE
+    return (await connection.execute(statement, parameters | reader_parameters(caller))).all()
+
+
+async def find_subject(connection: AsyncConnection, organization_id: UUID, *, email: str) -> UUID | None:
+    """The user or service account of this address (lower case), active or not; a deleted account is nobody."""
+    statement = select(principals.c.principal_id).where(
+        principals.c.organization_id == organization_id,
+        principals.c.email == email,
+        principals.c.deleted_at.is_(None),
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def list_readable_among(
+    connection: AsyncConnection, caller: Caller, *, identities: Collection[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Which of the resources of these (type, id in its source system) the caller may read."""
+    types, ids = ([identity[place] for identity in identities] for place in (0, 1))
+    asked = (
+        func.unnest(literal(types, ARRAY(Text)), literal(ids, ARRAY(Text))).table_valued("type", "id").render_derived()
+    )
+    statement = select(resources.c.resource_type, resources.c.resource_id).where(
+        resources.c.organization_id == caller.organization_id,
+        resources.c.resource_type == asked.c.type,
+        resources.c.resource_id == asked.c.id,
+        # Written so, it is not planned as a join, which goes wrong where there are many classes and few resources.
+        resources.c.access_class.in_(readable_classes(caller)).is_(true()),
+    )
+    return {(row.resource_type, row.resource_id) for row in await connection.execute(statement)}
+
+
+# `holding` are the groups with a role, and those nested in them. The uuid type has no max(): hence the ORDER BY.
+_EFFECTIVE_PRINCIPALS = text("""
+WITH RECURSIVE holding (group_id) AS (
+    SELECT r.principal_id FROM class_readers r JOIN principals p ON p.principal_id = r.principal_id
+    WHERE r.organization_id = :organization_id AND r.access_class = :access_class
+      AND p.organization_id = :organization_id AND p.kind = 'group'
+    UNION
+    SELECT m.member_id FROM holding h
+    JOIN group_members m ON m.organization_id = :organization_id AND m.group_id = h.group_id AND m.member_is_group
+),
+walked AS MATERIALIZED (
+    SELECT DISTINCT stretch.member_id FROM (
+        SELECT member_id, group_id FROM group_members
+        WHERE organization_id = :organization_id AND member_id > :after
+        ORDER BY member_id LIMIT :stretch
+    ) stretch
+    JOIN principals p ON p.principal_id = stretch.member_id
+    WHERE p.organization_id = :organization_id AND p.principal_id > :after AND p.active
+      AND (stretch.group_id IN (SELECT group_id FROM holding)) IS TRUE
+      AND (SELECT count(*) FROM holding) > :few
+    ORDER BY stretch.member_id LIMIT :limit
+),
+begin AS MATERIALIZED (
+    SELECT CASE WHEN EXISTS (SELECT FROM walked)
+                THEN (SELECT member_id FROM walked ORDER BY member_id DESC LIMIT 1) ELSE :after END AS after
+),
+asked AS (
+    SELECT person.member_id FROM holding h CROSS JOIN LATERAL (
+        SELECT m.member_id FROM group_members m JOIN principals p ON p.principal_id = m.member_id
+        WHERE m.organization_id = :organization_id AND m.group_id = h.group_id
+          AND m.member_id > (SELECT after FROM begin)
+          AND NOT m.member_is_group AND p.organization_id = :organization_id AND p.active
+        ORDER BY m.member_id LIMIT :limit
+    ) person
+    WHERE (SELECT count(*) FROM walked) < :limit
+),
+direct AS (
+    SELECT DISTINCT r.principal_id FROM class_readers r JOIN principals p ON p.principal_id = r.principal_id
+    WHERE r.organization_id = :organization_id AND r.access_class = :access_class AND r.principal_id > :after
+      AND p.organization_id = :organization_id AND p.active AND p.kind <> 'everyone'
+    ORDER BY r.principal_id LIMIT :limit
+),
+everyone AS (
+    SELECT p.principal_id FROM principals p
+    WHERE p.organization_id = :organization_id AND p.kind = 'user' AND p.active AND p.principal_id > :after
+      AND EXISTS (SELECT FROM class_readers WHERE organization_id = :organization_id
+                  AND access_class = :access_class AND principal_id = :organization_id)
+    ORDER BY p.principal_id LIMIT :limit
+),
+page AS (
+    SELECT principal_id FROM direct
+    UNION SELECT group_id FROM holding WHERE group_id > :after
+    UNION SELECT member_id FROM walked
+    UNION SELECT member_id FROM asked
+    UNION SELECT principal_id FROM everyone
+    ORDER BY principal_id LIMIT :limit
+)
+SELECT p.principal_id, p.kind, p.name, p.email
+FROM page JOIN principals p ON p.principal_id = page.principal_id
+WHERE p.organization_id = :organization_id
+ORDER BY p.principal_id
+""").bindparams(bindparam("after", type_=Uuid()))
+
+
+async def list_effective_principals(
+    connection: AsyncConnection, organization_id: UUID, *, access_class: int, after: UUID, limit: int
+) -> Sequence[AnyRow]:
+    """Every group and active person with a role in a class, however they come by it, each once, ordered by id."""
+    parameters = {
+        "organization_id": organization_id,
+        "access_class": access_class,
+        "after": after,
+        "limit": limit,
+        "few": FEW,
+        "stretch": STRETCH,
+    }
+    return (await connection.execute(_EFFECTIVE_PRINCIPALS, parameters)).all()

@@ -1,0 +1,197 @@
+"""SQL of all resources, narrowed by their names, their types, and who may read them; a page or a count is a statement.
+
+Access is asked of the access classes, as everywhere: what somebody may read, and another may not, is the classes of the
+one without those of the other, before any resource is looked at.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    CompoundSelect,
+    FromClause,
+    Select,
+    Text,
+    and_,
+    any_,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    tuple_,
+    union_all,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.domains.access.lookups.queries import page_parameters, resources_in
+from service.permissions.queries import Reader, readable_classes
+from service.platform.sql import AnyRow, among
+from service.schema.agents import agents
+from service.schema.catalog import documents
+from service.schema.collections import collections
+from service.schema.permissions import access_classes, resources
+
+_NAMED = {documents.c.document_id: documents, collections.c.collection_id: collections, agents.c.agent_id: agents}
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceFilter:
+    """What resources are narrowed to; None narrows nothing.
+
+    `text` is part of a name or a resourceId, `resource_ids` are whole ones. Of what `readable_by` may read,
+    `not_readable_by` takes away what it may read, too.
+    """
+
+    object_ids: Sequence[UUID] | None = None
+    text: str | None = None
+    resource_ids: Sequence[str] | None = None
+    resource_types: Sequence[str] | None = None
+    readable_by: Reader | None = None
+    not_readable_by: Reader | None = None
+
+    @property
+    def only_reader(self) -> Reader | None:
+        """Who may read it, where that and types are all it is narrowed to."""
+        others = (self.object_ids, self.text, self.resource_ids)
+        return self.readable_by if all(one is None for one in others) else None
+
+
+async def list_resources(
+    connection: AsyncConnection, organization_id: UUID, *, wanted: ResourceFilter, after: UUID, limit: int
+) -> Sequence[AnyRow]:
+    """The resources that fit, each with its class's digest and its name, in the order of their objects' ids."""
+    if (reader := wanted.only_reader) is not None:
+        classes = _classes(reader, but=wanted.not_readable_by)
+        page = resources_in(literal(organization_id), classes, resource_type=_type(wanted))
+    else:
+        page = _walked(organization_id, wanted, after=after, limit=limit)
+    shown = page.add_columns(resources.c.access_class).subquery("page")
+    statement = (
+        select(shown, access_classes.c.digest, _name().label("name"))
+        .select_from(_with_names(organization_id, shown))
+        .join(access_classes, access_classes.c.access_class == shown.c.access_class)
+        .where(access_classes.c.organization_id == organization_id)
+        .order_by(shown.c.object_id)
+    )
+    parameters = page_parameters(organization_id, after=after, limit=limit)
+    return (await connection.execute(statement, parameters)).all()
+
+
+async def list_resources_by_name(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    wanted: ResourceFilter,
+    after: tuple[str, UUID] | None,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """The same in the order of their names; all that fit are sorted for each page.
+
+    `sort_key`, beside the object's id, is the position of a row.
+    """
+    key = func.lower(func.coalesce(_name(), resources.c.resource_id))
+    statement = (
+        select(resources, access_classes.c.digest, _name().label("name"), key.label("sort_key"))
+        .select_from(_with_names(organization_id, resources))
+        .join(access_classes, access_classes.c.access_class == resources.c.access_class)
+        .where(*_conditions(organization_id, wanted), access_classes.c.organization_id == organization_id)
+        .order_by(key, resources.c.object_id)
+        .limit(limit)
+    )
+    if after is not None:
+        statement = statement.where(tuple_(key, resources.c.object_id) > after)
+    return (await connection.execute(statement)).all()
+
+
+async def find_name(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> str | None:
+    """What a document, collection or agent is called."""
+    statement = (
+        select(_name())
+        .select_from(_with_names(organization_id, resources))
+        .where(resources.c.organization_id == organization_id, resources.c.object_id == object_id)
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def count_resources(
+    connection: AsyncConnection, organization_id: UUID, *, wanted: ResourceFilter
+) -> Sequence[AnyRow]:
+    """How many resources of each type fit (`resource_type`, `number`), ordered by type."""
+    statement = (
+        select(resources.c.resource_type, func.count().label("number"))
+        .where(*_conditions(organization_id, wanted))
+        .group_by(resources.c.resource_type)
+        .order_by(resources.c.resource_type)
+    )
+    return (await connection.execute(statement)).all()
+
+
+def _walked(organization_id: UUID, wanted: ResourceFilter, *, after: UUID, limit: int) -> Select[*tuple[Any, ...]]:
+    return (
+        select(resources.c.object_id, resources.c.resource_type, resources.c.resource_id)
+        .where(*_conditions(organization_id, wanted), resources.c.object_id > after)
+        .order_by(resources.c.object_id)
+        .limit(limit)
+    )
+
+
+def _conditions(organization_id: UUID, wanted: ResourceFilter) -> Iterator[ColumnElement[bool]]:
+    yield resources.c.organization_id == organization_id
+    if wanted.object_ids is not None:
+        yield among(resources.c.object_id, wanted.object_ids)
+    if wanted.resource_ids is not None:
+        yield among(resources.c.resource_id, wanted.resource_ids)
+    of_type = _type(wanted)
+    if of_type is not None:
+        yield resources.c.resource_type == of_type
+    if wanted.readable_by is not None:
+        classes = _classes(wanted.readable_by, but=wanted.not_readable_by)
+        # Written so, it is not planned as a join, which would lose the order.
+        yield resources.c.access_class.in_(classes).is_(true())
+    if wanted.text is not None:
+        # The names are searched once, into a hash: a join would read the name of each resource that is walked past.
+        yield or_(
+            resources.c.resource_id.icontains(wanted.text, autoescape=True),
+            resources.c.object_id.in_(_named(organization_id, wanted.text)),
+        )
+
+
+def _named(organization_id: UUID, text: str) -> CompoundSelect[UUID]:
+    return union_all(
+        *(
+            select(own_id).where(
+                table.c.organization_id == organization_id, table.c.name.icontains(text, autoescape=True)
+            )
+            for own_id, table in _NAMED.items()
+        )
+    )
+
+
+def _classes(reader: Reader, *, but: Reader | None) -> Select[int] | CompoundSelect[int]:
+    classes = readable_classes(reader)
+    return classes if but is None else classes.except_(readable_classes(but))
+
+
+def _type(wanted: ResourceFilter) -> ColumnElement[str] | None:
+    if wanted.resource_types is None:
+        return None
+    types: Any = literal([*wanted.resource_types], ARRAY(Text))
+    one: Any = any_(types)
+    return one
+
+
+def _with_names(organization_id: UUID, source: FromClause) -> FromClause:
+    """Each resource of `source` beside the document, collection or agent that it is, if any."""
+    object_id = source.c.object_id
+    for own_id, table in _NAMED.items():
+        source = source.outerjoin(table, and_(own_id == object_id, table.c.organization_id == organization_id))
+    return source
+
+
+def _name() -> ColumnElement[str | None]:
+    return func.coalesce(*(table.c.name for table in _NAMED.values()))

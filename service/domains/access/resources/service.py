@@ -1,0 +1,96 @@
+"""Finding resources: by a part of a name, by type, and by who may read them; for admins.
+
+An admin sees the names of everything. Who may read what is as the checks and look-ups say.
+"""
+
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.access import (
+    AdminAccessCountResourcesRequest,
+    AdminAccessCountResourcesResponse,
+    AdminAccessListResourcesRequest,
+    AdminAccessListResourcesResponse,
+    ClassedResource,
+    ResourceCount,
+    ResourceFilters,
+    ResourceOrder,
+)
+from carrel.wire.common import PrincipalReference
+from service.auth.callers import Caller
+from service.domains.access.resources import queries
+from service.domains.access.resources.queries import ResourceFilter
+from service.permissions.readers import Holder, holder_named
+from service.platform import base64url
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor, Page
+
+
+async def list_resources(
+    connection: AsyncConnection, caller: Caller, *, request: AdminAccessListResourcesRequest
+) -> AdminAccessListResourcesResponse:
+    """A page of the resources that fit, each with its name and its access class, and nothing of contents.
+
+    Raises BadRequest `unknown_principal`.
+    """
+    cursor = Cursor.read(caller, operation="admin/access/listResources", request=request)
+    wanted = await _wanted(connection, caller, request)
+    if request.order is ResourceOrder.NAME:
+        page = await _by_name(connection, caller, wanted=wanted, cursor=cursor)
+    else:
+        rows = await queries.list_resources(
+            connection, caller.organization_id, wanted=wanted, after=cursor.after_id, limit=cursor.limit
+        )
+        page = cursor.page(rows, position=lambda row: [str(row.object_id)])
+    return AdminAccessListResourcesResponse(
+        resources=[
+            ClassedResource(
+                object_id=row.object_id,
+                resource_id=row.resource_id,
+                resource_type=row.resource_type,
+                access_class=base64url.written(row.digest),
+                name=row.name,
+            )
+            for row in page.items
+        ],
+        next_page_token=page.next_page_token,
+    )
+
+
+async def count_resources(
+    connection: AsyncConnection, caller: Caller, *, request: AdminAccessCountResourcesRequest
+) -> AdminAccessCountResourcesResponse:
+    """How many resources of each type fit. Raises BadRequest `unknown_principal`."""
+    wanted = await _wanted(connection, caller, request)
+    rows = await queries.count_resources(connection, caller.organization_id, wanted=wanted)
+    return AdminAccessCountResourcesResponse(
+        counts=[ResourceCount(resource_type=row.resource_type, count=row.number) for row in rows],
+        total=sum(row.number for row in rows),
+    )
+
+
+async def _by_name(
+    connection: AsyncConnection, caller: Caller, *, wanted: ResourceFilter, cursor: Cursor
+) -> Page[AnyRow]:
+    after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else None
+    rows = await queries.list_resources_by_name(
+        connection, caller.organization_id, wanted=wanted, after=after, limit=cursor.limit
+    )
+    return cursor.page(rows, position=lambda row: [row.sort_key, str(row.object_id)])
+
+
+async def _wanted(connection: AsyncConnection, caller: Caller, filters: ResourceFilters) -> ResourceFilter:
+    async def holder(reference: PrincipalReference | None, field: str) -> Holder | None:
+        if reference is None:
+            return None
+        return await holder_named(connection, caller.organization_id, reference, field=field)
+
+    return ResourceFilter(
+        object_ids=filters.object_ids,
+        text=filters.query,
+        resource_ids=filters.resource_ids,
+        resource_types=filters.resource_types,
+        readable_by=await holder(filters.readable_by, "readableBy"),
+        not_readable_by=await holder(filters.not_readable_by, "notReadableBy"),
+    )

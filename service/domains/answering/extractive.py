@@ -1,0 +1,100 @@
+"""The built-in model: it looks the message up, and replies with the sentences that answer it, quoted and cited.
+
+It is a model like any other to the agent: what it knows is the messages it is sent, what it does is call the tool and
+write text with citations, which are checked as everybody's are. It needs neither key nor network.
+"""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import PurePath
+from typing import Any
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
+
+from service.domains.answering.following import whole_question
+from service.domains.answering.providers import BUILT_IN
+from service.domains.answering.scoring import Quotable, best_quotes
+from service.domains.answering.segments import segments_of
+from service.text.embedding import MINILM, Embedders
+
+NOTHING_ANSWERS = "Nothing that you may read here answers this."
+"""The same whether there is nothing at all, nothing near enough, or only what the person may not read."""
+
+LONGEST_NAME = 120
+_BRACKETS = str.maketrans("[]<>", "()()")
+MOST_QUOTABLE = 160
+"""Segments that are compared with the question, the best passages' first."""
+
+
+def extractive_model(embedders: Embedders) -> FunctionModel:
+    """Return the model; the local embedding model tells it what is near to a question."""
+    return FunctionModel(stream_function=partial(_write, embedders), model_name=BUILT_IN)
+
+
+async def _write(
+    embedders: Embedders, messages: list[ModelMessage], info: AgentInfo
+) -> AsyncIterator[str | DeltaToolCalls]:
+    """Search once, if there is anything to search; then reply."""
+    question = whole_question(_asked(messages))
+    found = _found(messages)
+    if found is None and info.function_tools:
+        call = DeltaToolCall(info.function_tools[0].name, json.dumps({"query": question}), tool_call_id="search")
+        yield {0: call}
+        return
+    quotes = await best_quotes(embedders.get(MINILM), question, _quotable(found or []))
+    yield _reply(quotes) if quotes else NOTHING_ANSWERS
+
+
+def _asked(messages: Sequence[ModelMessage]) -> list[str]:
+    """Return what the person wrote, the newest last."""
+    requests = [message for message in messages if isinstance(message, ModelRequest)]
+    parts = [part for request in requests for part in request.parts if isinstance(part, UserPromptPart)]
+    return [part.content for part in parts if isinstance(part.content, str)]
+
+
+def _found(messages: Sequence[ModelMessage]) -> list[dict[str, Any]] | None:
+    """Return the passages that the tool found for the newest message; None before it was called."""
+    last = messages[-1]
+    returns = (
+        [part for part in last.parts if isinstance(part, ToolReturnPart)] if isinstance(last, ModelRequest) else []
+    )
+    return json.loads(str(returns[-1].content)) if returns else None
+
+
+def _quotable(found: Sequence[dict[str, Any]]) -> list[Quotable]:
+    """Return what can be quoted of passages, in the order they came: that of their documents."""
+    quotable = [
+        Quotable(passage["n"], passage["document"], segment.headings, segment.text, segment.section)
+        for passage in found
+        for segment in segments_of(passage["text"])
+    ]
+    return quotable[:MOST_QUOTABLE]
+
+
+def _reply(quotes: Sequence[Quotable]) -> str:
+    """Write the quotes down by document and section: words can mean something else under another heading."""
+    parts = [
+        f"From {place}:\n\n" + "\n\n".join(_quoted(quote) for quote in group)
+        for place, group in groupby(quotes, key=_place)
+    ]
+    return "\n\n".join(parts)
+
+
+def _place(quote: Quotable) -> str:
+    """Say where a quote stands: its document, and the section unless that is called like the document."""
+    name, section = _line(quote.document), _line(quote.section)
+    titled = section and section.casefold() != PurePath(name).stem.casefold()
+    return f"“{name}”, under “{section}”" if titled else f"“{name}”"
+
+
+def _line(name: str) -> str:
+    """Return a name as one line; its brackets are no citation and no link."""
+    return " ".join(name.translate(_BRACKETS).split())[:LONGEST_NAME]
+
+
+def _quoted(quote: Quotable) -> str:
+    lines = "\n".join(f"> {line}" for line in quote.text.splitlines())
+    return f'{lines} [[{quote.number}: "{quote.text}"]]'

@@ -1,0 +1,77 @@
+"""What goes into an answer, and what comes out."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from service.auth.callers import Caller
+from service.platform.errors import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """An earlier message of the conversation, and the reply to it."""
+
+    message: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A message to answer, as whom, and with what.
+
+    `model` is None for the service's default; `collection_ids` are the agent's, of which only those count that the
+    caller may search; `history` is the conversation so far, oldest first, without what the caller may no longer read.
+    """
+
+    caller: Caller
+    message: str
+    instructions: str = ""
+    model: str | None = None
+    collection_ids: Sequence[UUID] = ()
+    history: Sequence[Exchange] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk that was retrieved; the caller was allowed to READ its document then. `chunk_no` is its place there."""
+
+    document_id: UUID
+    document_name: str
+    text: str
+    score: float
+    chunk_no: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Words of a passage (`passage_no` counts from 0), exactly as they stand there; the reply's `[1]` is the first."""
+
+    passage_no: int
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the agent says, checked: every citation's quote is in its passage.
+
+    `passages` are all that the model was given to read. `quotes_only`: beside fixed phrases, every word of the text is
+    in a citation; otherwise it may rest on any of the passages, and on the history.
+    """
+
+    text: str
+    model: str
+    passages: Sequence[Passage] = ()
+    citations: Sequence[Citation] = ()
+    warnings: Sequence[str] = field(default_factory=tuple[str, ...])
+    quotes_only: bool = False
+
+
+Progress = Callable[[str, Sequence[Passage]], Awaitable[None]]
+"""Told again and again how far the text is, and all the passages it was made from."""
+
+
+class ModelFailure(Unavailable):
+    """503: the model gave no reply; the message says why and what to do, and repeats nothing of the provider's."""
+
+    default_code = "model_unavailable"

@@ -1,0 +1,93 @@
+"""The passages that may answer a query, from what its sender may read: the ranking of search, without a results page.
+
+Nothing is logged as a search: nobody typed these words into a search box, and the conversation keeps what was found.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carrel.wire.search import SearchMode
+from service.auth.callers import Caller
+from service.domains.answering.models import Passage
+from service.domains.collections.queries import list_searchable
+from service.domains.search.queries import read_found_chunks
+from service.domains.search.question import Question, Scope, ask
+from service.domains.search.ranking import rank
+from service.domains.search.snapshot import snapshot_of
+from service.index.service import Space
+from service.runtime import Runtime
+from service.text.sentences import Span, cut_windows
+
+MOST_PASSAGES = 20
+LONGEST_PASSAGE = 4000
+"""Characters. Only chunks that callers cut themselves are longer; what is beyond isn't shown to a model."""
+
+LONGEST_QUERY = 2000
+"""Characters of a query that are looked at; a model may write anything."""
+
+Embeddings = dict[str, NDArray[np.float32]]
+
+
+async def retrieve(
+    runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], query: str, limit: int
+) -> list[Passage]:
+    """Return at most so many (and at most MOST_PASSAGES) passages, best first, from these collections.
+
+    Collections that the caller may not search are passed over silently, as are documents it may not READ. A chunk that
+    stands in several collections comes once. Raises Unavailable when the query can't be embedded.
+    """
+    query = query.strip()[:LONGEST_QUERY]
+    if not query or not collection_ids:
+        return []
+    async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
+        collections = await list_searchable(connection, caller, collection_ids=collection_ids)
+    embeddings: Embeddings = {}
+    limit = min(limit, MOST_PASSAGES)
+    found: list[Passage] = []
+    for collection in collections:
+        space = Space(collection.space_id, collection.model, collection.dimensions)
+        found += await _best(runtime, caller, space, ask=partial(_question, runtime, query, embeddings), limit=limit)
+    return _merged(found)[:limit]
+
+
+async def _question(runtime: Runtime, query: str, embeddings: Embeddings, space: Space) -> Question:
+    """Embed the query once for each model, while no transaction is open."""
+    embedder = runtime.embedders.get(space.model)
+    if space.model not in embeddings:
+        [embeddings[space.model]] = await embedder.embed([query])
+    mean, embedding = embedder.model.mean, embeddings[space.model]
+    question = ask(query, mode=SearchMode.HYBRID, language=space.language, embedding=embedding, mean=mean)
+    # How many chunks have a word is counted over what anybody may read. Left out, so that a reply doesn't depend on
+    # documents that its reader can't know of; the sentences found are weighed among themselves later.
+    return question.weighed(dict.fromkeys(question.term_set, 1.0))
+
+
+async def _best(
+    runtime: Runtime, caller: Caller, space: Space, *, ask: Callable[[Space], Awaitable[Question]], limit: int
+) -> list[Passage]:
+    """Return a collection's best passages; the ranking and the texts are of one snapshot."""
+    async with snapshot_of(runtime, caller.organization_id, space, ask=ask, read_only=True) as read:
+        scope = Scope(caller=caller, space=read.space, by_chunk=True)
+        ranking = await rank(read.connection, scope, read.question, at_least=limit)
+        units = ranking.units[:limit]
+        found = await read_found_chunks(read.connection, scope, read.question, units=units)
+    return [
+        Passage(unit.document_id, found[unit].name, _shortened(found[unit].text), score, unit.chunk_no)
+        for unit, score in zip(units, ranking.scores(), strict=False)
+    ]
+
+
+def _shortened(text: str) -> str:
+    return next(cut_windows(Span("", text), LONGEST_PASSAGE)).text
+
+
+def _merged(passages: Sequence[Passage]) -> list[Passage]:
+    """Order passages of several collections by score, each once; those of one collection keep their ranking."""
+    once: dict[tuple[UUID, str], Passage] = {}
+    for passage in sorted(passages, key=lambda passage: -passage.score):
+        once.setdefault((passage.document_id, passage.text), passage)
+    return list(once.values())

@@ -1,0 +1,54 @@
+"""Asking a model once more when it was out of reach, as long as there is time and nothing of its reply has come."""
+
+import asyncio
+import random
+from typing import Any
+
+from pydantic_ai import ModelResponse, RetryModelRequest, RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelConnectionError,
+    ModelRateLimitError,
+    ModelServerError,
+    ModelUnavailableError,
+)
+from pydantic_ai.models import ModelRequestContext
+
+from service.platform.logs import logger
+
+ATTEMPTS = 4
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 20.0
+
+_PASSING = (ModelConnectionError, ModelRateLimitError, ModelServerError, ModelUnavailableError)
+
+
+class Retries(AbstractCapability[Any]):
+    """Tries again after what may pass, waiting as long as the endpoint asks; longer than 20 s isn't waited for."""
+
+    async def on_model_request_error(
+        self,
+        ctx: RunContext[Any],  # noqa: ARG002 - the hook's signature
+        *,
+        request_context: ModelRequestContext,
+        error: Exception,
+    ) -> ModelResponse:
+        """Wait and ask for another attempt; raises the error when that is no use."""
+        attempt = request_context.attempt
+        pause = pause_after(error, attempt=attempt)
+        if pause is None or attempt >= ATTEMPTS:
+            raise error
+        logger.warning("model_retried", attempt=attempt, kind=type(error).__name__, seconds=round(pause, 1))
+        await asyncio.sleep(pause)
+        raise RetryModelRequest
+
+
+def pause_after(error: Exception, *, attempt: int) -> float | None:
+    """Return how long to wait: what the endpoint asks for, or twice as long each time, spread out; None: give up."""
+    if not isinstance(error, ModelAPIError) or not isinstance(error, _PASSING):
+        return None
+    if error.retry_after is not None:
+        return error.retry_after if error.retry_after <= LONGEST_PAUSE_SECONDS else None
+    longest = min(FIRST_PAUSE_SECONDS * 2 ** (attempt - 1), LONGEST_PAUSE_SECONDS)
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - nothing secret hangs on it

@@ -1,0 +1,101 @@
+"""Which sentences answer a question, and whether any does.
+
+A sentence's score is its cosine with the question, as it stands in its document (with the document's name and the
+passage's heading), and how much of the question's words it has, itself and with that context. The weights and the bound
+were calibrated on questions with and without an answer (docs/decisions tells how, and what came out).
+"""
+
+import asyncio
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.index.service import ENGLISH
+from service.index.terms import count_terms, query_words, term_of
+from service.text.embedding.models import Embedder
+
+OWN_WORDS = 0.3
+WORDS_IN_CONTEXT = 0.3
+BOUND = 0.7
+"""A sentence with a lower score isn't an answer."""
+
+NEAR_THE_BEST = 0.85
+"""Beside the best one, sentences with at least this share of its score are quoted."""
+
+MOST_QUOTES = 3
+ALIKE = 0.7
+"""Two sentences that share this much of their words say the same."""
+
+_NUMBER = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Quotable:
+    """A sentence of a passage (by its number), and what it stands under."""
+
+    number: int
+    document: str
+    headings: str
+    text: str
+    section: str = ""
+
+    @property
+    def context(self) -> str:
+        """What it stands under."""
+        return f"{self.document}\n{self.headings}"
+
+
+async def best_quotes(embedder: Embedder, question: str, quotable: Sequence[Quotable]) -> list[Quotable]:
+    """Return the one to three sentences that answer best, in their order; none when none answers.
+
+    The best one's document comes first. It depends on these sentences alone, and so on nothing the person can't read.
+    """
+    if not quotable or not question.strip():
+        return []
+    texts = [question, *(f"{each.context}\n{each.text}" for each in quotable)]
+    vectors = await embedder.embed(texts)
+    overlaps = await asyncio.to_thread(_overlaps, question, quotable)
+    scores = vectors[1:] @ vectors[0] + np.array(overlaps)
+    return _chosen(quotable, [float(score) for score in scores])
+
+
+def _overlaps(question: str, quotable: Sequence[Quotable]) -> list[float]:
+    """Return what each sentence scores by the question's words; rare ones among the sentences count for more."""
+    asked = {term for word in query_words(question, ENGLISH) if (term := term_of(word, ENGLISH))}
+    own = [_terms(each.text) for each in quotable]
+    weights = {term: math.log(1 + (len(own) + 1) / (sum(term in terms for terms in own) + 0.5)) for term in asked}
+    total = sum(weights.values()) or 1.0
+    return [
+        OWN_WORDS * sum(weights[term] for term in asked & terms) / total
+        + WORDS_IN_CONTEXT * sum(weights[term] for term in asked & (terms | _terms(each.context))) / total
+        for each, terms in zip(quotable, own, strict=True)
+    ]
+
+
+def _terms(text: str) -> frozenset[int]:
+    return frozenset(count_terms(text, ENGLISH))
+
+
+def _chosen(quotable: Sequence[Quotable], scores: Sequence[float]) -> list[Quotable]:
+    best_first = sorted(range(len(quotable)), key=lambda place: (-scores[place], place))
+    best = best_first[0]
+    chosen: list[int] = []
+    for place in best_first:
+        if len(chosen) == MOST_QUOTES or scores[place] < max(BOUND, NEAR_THE_BEST * scores[best]):
+            break
+        if not any(_alike(quotable[place], quotable[other]) for other in chosen):
+            chosen.append(place)
+    documents = [quotable[place].document for place in chosen]
+    chosen.sort(key=lambda place: (documents.index(quotable[place].document), place))
+    return [quotable[place] for place in chosen]
+
+
+def _alike(one: Quotable, other: Quotable) -> bool:
+    """Whether two sentences say the same. Other numbers are never the same."""
+    if _NUMBER.findall(one.text) != _NUMBER.findall(other.text):
+        return False
+    ours, theirs = _terms(one.text), _terms(other.text)
+    return len(ours & theirs) >= ALIKE * max(1, len(ours | theirs))

@@ -1,0 +1,165 @@
+"""What an upload would make of a document, judged under its lock against how it is now; nothing is changed here."""
+
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.catalog import UploadFileForm
+from carrel.wire.common import ResourceType
+from service.auth.callers import Caller
+from service.domains.collections.service import Placement, placement_for, refuse_caller_chunks
+from service.domains.documents.queries import DocumentFields, StoredDocument, lock_document, read_document
+from service.domains.documents.rights import require_sharing, require_update
+from service.permissions.access import Access
+from service.permissions.service import resolve_readers
+from service.platform.errors import BadRequest, FieldError
+from service.platform.identifiers import document_id_for
+from service.web.multipart import ReceivedFile
+
+_COMPARED = ("name", "external_url", "custom_metadata", "source_updated_at", "fingerprint")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a document is to be; `before` is how it is (None: new), `placement` the collection it also goes to."""
+
+    document_id: UUID
+    before: StoredDocument | None
+    fields: DocumentFields
+    access: Access
+    resource: tuple[str, str]
+    placement: Placement | None
+    new_contents: bool
+
+    @property
+    def new_version(self) -> bool:
+        """Whether there is something new to index: contents, or the name, which is searched too."""
+        return self.new_contents or self.before is None or self.before.fields.name != self.fields.name
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether everything is as the upload wants it already."""
+        return self.before is not None and self.placement is None and not self.changes()
+
+    def changes(self) -> list[str]:
+        """Name what differs from before, for the audit log; empty when nothing does."""
+        if self.before is None:
+            return []
+        compared = {name: getattr(self.before.fields, name) != getattr(self.fields, name) for name in _COMPARED}
+        found = {
+            "contents": self.new_contents,
+            "access": self.before.access != self.access,
+            "source": (self.before.resource_type, self.before.resource_id) != self.resource,
+            **compared,
+        }
+        return [name for name, changed in found.items() if changed]
+
+
+async def decide(
+    connection: AsyncConnection, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, lock: bool
+) -> Decision:
+    """Judge the upload; with `lock` the document stays as it is judged here until the transaction ends.
+
+    Raises:
+        Forbidden: `external_id_taken`, `owner_required`, `collection_editor_required`.
+        NotFound: a collection the caller has no role in. Conflict: `caller_chunks`.
+        BadRequest: unknown readers, metadata that doesn't fit the collection's schema.
+    """
+    document_id = document_id_for(caller.organization_id, form.document_external_id)
+    if lock:
+        await lock_document(connection, document_id)
+    before = await read_document(connection, caller.organization_id, document_id=document_id, lock=lock)
+    if before is not None:
+        require_update(before.access, caller)
+    access = await _access(connection, caller, form, before)
+    if before is not None and access != before.access:
+        require_sharing(before.access, caller)
+    decision = Decision(
+        document_id=document_id,
+        before=before,
+        fields=_fields(caller, form, file, before),
+        access=access,
+        resource=_resource(form, document_id, before),
+        placement=await _placement(connection, caller, form, document_id),
+        new_contents=before is None or form.force_update or before.file.sha256 != file.sha256,
+    )
+    return _with_fingerprint(decision, form.fingerprint)
+
+
+async def _access(
+    connection: AsyncConnection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
+) -> Access:
+    """Return who may do what: as before unless the form says something; the uploader alone when nobody ever did."""
+    if before is not None and not form.names_access:
+        return before.access
+    owner_id = caller.principal_id if before is None else before.access.owner_id
+    if not form.names_access:
+        return Access(owner_id=owner_id)
+    readers = await resolve_readers(
+        connection,
+        caller.organization_id,
+        emails=form.allowed_users_email_addresses or (),
+        group_ids=form.allowed_group_ids or (),
+    )
+    everyone = {caller.organization_id} if form.internal_public else set[UUID]()
+    return Access(owner_id=owner_id, viewers=(readers | everyone) - {owner_id})
+
+
+def _fields(caller: Caller, form: UploadFileForm, file: ReceivedFile, before: StoredDocument | None) -> DocumentFields:
+    """Return the document's fields; what the form leaves out stays as it was."""
+    name = form.document_name or file.name
+    if before is None:
+        return DocumentFields(
+            external_id=form.document_external_id,
+            name=name,
+            external_url=form.document_external_url,
+            owner_id=caller.principal_id,
+            custom_metadata=form.custom_metadata or {},
+            fingerprint=form.fingerprint,
+            source_updated_at=form.source_system_updated,
+        )
+    was = before.fields
+    named_by_hand = was.name != before.file.name
+    return replace(
+        was,
+        name=was.name if form.document_name is None and named_by_hand else name,
+        external_url=form.document_external_url or was.external_url,
+        custom_metadata=was.custom_metadata if form.custom_metadata is None else form.custom_metadata,
+        source_updated_at=form.source_system_updated or was.source_updated_at,
+    )
+
+
+def _with_fingerprint(decision: Decision, given: str | None) -> Decision:
+    """Keep a fingerprint that isn't given again only while what it stands for is still true."""
+    if given is None and (decision.before is None or not decision.changes()):
+        return decision
+    return replace(decision, fields=replace(decision.fields, fingerprint=given))
+
+
+def _resource(form: UploadFileForm, document_id: UUID, before: StoredDocument | None) -> tuple[str, str]:
+    """Return (type, id) of the document in its source system; (UPLOADED_DOCUMENT, documentId) when it has none."""
+    own = (str(ResourceType.UPLOADED_DOCUMENT), str(document_id))
+    if form.resource_id is None or form.resource_type is None:
+        return own if before is None else (before.resource_type, before.resource_id)
+    named = (str(form.resource_type), form.resource_id)
+    if form.resource_type is ResourceType.UPLOADED_DOCUMENT and named != own:
+        message = "UPLOADED_DOCUMENT names documents by their documentId; use the type of the source system."
+        raise BadRequest(message, details=[FieldError("resourceType", message)])
+    return named
+
+
+async def _placement(
+    connection: AsyncConnection, caller: Caller, form: UploadFileForm, document_id: UUID
+) -> Placement | None:
+    if form.collection_id is None:
+        return None
+    placement = await placement_for(
+        connection,
+        caller,
+        document_id=document_id,
+        collection_id=form.collection_id,
+        custom_metadata=form.custom_metadata,
+    )
+    refuse_caller_chunks(placement)
+    return placement

@@ -1,0 +1,185 @@
+"""Rules of looking at documents, fetching their files, and deleting them.
+
+An admin sees the names and the history of every document; contents only where access says so.
+"""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.catalog import (
+    Document,
+    DocumentIndexing,
+    DocumentVersion,
+    GetDocumentResponse,
+    IndexingStatus,
+    ListDocumentsRequest,
+)
+from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal, normal_email
+from service.audit.service import record
+from service.auth.callers import Caller
+from service.domains.catalog import queries
+from service.domains.catalog.queries import DocumentFilter
+from service.domains.collections.queries import list_places
+from service.domains.documents.queries import StoredDocument, StoredFile, lock_document, read_document
+from service.domains.documents.rights import role_in, unknown_document
+from service.index.progress import status_of
+from service.index.service import remove_everywhere
+from service.permissions.service import unregister_resource
+from service.platform.errors import Forbidden, NotFound
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor, Page
+
+
+async def get_document(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> GetDocumentResponse:
+    """Return a document with its versions and where it is indexed, for its readers and admins; 404 for others."""
+    document = await read_document(connection, caller.organization_id, document_id=document_id)
+    if document is None or (role_in(document.access, caller) is None and not caller.is_admin):
+        raise unknown_document()
+    versions = await queries.versions_of(connection, caller.organization_id, document_id=document_id)
+    owner = await queries.read_principal(connection, caller.organization_id, principal_id=document.fields.owner_id)
+    places = [_place(row) for row in await list_places(connection, caller, document_id=document_id)]
+    return GetDocumentResponse(
+        **_of_stored(document, owner),
+        indexing=next((place.status for place in places if place.document_collection_id is None), None),
+        fingerprint=document.fields.fingerprint,
+        versions=[_version(row) for row in versions],
+        indexed_in=places,
+    )
+
+
+async def list_documents(
+    connection: AsyncConnection, caller: Caller, *, request: ListDocumentsRequest
+) -> Page[Document]:
+    """Return a page of the documents the caller may READ (an admin: of all), newest first."""
+    cursor = Cursor.read(caller, operation="listDocuments", request=request)
+    after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
+    narrowed = DocumentFilter(
+        name_contains=request.document_name,
+        owner_email=None if request.owner_email is None else normal_email(request.owner_email),
+        resource_types=request.resource_types,
+        media_types=request.media_types,
+        updated_from=request.updated_from,
+        updated_before=request.updated_to,
+        indexing=request.indexing,
+    )
+    rows = await queries.list_documents(connection, caller, narrowed=narrowed, after=after, limit=cursor.limit)
+    page = cursor.page(rows, position=lambda row: (row.created_at.isoformat(), str(row.document_id)))
+    return Page(items=[_listed(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+async def find_download(
+    connection: AsyncConnection, caller: Caller, *, document_id: UUID, version: int | None
+) -> StoredFile:
+    """Return the file of a version (None: the newest); 404 for those who may not READ the document, admins too."""
+    document = await read_document(connection, caller.organization_id, document_id=document_id)
+    if document is None or role_in(document.access, caller) is None:
+        raise unknown_document()
+    if version is None or version == document.version:
+        return document.file
+    file = await queries.read_file(connection, caller.organization_id, document_id=document_id, version=version)
+    if file is None:
+        raise NotFound("The document has no such version; getDocument lists them.", code="version_not_found")
+    return file
+
+
+async def delete_document(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> None:
+    """Delete a document everywhere at once, for its owner and admins; its id and versions are never used again.
+
+    404 when the caller may not know of it, 403 `owner_required` when it is somebody else's.
+    """
+    await lock_document(connection, document_id)
+    document = await read_document(connection, caller.organization_id, document_id=document_id, lock=True)
+    role = None if document is None else role_in(document.access, caller)
+    if document is None or (role is None and not caller.is_admin):
+        raise unknown_document()
+    if role is not Role.OWNER and not caller.is_admin:
+        raise Forbidden("Only the document's owner or an admin may delete it.", code="owner_required")
+    await remove_everywhere(connection, caller.organization_id, document_id=document_id)
+    await queries.erase_document(connection, caller.organization_id, document_id=document_id)
+    await unregister_resource(connection, caller.organization_id, object_id=document_id)
+    await record(
+        connection,
+        caller,
+        action="document.delete",
+        target_type="document",
+        target_id=document_id,
+        details={"version": document.version},
+    )
+
+
+def _principal(row: AnyRow) -> Principal:
+    return UserPrincipal(email=row.email, id=str(row.principal_id), name=row.name)
+
+
+def _of_stored(document: StoredDocument, owner: AnyRow) -> dict[str, Any]:
+    fields, file = document.fields, document.file
+    return {
+        "document_id": document.document_id,
+        "document_name": fields.name,
+        "document_external_id": fields.external_id,
+        "document_external_url": fields.external_url,
+        "resource": ResourceIdentifier(
+            resource_id=document.resource_id, resource_type=ResourceType(document.resource_type)
+        ),
+        "owner": _principal(owner),
+        "document_version": document.version,
+        "file_name": file.name,
+        "file_size": file.size,
+        "media_type": file.media_type,
+        "custom_metadata": dict(fields.custom_metadata),
+        "source_system_updated": fields.source_updated_at,
+        "created_at": document.created_at,
+        "updated_at": document.updated_at,
+    }
+
+
+def _listed(row: AnyRow) -> Document:
+    return Document(
+        document_id=row.document_id,
+        document_name=row.name,
+        document_external_id=row.external_id,
+        document_external_url=row.external_url,
+        resource=ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type),
+        owner=UserPrincipal(email=row.owner_email, id=str(row.owner_id), name=row.owner_name),
+        document_version=row.version,
+        file_name=row.file_name,
+        file_size=row.file_size,
+        media_type=row.media_type,
+        custom_metadata=row.custom_metadata,
+        source_system_updated=row.source_updated_at,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        indexing=None
+        if row.wanted_version is None
+        else status_of(wanted=row.wanted_version, indexed=row.indexed_version, attempts=row.attempts),
+    )
+
+
+def _version(row: AnyRow) -> DocumentVersion:
+    return DocumentVersion(
+        document_version=row.version,
+        file_name=row.file_name,
+        file_size=row.file_size,
+        media_type=row.media_type,
+        created_at=row.created_at,
+        created_by=_principal(row),
+    )
+
+
+def _place(row: AnyRow) -> DocumentIndexing:
+    status = status_of(wanted=row.version, indexed=row.indexed_version, attempts=row.attempts)
+    told = status is IndexingStatus.RUNNING and row.chunks_expected > 0
+    return DocumentIndexing(
+        document_collection_id=row.collection_id,
+        collection_name=row.name,
+        document_version=row.version,
+        indexed_version=row.indexed_version,
+        status=status,
+        chunk_count=row.chunk_count,
+        chunks_embedded=row.chunks_embedded if told else None,
+        chunks_expected=row.chunks_expected if told else None,
+        error=row.error,
+    )

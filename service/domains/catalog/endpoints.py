@@ -1,0 +1,119 @@
+"""catalog/*: uploading, planning uploads, looking at documents, their files, and deleting them."""
+
+from dataclasses import asdict
+from uuid import uuid5
+
+from fastapi import Request, Response
+from fastapi.responses import StreamingResponse
+
+from carrel.wire.catalog import (
+    DeleteDocumentRequest,
+    DeleteDocumentResponse,
+    DownloadDocumentRequest,
+    GetDocumentRequest,
+    GetDocumentResponse,
+    ListDocumentsRequest,
+    ListDocumentsResponse,
+    PlanUploadRequest,
+    PlanUploadResponse,
+    UploadDocumentFileForm,
+    UploadDocumentFileResponse,
+    UploadFileForm,
+    UploadFileResponse,
+    UploadStatus,
+)
+from service.auth.callers import acting_for
+from service.domains.catalog import documents
+from service.domains.catalog.downloads import download
+from service.domains.catalog.forms import UPLOAD_DOCUMENT_FILE_BODY, UPLOAD_FILE_BODY, received, upload_form
+from service.domains.catalog.plan import plan_uploads
+from service.domains.catalog.uploads import ACTING_PART, upload_file
+from service.platform.identifiers import uuid7
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.idempotency import REPLAYED, idempotency_key, idempotent
+from service.web.routing import Router, promise_of
+
+router = Router(prefix="/catalog")
+
+
+@router.post("/uploadFile", tags=["catalog"], openapi_extra=UPLOAD_FILE_BODY)
+async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> UploadFileResponse:
+    """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
+    async with received(request, runtime, file_part="file", form=UploadFileForm) as parts:
+        uploaded = await upload_file(
+            runtime, caller, form=upload_form(parts.fields), file=parts.file, on_saved=promise_of(request).end
+        )
+    return UploadFileResponse(**asdict(uploaded))
+
+
+@router.post("/uploadDocumentFile", tags=["catalog"], openapi_extra=UPLOAD_DOCUMENT_FILE_BODY, deprecated=True)
+async def upload_document(
+    request: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
+) -> UploadDocumentFileResponse:
+    """Create a document from a file, under an external id of its own; uploadFile takes its place.
+
+    An Idempotency-Key names the document, so that a retry is told by the document that is there already.
+    """
+    key = idempotency_key(request)
+    if key is None:
+        # The document is certainly new, so its body needn't be read to know that it adds to what waits.
+        runtime.indexer.refuse_backlog(caller.organization_id)
+    async with received(request, runtime, file_part="document", form=UploadDocumentFileForm) as parts:
+        own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
+        form = UploadFileForm(document_external_id=f"upload-{own_id}")
+        uploaded = await upload_file(
+            runtime, caller, form=form, file=parts.file, new_only=True, on_saved=promise_of(request).end
+        )
+    if uploaded.status is UploadStatus.UNCHANGED:
+        response.headers[REPLAYED] = "true"
+    return UploadDocumentFileResponse(**asdict(uploaded))
+
+
+@router.post("/planUpload", tags=["extension"])
+async def plan(request: PlanUploadRequest, connection: ConnectionDep, caller: CallerDep) -> PlanUploadResponse:
+    """Tell what uploading up to 1000 documents would do."""
+    caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
+    return PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))
+
+
+@router.post("/getDocument", tags=["extension"])
+async def get_document(
+    request: GetDocumentRequest, connection: ConnectionDep, caller: CallerDep
+) -> GetDocumentResponse:
+    """Show a document, its versions, and where and how far it is indexed."""
+    caller = await acting_for(connection, caller, request.user_email)
+    return await documents.get_document(connection, caller, document_id=request.document_id)
+
+
+@router.post("/listDocuments", tags=["extension"])
+async def list_documents(
+    request: ListDocumentsRequest, connection: ConnectionDep, caller: CallerDep
+) -> ListDocumentsResponse:
+    """List documents, newest first."""
+    caller = await acting_for(connection, caller, request.user_email)
+    page = await documents.list_documents(connection, caller, request=request)
+    return ListDocumentsResponse(documents=list(page.items), next_page_token=page.next_page_token)
+
+
+@router.post("/downloadDocument", tags=["extension"], response_class=StreamingResponse)
+async def download_document(
+    request: DownloadDocumentRequest, runtime: RuntimeDep, caller: CallerDep
+) -> StreamingResponse:
+    """Send a document's file as an attachment."""
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        file = await documents.find_download(
+            connection, caller, document_id=request.document_id, version=request.document_version
+        )
+    return await download(runtime, file)
+
+
+@router.post("/deleteDocument", tags=["extension"])
+@idempotent
+async def delete_document(
+    request: DeleteDocumentRequest, connection: ConnectionDep, caller: CallerDep
+) -> DeleteDocumentResponse:
+    """Delete a document everywhere."""
+    caller = await acting_for(connection, caller, request.user_email)
+    await documents.delete_document(connection, caller, document_id=request.document_id)
+    return DeleteDocumentResponse(document_id=request.document_id)

@@ -1,0 +1,51 @@
+"""Upload forms: multipart parts to validated models, and what OpenAPI says of them."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+
+from carrel.wire.catalog import UploadDocumentFileForm, UploadFileForm
+from service.platform.errors import from_validation
+from service.runtime import Runtime
+from service.web.multipart import Received, receive
+
+
+@asynccontextmanager
+async def received(
+    request: Request, runtime: Runtime, *, file_part: str, form: type[BaseModel]
+) -> AsyncGenerator[Received]:
+    """Receive a form whose text parts are the fields of `form`, its file on disk until the block ends."""
+    folder = runtime.settings.uploads_dir
+    folder.mkdir(mode=0o700, exist_ok=True)
+    allowed = frozenset(field.alias or name for name, field in form.model_fields.items())
+    limit = runtime.settings.max_upload_bytes
+    async with receive(request, folder=folder, file_part=file_part, max_file_bytes=limit, allowed=allowed) as parts:
+        yield parts
+
+
+def upload_form(fields: dict[str, str]) -> UploadFileForm:
+    """Validate the parts of uploadFile; 400 naming each part that is missing or wrong."""
+    try:
+        return UploadFileForm.model_validate(fields)
+    except ValidationError as error:
+        raise from_validation(error.errors(include_context=False, include_url=False)) from error
+
+
+def _request_body(file_part: str, form: type[BaseModel]) -> dict[str, Any]:
+    parts = form.model_json_schema(by_alias=True)
+    texts = {
+        name: {"type": "string", "description": part.get("title", name)} for name, part in parts["properties"].items()
+    }
+    schema = {
+        "type": "object",
+        "properties": {file_part: {"type": "string", "format": "binary"}, **texts},
+        "required": [file_part, *parts.get("required", ())],
+    }
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
+
+
+UPLOAD_FILE_BODY: Final = _request_body("file", UploadFileForm)
+UPLOAD_DOCUMENT_FILE_BODY: Final = _request_body("document", UploadDocumentFileForm)

@@ -1,0 +1,352 @@
+"""Every statement about documents, their versions and their extracted text."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Select,
+    Update,
+    and_,
+    case,
+    delete,
+    func,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects.postgresql import Insert, insert
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import ReturningInsert
+
+from carrel.wire.catalog import IndexingStatus
+from carrel.wire.common import Role
+from service.auth.callers import Caller
+from service.domains.documents.queries import DocumentFields, StoredFile, existing_documents
+from service.index.queries import is_at
+from service.permissions.queries import readable_classes
+from service.platform.sql import ORGANIZATION, AnyRow, among, given, giving
+from service.schema.catalog import document_contents, document_versions, documents
+from service.schema.collections import caller_chunks
+from service.schema.identity import principals
+from service.schema.indexing import space_documents, spaces
+from service.schema.permissions import resources
+
+
+@dataclass(frozen=True, slots=True)
+class NewText:
+    """The title and the packed blocks that were extracted from a file (service.text.extraction.pack_blocks)."""
+
+    title: str
+    blocks: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFilter:
+    """What `listDocuments` narrows by; None narrows nothing. `owner_email` is a normal one; times: from, and before."""
+
+    name_contains: str | None = None
+    owner_email: str | None = None
+    resource_types: Sequence[str] | None = None
+    media_types: Sequence[str] | None = None
+    updated_from: datetime | None = None
+    updated_before: datetime | None = None
+    indexing: IndexingStatus | None = None
+
+
+def _document_values(document_id: UUID, version: int, fields: DocumentFields) -> dict[str, Any]:
+    return {
+        "document_id": document_id,
+        "version": version,
+        "external_id": fields.external_id,
+        "name": fields.name,
+        "external_url": fields.external_url,
+        "owner_id": fields.owner_id,
+        "custom_metadata": dict(fields.custom_metadata),
+        "fingerprint": fields.fingerprint,
+        "source_updated_at": fields.source_updated_at,
+    }
+
+
+def _saving_document() -> ReturningInsert[int]:
+    times = {"created_at", "updated_at", "deleted_at"}
+    columns = [column for column in documents.columns if column.name not in times]
+    new = insert(documents).values(
+        {column.name: given(column) for column in columns} | {"organization_id": ORGANIZATION}
+    )
+    kept = {"document_id", "organization_id", "version"}
+    changed = {column.name: new.excluded[column.name] for column in columns if column.name not in kept}
+    exists = documents.c.deleted_at.is_(None)
+    came_back = {
+        "version": case((exists, new.excluded.version), else_=documents.c.version + 1),
+        "created_at": case((exists, documents.c.created_at), else_=func.now()),
+        "updated_at": func.now(),
+        "deleted_at": None,
+    }
+    statement = new.on_conflict_do_update(index_elements=[documents.c.document_id], set_={**changed, **came_back})
+    return statement.returning(documents.c.version)
+
+
+_SAVE_DOCUMENT = _saving_document()
+
+
+async def save_document(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int, fields: DocumentFields
+) -> int:
+    """Write the document's row and return its version.
+
+    A deleted document comes back as created now, at the version after its last one: no number is ever used twice.
+    """
+    parameters = giving(organization_id, **_document_values(document_id, version, fields))
+    return (await connection.execute(_SAVE_DOCUMENT, parameters)).scalar_one()
+
+
+_FILE = ("file_sha256", "file_size", "file_name", "media_type", "created_by")
+_IDENTITY = ("document_id", "organization_id")
+_OWN_ID = given(documents.c.document_id)
+
+
+def _saving_version(*, new_text: bool) -> Select[int]:
+    """Save the document, record the version it has then, and keep its text or the text of the version before."""
+    saved = _SAVE_DOCUMENT.cte("saved")
+    recorded = insert(document_versions).from_select(
+        [*_IDENTITY, "version", *_FILE],
+        select(_OWN_ID, ORGANIZATION, saved.c.version, *(given(document_versions.c[name]) for name in _FILE)),
+    )
+    text = _replacing_text(saved) if new_text else _keeping_text(saved)
+    return select(saved.c.version).add_cte(recorded.cte("recorded"), text.cte("kept"))
+
+
+def _replacing_text(saved: CTE) -> Insert:
+    contents = document_contents.c
+    new = insert(document_contents).from_select(
+        [*_IDENTITY, "version", "title", "blocks"],
+        select(_OWN_ID, ORGANIZATION, saved.c.version, given(contents.title), given(contents.blocks)),
+    )
+    replaced = {name: new.excluded[name] for name in ("version", "title", "blocks")}
+    return new.on_conflict_do_update(index_elements=[contents.document_id], set_=replaced)
+
+
+def _keeping_text(saved: CTE) -> Update:
+    contents = document_contents.c
+    return (
+        update(document_contents)
+        .where(contents.organization_id == ORGANIZATION, contents.document_id == _OWN_ID)
+        .values(version=select(saved.c.version).scalar_subquery())
+    )
+
+
+_SAVE_VERSION_WITH_TEXT = _saving_version(new_text=True)
+_SAVE_VERSION = _saving_version(new_text=False)
+
+
+async def save_version(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    version: int,
+    fields: DocumentFields,
+    file: StoredFile,
+    created_by: UUID,
+    text: NewText | None,
+) -> int:
+    """Do what `save_document` does, and record the version with its text in the same statement.
+
+    `text` None keeps the text of the version before (the same bytes).
+    """
+    values = {
+        **_document_values(document_id, version, fields),
+        "file_sha256": file.sha256,
+        "file_size": file.size,
+        "file_name": file.name,
+        "media_type": file.media_type,
+        "created_by": created_by,
+    }
+    if text is None:
+        return (await connection.execute(_SAVE_VERSION, giving(organization_id, **values))).scalar_one()
+    parameters = giving(organization_id, **values, title=text.title, blocks=text.blocks)
+    return (await connection.execute(_SAVE_VERSION_WITH_TEXT, parameters)).scalar_one()
+
+
+async def set_source_identity(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, resource_type: str, resource_id: str
+) -> bool:
+    """Give the document another identity in its source system; False when another resource has it already."""
+    taken = select(resources.c.object_id).where(
+        resources.c.organization_id == organization_id,
+        resources.c.resource_type == resource_type,
+        resources.c.resource_id == resource_id,
+        resources.c.object_id != document_id,
+    )
+    statement = (
+        update(resources)
+        .where(resources.c.organization_id == organization_id, resources.c.object_id == document_id, ~taken.exists())
+        .values(resource_type=resource_type, resource_id=resource_id)
+    )
+    try:
+        async with connection.begin_nested():
+            result = await connection.execute(statement)
+    except IntegrityError:
+        return False
+    return result.rowcount == 1
+
+
+async def upload_states(
+    connection: AsyncConnection, caller: Caller, *, document_ids: Sequence[UUID]
+) -> dict[UUID, tuple[str | None, bool]]:
+    """Return, for those of the documents that exist, the fingerprint and whether the caller may update the contents."""
+    may_update = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
+    statement = (
+        select(documents.c.document_id, documents.c.fingerprint, may_update.label("may_update"))
+        .join(resources, resources.c.object_id == documents.c.document_id)
+        .where(
+            documents.c.organization_id == caller.organization_id,
+            among(documents.c.document_id, document_ids),
+        )
+    )
+    rows = await connection.execute(statement)
+    return {row.document_id: (row.fingerprint, row.may_update) for row in rows}
+
+
+async def versions_of(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Sequence[AnyRow]:
+    """Return the versions of a document, newest first: the columns of the table, and who made each."""
+    statement = (
+        select(document_versions, principals.c.principal_id, principals.c.kind, principals.c.email, principals.c.name)
+        .join(principals, principals.c.principal_id == document_versions.c.created_by)
+        .where(
+            document_versions.c.organization_id == organization_id,
+            document_versions.c.document_id == document_id,
+        )
+        .order_by(document_versions.c.version.desc())
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def read_file(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int
+) -> StoredFile | None:
+    """Return the file of one version of a document; None when there is no such version."""
+    statement = select(document_versions).where(
+        document_versions.c.organization_id == organization_id,
+        document_versions.c.document_id == document_id,
+        document_versions.c.version == version,
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else StoredFile(row.file_sha256, row.file_size, row.file_name, row.media_type)
+
+
+async def read_principal(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow:
+    """Return the name, address and kind of a principal that a document refers to."""
+    statement = select(principals).where(
+        principals.c.organization_id == organization_id, principals.c.principal_id == principal_id
+    )
+    return (await connection.execute(statement)).one()
+
+
+async def list_documents(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    narrowed: DocumentFilter,
+    after: tuple[datetime, UUID] | None,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """Return documents, newest created first, that the caller may read (an admin: that exist), after a position."""
+    statement = (
+        existing_documents(
+            caller.organization_id,
+            documents,
+            document_versions.c.file_name,
+            document_versions.c.file_size,
+            document_versions.c.media_type,
+            resources.c.resource_type,
+            resources.c.resource_id,
+            principals.c.kind.label("owner_kind"),
+            principals.c.email.label("owner_email"),
+            principals.c.name.label("owner_name"),
+            space_documents.c.version.label("wanted_version"),
+            space_documents.c.indexed_version,
+            space_documents.c.attempts,
+        )
+        .join(principals, principals.c.principal_id == documents.c.owner_id)
+        .outerjoin(space_documents, _in_catalog(caller.organization_id))
+        .where(*_narrowing(narrowed))
+        .order_by(documents.c.created_at.desc(), documents.c.document_id.desc())
+        .limit(limit)
+    )
+    if narrowed.indexing is not None:
+        organization_id = caller.organization_id
+        statement = statement.where(
+            is_at(
+                narrowed.indexing,
+                document_id=documents.c.document_id,
+                organization_id=organization_id,
+                space_id=_catalog(organization_id),
+            )
+        )
+    if not caller.is_admin:
+        statement = statement.where(resources.c.access_class.in_(readable_classes(caller)))
+    if after is not None:
+        statement = statement.where(tuple_(documents.c.created_at, documents.c.document_id) < tuple_(*after))
+    return (await connection.execute(statement)).all()
+
+
+def _catalog(organization_id: UUID) -> ColumnElement[int]:
+    return (
+        select(spaces.c.space_id)
+        .where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
+        .scalar_subquery()
+    )
+
+
+def _in_catalog(organization_id: UUID) -> ColumnElement[bool]:
+    """The document's place in the catalog's index."""
+    return and_(
+        space_documents.c.document_id == documents.c.document_id,
+        space_documents.c.organization_id == organization_id,
+        space_documents.c.space_id == _catalog(organization_id),
+    )
+
+
+def _narrowing(narrowed: DocumentFilter) -> Iterator[ColumnElement[bool]]:
+    if narrowed.name_contains is not None:
+        yield documents.c.name.icontains(narrowed.name_contains, autoescape=True)
+    if narrowed.owner_email is not None:
+        yield principals.c.email == narrowed.owner_email
+    if narrowed.resource_types is not None:
+        yield among(resources.c.resource_type, narrowed.resource_types)
+    if narrowed.media_types is not None:
+        yield among(document_versions.c.media_type, narrowed.media_types)
+    if narrowed.updated_from is not None:
+        yield documents.c.updated_at >= narrowed.updated_from
+    if narrowed.updated_before is not None:
+        yield documents.c.updated_at < narrowed.updated_before
+
+
+async def erase_document(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
+    """Forget everything about a document but its id, its external id and its last version number."""
+    own = {"organization_id": organization_id, "document_id": document_id}
+    erased = (
+        delete(table).where(*(table.c[name] == value for name, value in own.items())).cte(f"erased_{table.name}")
+        for table in (document_contents, document_versions, caller_chunks)
+    )
+    statement = (
+        update(documents)
+        .where(*(documents.c[name] == value for name, value in own.items()))
+        .values(
+            name="",
+            external_url=None,
+            custom_metadata={},
+            fingerprint=None,
+            source_updated_at=None,
+            deleted_at=func.now(),
+        )
+        .add_cte(*erased)
+    )
+    await connection.execute(statement)

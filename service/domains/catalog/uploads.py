@@ -1,0 +1,352 @@
+"""Doing an upload: all of it, or nothing.
+
+An upload is judged first as things are, without a lock; then its text is read, if its bytes are new; then everything is
+judged again and done, in one transaction under the document's lock: whatever happened meanwhile counts. So a file that
+can't be read, a refusal, a crash or a full disk leaves the document as it was; at worst a file that no version refers
+to stays in the store, where it is addressed by content and harms nobody.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.catalog import IndexingStatus, UploadFileForm, UploadStatus
+from service.audit.service import record
+from service.auth.callers import Caller, acting_for
+from service.domains.catalog import queries
+from service.domains.catalog.decisions import Decision, decide
+from service.domains.catalog.queries import NewText
+from service.domains.collections.membership import place
+from service.domains.documents.queries import StoredFile
+from service.index.ingestion.indexer import Waiter
+from service.index.ingestion.queries import IndexingWork, want_everywhere
+from service.index.service import Space, catalog_space, space_of
+from service.permissions.access import Access
+from service.permissions.service import register_resource, set_access
+from service.platform.errors import Conflict
+from service.runtime import Runtime
+from service.web.multipart import ReceivedFile
+
+MOST_ATTEMPTS = 4
+ACTING_PART = "uploadAsUserEmail"
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """What an upload came to; `indexing` is DONE when the document is searchable wherever it is wanted."""
+
+    document_id: UUID
+    document_version: int
+    status: UploadStatus
+    indexing: IndexingStatus
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What extraction gave: the stored file, the title its contents carry, and the packed blocks."""
+
+    file: StoredFile
+    title: str | None
+    blocks: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """What a document is now; `is_pending`: something of it is to be indexed since before."""
+
+    document_id: UUID
+    version: int
+    status: UploadStatus
+    is_pending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a transaction did to a document, and where it is now to be indexed."""
+
+    saved: _Saved
+    wanted: "_Wanted"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The spaces a document is to be indexed in, and what is to be indexed in the first if it was just read.
+
+    `is_begun`: there was room for that at once.
+    """
+
+    space_ids: list[int] = field(default_factory=list[int])
+    known: IndexingWork | None = None
+    is_begun: bool = False
+    packed_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Upload:
+    """An upload in its transaction: who makes it, what was decided, what was read (None: the bytes are the same)."""
+
+    runtime: Runtime
+    connection: AsyncConnection
+    caller: Caller
+    form: UploadFileForm
+    decision: Decision
+    read: _Read | None
+
+
+async def upload_file(
+    runtime: Runtime,
+    caller: Caller,
+    *,
+    form: UploadFileForm,
+    file: ReceivedFile,
+    new_only: bool = False,
+    on_saved: Callable[[], None] | None = None,
+) -> Uploaded:
+    """Create or update the document of `form.document_external_id` from a file that lies on disk.
+
+    `on_saved` is called before the index is waited for. With `new_only` a document that is there with other bytes is a
+    Conflict `idempotency_key_reused`. Raises what `decide` does, UnreadableFile for a file that can't be read, Conflict
+    `resource_taken` or `concurrent_change`, and InsufficientStorage, or, before the file is read, Unavailable
+    `indexing_backlog`.
+    """
+    done, waiter = await _save(runtime, caller, form=form, file=file, new_only=new_only)
+    if on_saved is not None:
+        on_saved()
+    indexing = IndexingStatus.RUNNING if done.is_pending else IndexingStatus.DONE
+    if waiter is not None:
+        seconds = None if form.await_vector_store_sync else runtime.settings.inline_indexing_seconds
+        outcomes = await runtime.indexer.wait(waiter, seconds=seconds)
+        indexing = IndexingStatus.RUNNING if outcomes is None else IndexingStatus.DONE
+    return Uploaded(done.document_id, done.version, done.status, indexing)
+
+
+async def _save(
+    runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, new_only: bool
+) -> tuple["_Saved", Waiter | None]:
+    """Do all of an upload but wait for its index: what waits for that holds neither a connection nor the text."""
+    read: _Read | None = None
+    for lock in (False, *[True] * (MOST_ATTEMPTS - 1)):
+        async with runtime.database.transaction(caller.organization_id) as connection:
+            actor = await acting_for(connection, caller, form.upload_as_user_email, field=ACTING_PART)
+            decision = await decide(connection, actor, form=form, file=file, lock=lock)
+            if new_only and decision.before is not None and decision.new_contents:
+                raise _key_reused()
+            unread = decision.new_contents and read is None
+            ready = decision.nothing_to_do or (lock and not unread)
+            done = await _do(_Upload(runtime, connection, actor, form, decision, read)) if ready else None
+        if done is not None:
+            return done.saved, _request_indexing(runtime, caller.organization_id, done)
+        if decision.new_version:
+            runtime.indexer.refuse_backlog(caller.organization_id)
+        read = await _read(runtime, file) if unread else read
+    raise Conflict("The document keeps changing meanwhile. Try again.", code="concurrent_change")
+
+
+def _key_reused() -> Conflict:
+    return Conflict("This Idempotency-Key was used for another file. Use a new one.", code="idempotency_key_reused")
+
+
+async def _read(runtime: Runtime, file: ReceivedFile) -> _Read:
+    extraction = await runtime.extractor.extract(file.path, file_name=file.name)
+    await runtime.files.put(file.path, file.sha256)
+    stored = StoredFile(sha256=file.sha256, size=file.size, name=file.name, media_type=extraction.media_type)
+    return _Read(file=stored, title=extraction.title, blocks=extraction.packed)
+
+
+async def _do(upload: _Upload) -> _Done:
+    decision, changes = upload.decision, upload.decision.changes()
+    if decision.before is None:
+        status = UploadStatus.CREATED
+        version, wanted = await _create(upload)
+        details: dict[str, Any] = {"version": version, **_readers(decision.access)}
+    else:
+        version, wanted = (
+            await _update(upload)
+            if changes
+            else (
+                decision.before.version,
+                _Wanted(),
+            )
+        )
+        details = {"version": version, "changed": changes}
+        details |= _readers(decision.access) if "access" in changes else {}
+        status = UploadStatus.UPDATED if set(changes) - {"fingerprint"} else UploadStatus.UNCHANGED
+    if changes or decision.before is None:
+        await _record(upload, f"document.{'update' if decision.before else 'create'}", details)
+    if decision.placement is not None and await _place(upload, version, wanted):
+        status = UploadStatus.UPDATED if status is UploadStatus.UNCHANGED else status
+    is_pending = decision.before is not None and decision.before.pending and not wanted.space_ids
+    return _Done(_Saved(decision.document_id, version, status, is_pending=is_pending), wanted)
+
+
+async def _create(upload: _Upload) -> tuple[int, _Wanted]:
+    decision, organization_id = upload.decision, upload.caller.organization_id
+    resource_type, resource_id = decision.resource
+    await register_resource(
+        upload.connection,
+        organization_id,
+        object_id=decision.document_id,
+        resource_type=resource_type,
+        resource_id=resource_id,
+        access=decision.access,
+    )
+    return await _save_version(upload, 1)
+
+
+async def _update(upload: _Upload) -> tuple[int, _Wanted]:
+    decision, organization_id, before = upload.decision, upload.caller.organization_id, upload.decision.before
+    assert before is not None  # noqa: S101 - the caller has looked
+    key = {"object_id": decision.document_id}
+    if decision.access != before.access:
+        await set_access(upload.connection, organization_id, **key, access=decision.access)
+    if decision.resource != (before.resource_type, before.resource_id):
+        await _claim_source_identity(upload)
+    if decision.new_version:
+        return await _save_version(upload, before.version + 1)
+    version = await queries.save_document(
+        upload.connection,
+        organization_id,
+        document_id=decision.document_id,
+        version=before.version,
+        fields=decision.fields,
+    )
+    return version, _Wanted()
+
+
+async def _claim_source_identity(upload: _Upload) -> None:
+    resource_type, resource_id = upload.decision.resource
+    claimed = await queries.set_source_identity(
+        upload.connection,
+        upload.caller.organization_id,
+        document_id=upload.decision.document_id,
+        resource_type=resource_type,
+        resource_id=resource_id,
+    )
+    if not claimed:
+        raise Conflict(
+            "Another resource has this resourceType and resourceId. Update that one, or use other ones.",
+            code="resource_taken",
+        )
+
+
+async def _save_version(upload: _Upload, version: int) -> tuple[int, _Wanted]:
+    """Save the document with a new version (of the same bytes if none were read) and want that indexed.
+
+    Returns the version it became, and the spaces to index it in.
+    """
+    decision, read, organization_id = upload.decision, upload.read, upload.caller.organization_id
+    before = decision.before
+    if decision.new_contents and read is not None:
+        file, text = read.file, NewText(title=_title(upload.form, read, decision.fields.name), blocks=read.blocks)
+    else:
+        assert before is not None  # noqa: S101 - a new document's file has been read
+        file, text = before.file, None
+    version = await queries.save_version(
+        upload.connection,
+        organization_id,
+        document_id=decision.document_id,
+        version=version,
+        fields=decision.fields,
+        file=file,
+        created_by=upload.caller.principal_id,
+        text=text,
+    )
+    # While more waits than there is room for, the text is left where it was just written.
+    packed_bytes = 0 if text is None else len(text.blocks)
+    # A text that was kept before is claimed with its size.
+    is_begun = text is not None and upload.runtime.indexer.has_room(organization_id, packed_bytes=packed_bytes)
+    spaces = await _want(upload, version, is_begun=is_begun)
+    space_ids = [space.space_id for space in spaces]
+    if text is None or not is_begun:
+        return version, _Wanted(space_ids, is_begun=is_begun, packed_bytes=packed_bytes)
+    known = IndexingWork.of_contents(
+        spaces[0],
+        version=version,
+        name=decision.fields.name,
+        title=text.title,
+        blocks=text.blocks,
+        indexed_before=before is not None,
+    )
+    return version, _Wanted(space_ids, known, is_begun=is_begun, packed_bytes=packed_bytes)
+
+
+async def _want(upload: _Upload, version: int, *, is_begun: bool) -> list[Space]:
+    """Want the version indexed, and return the spaces to do that in, the catalog first; made when there is none yet."""
+    organization_id = upload.caller.organization_id
+    want = partial(
+        want_everywhere,
+        upload.connection,
+        organization_id,
+        document_id=upload.decision.document_id,
+        version=version,
+        collections_too=upload.form.reindex_collections,
+        is_begun=is_begun,
+    )
+    rows = await want()
+    if not rows or not rows[0].is_catalog:
+        await catalog_space(upload.connection, organization_id, model=upload.runtime.embedders.default.model)
+        rows = await want()
+    return [space_of(row) for row in rows]
+
+
+def _title(form: UploadFileForm, read: _Read, name: str) -> str:
+    """Return what the contents are titled in embeddings: the name given by hand, their own title, or the file name."""
+    by_hand = form.document_name is not None and form.document_name != read.file.name
+    return name if by_hand or read.title is None else read.title
+
+
+async def _place(upload: _Upload, version: int, wanted: _Wanted) -> bool:
+    """Put the document into the collection the form names; whether that changed anything. Adds to what is `wanted`."""
+    placement = upload.decision.placement
+    assert placement is not None  # noqa: S101 - the caller has looked
+    given, there = upload.form.custom_metadata, placement.membership
+    metadata = given if given is not None else (there.custom_metadata if there else {})
+    space_id = placement.collection.space_id
+    if space_id in wanted.space_ids and there is not None and there.custom_metadata == metadata:
+        return False
+    placed = await place(
+        upload.connection,
+        upload.caller,
+        document_id=upload.decision.document_id,
+        version=version,
+        placement=placement,
+        metadata=metadata,
+        is_begun=wanted.is_begun,
+    )
+    if placed.to_index and space_id not in wanted.space_ids:
+        wanted.space_ids.append(space_id)
+    return placed.changed
+
+
+async def _record(upload: _Upload, action: str, details: dict[str, Any]) -> None:
+    await record(
+        upload.connection,
+        upload.caller,
+        action=action,
+        target_type="document",
+        target_id=upload.decision.document_id,
+        details=details,
+    )
+
+
+def _readers(access: Access) -> dict[str, list[str]]:
+    return {"viewers": sorted(map(str, access.viewers)), "editors": sorted(map(str, access.editors))}
+
+
+def _request_indexing(runtime: Runtime, organization_id: UUID, done: _Done) -> Waiter | None:
+    """Have a document indexed where it is wanted now; None when it is wanted nowhere."""
+    wanted = done.wanted
+    if not wanted.space_ids:
+        return None
+    return runtime.indexer.request(
+        organization_id,
+        document_id=done.saved.document_id,
+        space_ids=wanted.space_ids,
+        is_begun=wanted.is_begun,
+        known=wanted.known,
+        packed_bytes=wanted.packed_bytes,
+    )

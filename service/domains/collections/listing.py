@@ -1,0 +1,135 @@
+"""Looking at collections, the documents in one, and a document's chunks: never more than the caller may READ."""
+
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.collections import (
+    CustomMetadataSchemaInfo,
+    DocumentChunk,
+    DocumentCollection,
+    DocumentInCollection,
+    GetDocumentChunksRequest,
+    GetDocumentChunksResponse,
+    ListDocumentCollectionsRequest,
+    ListDocumentsInCollectionRequest,
+    SchemaFieldInfo,
+)
+from carrel.wire.common import Role
+from service.auth.callers import Caller
+from service.domains.collections import queries
+from service.domains.collections.queries import StoredCollection
+from service.domains.collections.service import collection_for, document_for
+from service.index.progress import status_of
+from service.platform.errors import NotFound
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor, Page
+
+
+async def list_collections(
+    connection: AsyncConnection, caller: Caller, *, request: ListDocumentCollectionsRequest
+) -> Page[DocumentCollection]:
+    """Return a page of the collections the caller has a role in, oldest first."""
+    cursor = Cursor.read(caller, operation="listDocumentCollections", request=request)
+    found = await queries.list_collections(
+        connection, caller, name_contains=request.collection_name, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(found, position=lambda each: [str(each[0].collection_id)])
+    return Page([_collection(stored, count) for stored, count in page.items], page.next_page_token)
+
+
+async def list_documents(
+    connection: AsyncConnection, caller: Caller, *, request: ListDocumentsInCollectionRequest
+) -> Page[DocumentInCollection]:
+    """Return a page of a collection's documents that the caller may READ; 404 without a role in the collection."""
+    collection = await collection_for(
+        connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
+    )
+    cursor = Cursor.read(caller, operation="listDocumentsInCollection", request=request)
+    rows = await queries.list_members(
+        connection,
+        caller,
+        space_id=collection.space_id,
+        ids=request.ids,
+        indexing=request.indexing,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.document_id)])
+    return Page([_member(row) for row in page.items], page.next_page_token)
+
+
+async def get_chunks(
+    connection: AsyncConnection, caller: Caller, *, request: GetDocumentChunksRequest
+) -> GetDocumentChunksResponse:
+    """Return a page of a document's chunks in a collection, or in the catalog; 404 for who may not READ it there."""
+    document = await document_for(connection, caller, document_id=request.document_id)
+    space_id, dimensions = await _space(connection, caller, request.document_collection_id)
+    there = await queries.read_membership(
+        connection, caller.organization_id, document_id=document.document_id, space_id=space_id
+    )
+    if there is None:
+        raise NotFound("The document is not in this collection.", code="document_not_in_collection")
+    version = there.indexed_version or there.version
+    cursor = Cursor.of(
+        caller,
+        operation="getDocumentChunks",
+        parameters={"document": str(document.document_id), "space": space_id, "version": version},
+        page_size=request.page_size,
+        page_token=request.page_token,
+    )
+    after = int(cursor.after[0]) if cursor.after else -1
+    rows = await queries.list_chunks(
+        connection,
+        caller,
+        document_id=document.document_id,
+        space_id=space_id,
+        dimensions=dimensions,
+        after=after,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.chunk_no)])
+    chunks = [DocumentChunk(chunk_id=row.chunk_id, chunk_index=row.chunk_no, text=row.text) for row in page.items]
+    return GetDocumentChunksResponse(document_version=version, chunks=chunks, next_page_token=page.next_page_token)
+
+
+async def _space(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> tuple[int, int]:
+    """Return the space to look in and its embeddings' dimensions."""
+    if collection_id is not None:
+        collection = await collection_for(connection, caller, collection_id=collection_id, at_least=Role.VIEWER)
+        return collection.space_id, collection.dimensions
+    space = await queries.catalog_space_id(connection, caller.organization_id)
+    assert space is not None  # noqa: S101 - a document exists, so the catalog does
+    return space
+
+
+def _collection(stored: StoredCollection, document_count: int) -> DocumentCollection:
+    fields = [SchemaFieldInfo.model_validate({"name": name, "type": kind}) for name, kind in stored.fields.items()]
+    return DocumentCollection.model_validate(
+        {
+            "document_collection_id": stored.collection_id,
+            "collection_name": stored.name,
+            "embeddings_model": stored.model,
+            "distance_metric": stored.distance_metric,
+            "custom_metadata_schema": CustomMetadataSchemaInfo(fields=fields),
+            "document_count": document_count,
+            "role": stored.role,
+            "created_at": stored.created_at,
+        }
+    )
+
+
+def _member(row: AnyRow) -> DocumentInCollection:
+    return DocumentInCollection(
+        document_id=row.document_id,
+        document_name=row.name,
+        document_external_id=row.external_id,
+        document_version=row.newest_version,
+        indexed_version=row.indexed_version,
+        stale=row.indexed_version != row.newest_version,
+        chunk_count=row.chunk_count,
+        custom_metadata=row.custom_metadata,
+        added_at=row.added_at,
+        error=row.error,
+        indexing=status_of(wanted=row.version, indexed=row.indexed_version, attempts=row.attempts),
+    )

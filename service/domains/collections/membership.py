@@ -1,0 +1,221 @@
+"""Putting documents into collections: their own contents, or chunks that a caller made.
+
+What is wanted is recorded first, under the document's lock; the indexing follows without a transaction, and is taken
+up by the sweeper if the process dies.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.collections import (
+    AddDocumentChunksToCollectionRequest,
+    AddDocumentToCollectionRequest,
+    CollectionIndexStatus,
+    ReindexDocumentInCollectionRequest,
+)
+from service.audit.service import record
+from service.auth.callers import Caller, acting_for
+from service.domains.collections.service import Placement, document_for, placement_for, refuse_caller_chunks
+from service.index.ingestion.indexing import pack_chunks
+from service.index.ingestion.queries import keep_caller_chunks, want_in_space
+from service.platform.errors import NotFound
+from service.platform.identifiers import uuid7
+from service.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """How a document is in a collection when the call returns, and how many texts had to be embedded for it."""
+
+    document_id: UUID
+    document_collection_id: UUID
+    document_version: int
+    chunk_count: int
+    embedded_chunk_count: int
+    status: CollectionIndexStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was recorded of a document in a collection: whether anything is new, and whether it is to be indexed."""
+
+    document_id: UUID
+    version: int
+    placement: Placement
+    changed: bool
+    to_index: bool
+
+
+async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocumentToCollectionRequest) -> Indexed:
+    """Add a document by its own contents, or bring it and its metadata up to date; nothing changed: nothing is done.
+
+    404 for a document the caller may not READ or a collection without a role, 403 below EDITOR, 400 metadata, 409 when
+    its chunks there are a caller's, 503 `indexing_backlog` when too much waits to be indexed.
+    """
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        document = await document_for(connection, caller, document_id=request.document_id, lock=True)
+        placement = await _placement(connection, caller, request, request.custom_metadata)
+        refuse_caller_chunks(placement)
+        wanted = await place(
+            connection,
+            caller,
+            document_id=document.document_id,
+            version=document.version,
+            placement=placement,
+            metadata=request.custom_metadata,
+            is_begun=False,
+        )
+        if wanted.changed and wanted.to_index:
+            runtime.indexer.refuse_backlog(caller.organization_id)
+    return await _indexed(runtime, caller, wanted, is_begun=False)
+
+
+async def add_chunks(runtime: Runtime, caller: Caller, *, request: AddDocumentChunksToCollectionRequest) -> Indexed:
+    """Index a document in a collection by the caller's own chunks, which replace whatever it had there."""
+    runtime.indexer.refuse_backlog(caller.organization_id)
+    packed = await asyncio.to_thread(pack_chunks, request.chunks)
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        document = await document_for(connection, caller, document_id=request.document_id, lock=True)
+        placement = await _placement(connection, caller, request, request.custom_metadata)
+        space_id = placement.collection.space_id
+        is_begun = runtime.indexer.has_room(caller.organization_id, packed_bytes=len(packed))
+        await want_in_space(
+            connection,
+            caller.organization_id,
+            document_id=document.document_id,
+            space_id=space_id,
+            version=document.version,
+            custom_metadata=request.custom_metadata,
+            is_begun=is_begun,
+            from_caller=True,
+        )
+        await keep_caller_chunks(
+            connection,
+            caller.organization_id,
+            document_id=document.document_id,
+            space_id=space_id,
+            batch_id=uuid7(),
+            chunks=packed,
+        )
+        wanted = Wanted(document.document_id, document.version, placement, changed=True, to_index=True)
+        await _record(connection, caller, "collection.add_chunks", wanted)
+    return await _indexed(runtime, caller, wanted, is_begun=is_begun, packed_bytes=len(packed))
+
+
+async def reindex_document(runtime: Runtime, caller: Caller, *, request: ReindexDocumentInCollectionRequest) -> Indexed:
+    """Chunk a document's newest contents again; its old chunks are searched until the new ones take their place.
+
+    404 when it is not in the collection; 409 when its chunks there are a caller's.
+    """
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        caller = await acting_for(connection, caller, request.user_email)
+        document = await document_for(connection, caller, document_id=request.document_id, lock=True)
+        placement = await _placement(connection, caller, request, request.custom_metadata)
+        if placement.membership is None:
+            raise NotFound("The document is not in this collection; add it first.", code="document_not_in_collection")
+        refuse_caller_chunks(placement)
+        runtime.indexer.refuse_backlog(caller.organization_id)
+        kept = placement.membership.custom_metadata
+        await want_in_space(
+            connection,
+            caller.organization_id,
+            document_id=document.document_id,
+            space_id=placement.collection.space_id,
+            version=document.version,
+            custom_metadata=kept if request.custom_metadata is None else request.custom_metadata,
+            is_begun=False,
+            anew=True,
+        )
+        wanted = Wanted(document.document_id, document.version, placement, changed=True, to_index=True)
+        await _record(connection, caller, "collection.reindex_document", wanted)
+    return await _indexed(runtime, caller, wanted, is_begun=False)
+
+
+async def place(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    document_id: UUID,
+    version: int,
+    placement: Placement,
+    metadata: Mapping[str, str],
+    is_begun: bool,
+) -> Wanted:
+    """Record that a document's newest version is wanted in a collection with this metadata, unless it is already.
+
+    With `is_begun` it is indexed there at once, else in its turn. The caller's rights to both have been checked, and
+    the document is locked.
+    """
+    there = placement.membership
+    changed = there is None or there.version != version or there.custom_metadata != metadata
+    to_index = there is None or there.indexed_version != version
+    wanted = Wanted(document_id, version, placement, changed=changed, to_index=to_index)
+    if changed:
+        await want_in_space(
+            connection,
+            caller.organization_id,
+            document_id=document_id,
+            space_id=placement.collection.space_id,
+            version=version,
+            custom_metadata=metadata,
+            is_begun=is_begun,
+        )
+        await _record(connection, caller, "collection.add_document", wanted)
+    return wanted
+
+
+async def _placement(
+    connection: AsyncConnection,
+    caller: Caller,
+    request: AddDocumentToCollectionRequest | AddDocumentChunksToCollectionRequest | ReindexDocumentInCollectionRequest,
+    metadata: Mapping[str, str] | None,
+) -> Placement:
+    return await placement_for(
+        connection,
+        caller,
+        document_id=request.document_id,
+        collection_id=request.document_collection_id,
+        custom_metadata=metadata,
+    )
+
+
+async def _record(connection: AsyncConnection, caller: Caller, action: str, wanted: Wanted) -> None:
+    details = {"collectionId": str(wanted.placement.collection.collection_id), "version": wanted.version}
+    await record(
+        connection, caller, action=action, target_type="document", target_id=wanted.document_id, details=details
+    )
+
+
+async def _indexed(
+    runtime: Runtime, caller: Caller, wanted: Wanted, *, is_begun: bool, packed_bytes: int = 0
+) -> Indexed:
+    there, collection = wanted.placement.membership, wanted.placement.collection
+    chunk_count, embedded = (there.chunk_count if there else 0), 0
+    status = CollectionIndexStatus.INDEXED if wanted.changed else CollectionIndexStatus.UNCHANGED
+    if wanted.to_index:
+        waiter = runtime.indexer.request(
+            caller.organization_id,
+            document_id=wanted.document_id,
+            space_ids=[collection.space_id],
+            is_begun=is_begun,
+            packed_bytes=packed_bytes,
+        )
+        outcomes = await runtime.indexer.wait(waiter, seconds=runtime.settings.inline_indexing_seconds)
+        status = CollectionIndexStatus.RUNNING if outcomes is None else CollectionIndexStatus.INDEXED
+        if outcomes is not None:
+            chunk_count = outcomes[collection.space_id].chunk_count
+            embedded = outcomes[collection.space_id].embedded_chunk_count
+    return Indexed(
+        document_id=wanted.document_id,
+        document_collection_id=collection.collection_id,
+        document_version=wanted.version,
+        chunk_count=chunk_count,
+        embedded_chunk_count=embedded,
+        status=status,
+    )

@@ -1,0 +1,338 @@
+"""Every statement about collections, and about which documents are in one."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, and_, delete, func, literal, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.catalog import IndexingStatus
+from carrel.wire.common import Role
+from service.auth.callers import Caller
+from service.index.queries import is_at, is_searched, stands_for
+from service.permissions.access import RANKED
+from service.permissions.queries import readable_classes
+from service.platform.sql import AnyRow, among, narrowed
+from service.schema.catalog import documents
+from service.schema.collections import caller_chunks, collections
+from service.schema.indexing import INDEX_TABLES, space_documents, spaces
+from service.schema.permissions import class_readers, resources
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCollection:
+    """A collection, and the caller's role in it (None: the caller may not know that it exists).
+
+    `fields` maps the names of its metadata schema to their types, in order.
+    """
+
+    collection_id: UUID
+    space_id: int
+    name: str
+    model: str
+    dimensions: int
+    distance_metric: str
+    fields: Mapping[str, str]
+    created_at: datetime
+    role: Role | None
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A document in a collection: the version wanted there, the one indexed, whose chunks they are."""
+
+    version: int
+    indexed_version: int | None
+    chunk_count: int
+    caller_chunks: bool
+    custom_metadata: Mapping[str, str]
+
+
+def _roles(caller: Caller) -> ColumnElement[Any]:
+    """Select every role the caller has on the collection at hand, as an array."""
+    return (
+        select(func.array_agg(class_readers.c.role.distinct()))
+        .where(
+            class_readers.c.organization_id == caller.organization_id,
+            class_readers.c.access_class == resources.c.access_class,
+            among(class_readers.c.principal_id, caller.principals),
+        )
+        .scalar_subquery()
+        .label("roles")
+    )
+
+
+def _collections(caller: Caller, *further: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
+    return (
+        select(collections, spaces.c.model, spaces.c.dimensions, _roles(caller), *further)
+        .join(spaces, spaces.c.space_id == collections.c.space_id)
+        .join(resources, resources.c.object_id == collections.c.collection_id)
+        .where(collections.c.organization_id == caller.organization_id)
+    )
+
+
+def _stored(row: AnyRow) -> StoredCollection:
+    roles = row.roles or ()
+    return StoredCollection(
+        collection_id=row.collection_id,
+        space_id=row.space_id,
+        name=row.name,
+        model=row.model,
+        dimensions=row.dimensions,
+        distance_metric=row.distance_metric,
+        fields={field["name"]: field["type"] for field in row.schema_fields},
+        created_at=row.created_at,
+        role=next((role for role in RANKED if role in roles), None),
+    )
+
+
+async def read_collection(
+    connection: AsyncConnection, caller: Caller, *, collection_id: UUID, lock: bool = False
+) -> StoredCollection | None:
+    """Return a collection whoever asks, with the caller's role.
+
+    `lock` keeps it until the transaction ends from being deleted, and its space from being replaced. It is taken by a
+    statement of its own, because one that waits for a lock goes on with what it saw of other tables before.
+    """
+    own = collections.c.organization_id == caller.organization_id, collections.c.collection_id == collection_id
+    if lock:
+        kept = select(collections.c.collection_id).where(*own).with_for_update(key_share=True, read=True)
+        await connection.execute(kept)
+    statement = _collections(caller).where(*own)
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else _stored(row)
+
+
+async def list_searchable(
+    connection: AsyncConnection, caller: Caller, *, collection_ids: Sequence[UUID]
+) -> list[StoredCollection]:
+    """Return those of the collections that the caller has a role in, by id; the others are passed over."""
+    statement = (
+        _collections(caller)
+        .where(
+            among(collections.c.collection_id, collection_ids),
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
+        .order_by(collections.c.collection_id)
+    )
+    return [_stored(row) for row in await connection.execute(statement)]
+
+
+async def insert_collection(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    collection_id: UUID,
+    space_id: int,
+    name: str,
+    distance_metric: str,
+    fields: Sequence[Mapping[str, str]],
+) -> bool:
+    """Add a collection; False when its name is taken in the organization."""
+    statement = (
+        insert(collections)
+        .values(
+            collection_id=collection_id,
+            organization_id=caller.organization_id,
+            space_id=space_id,
+            name=name,
+            distance_metric=distance_metric,
+            schema_fields=list(fields),
+            created_by=caller.principal_id,
+        )
+        .on_conflict_do_nothing(index_elements=[collections.c.organization_id, collections.c.name])
+        .returning(collections.c.collection_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def delete_collection(
+    connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID, space_id: int
+) -> None:
+    """Remove a locked collection and the chunks that wait to be indexed in it; its space goes after it.
+
+    The documents' places there are locked first: whoever indexes waiting chunks takes the place before the chunks.
+    """
+    places = select(space_documents.c.document_id).where(
+        space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id
+    )
+    await connection.execute(places.order_by(space_documents.c.document_id).with_for_update())
+    waiting = (
+        delete(caller_chunks)
+        .where(caller_chunks.c.organization_id == organization_id, caller_chunks.c.space_id == space_id)
+        .cte("waiting")
+    )
+    statement = delete(collections).where(
+        collections.c.organization_id == organization_id, collections.c.collection_id == collection_id
+    )
+    await connection.execute(statement.add_cte(waiting))
+
+
+async def list_collections(
+    connection: AsyncConnection, caller: Caller, *, name_contains: str | None, after: UUID, limit: int
+) -> list[tuple[StoredCollection, int]]:
+    """Return collections the caller has a role in, by id, each with how many of its documents the caller may READ."""
+    count = (
+        select(func.count())
+        .select_from(space_documents)
+        .join(_document_resources, _document_resources.c.object_id == space_documents.c.document_id)
+        .where(
+            space_documents.c.space_id == collections.c.space_id,
+            _document_resources.c.access_class.in_(readable_classes(caller)),
+        )
+        .scalar_subquery()
+    )
+    statement = (
+        _collections(caller, count.label("document_count"))
+        .where(collections.c.collection_id > after, resources.c.access_class.in_(readable_classes(caller)))
+        .order_by(collections.c.collection_id)
+        .limit(limit)
+    )
+    if name_contains is not None:
+        statement = statement.where(collections.c.name.icontains(name_contains, autoescape=True))
+    return [(_stored(row), row.document_count) for row in await connection.execute(statement)]
+
+
+_document_resources = resources.alias("document_resources")
+
+
+async def read_membership(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
+) -> Membership | None:
+    """Return what is wanted and indexed of a document in a collection's space; None when it is not in it."""
+    statement = select(space_documents).where(
+        space_documents.c.organization_id == organization_id,
+        space_documents.c.document_id == document_id,
+        space_documents.c.space_id == space_id,
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    if row is None:
+        return None
+    return Membership(
+        version=row.version,
+        indexed_version=row.indexed_version,
+        chunk_count=row.chunk_count,
+        caller_chunks=row.caller_chunks,
+        custom_metadata=row.custom_metadata,
+    )
+
+
+async def forget_chunks(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
+) -> None:
+    """Remove a caller's chunks that still wait to be indexed in a space, or in the one built to replace it."""
+    there = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
+    await connection.execute(
+        delete(caller_chunks).where(
+            caller_chunks.c.organization_id == organization_id,
+            caller_chunks.c.document_id == document_id,
+            caller_chunks.c.space_id.in_(there),
+        )
+    )
+
+
+async def list_members(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    space_id: int,
+    ids: Collection[UUID] | None,
+    indexing: IndexingStatus | None,
+    after: UUID,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """Return the documents of a space that the caller may READ, by id, each with what is wanted and indexed there."""
+    statement = (
+        select(
+            documents.c.name,
+            documents.c.external_id,
+            documents.c.version.label("newest_version"),
+            space_documents,
+        )
+        .select_from(space_documents)
+        .join(documents, documents.c.document_id == space_documents.c.document_id)
+        .join(resources, resources.c.object_id == space_documents.c.document_id)
+        .where(
+            space_documents.c.organization_id == caller.organization_id,
+            space_documents.c.space_id == space_id,
+            space_documents.c.document_id > after,
+            narrowed(space_documents.c.document_id, ids),
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
+        .order_by(space_documents.c.document_id)
+        .limit(limit)
+    )
+    if indexing is not None:
+        statement = statement.where(
+            is_at(
+                indexing,
+                document_id=space_documents.c.document_id,
+                organization_id=caller.organization_id,
+                space_id=literal(space_id),
+            )
+        )
+    return (await connection.execute(statement)).all()
+
+
+async def list_places(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> Sequence[AnyRow]:
+    """Return where a document is wanted: the catalog, and the collections the caller has a role in (an admin: all)."""
+    statement = (
+        select(space_documents, collections.c.collection_id, collections.c.name)
+        .select_from(space_documents)
+        .join(spaces, spaces.c.space_id == space_documents.c.space_id)
+        .outerjoin(collections, collections.c.space_id == spaces.c.space_id)
+        .outerjoin(resources, resources.c.object_id == collections.c.collection_id)
+        .where(
+            space_documents.c.organization_id == caller.organization_id,
+            space_documents.c.document_id == document_id,
+            is_searched(),
+        )
+        .order_by(spaces.c.is_catalog.desc(), collections.c.collection_id)
+    )
+    if not caller.is_admin:
+        statement = statement.where(
+            spaces.c.is_catalog | resources.c.access_class.in_(readable_classes(caller)),
+        )
+    return (await connection.execute(statement)).all()
+
+
+async def catalog_space_id(connection: AsyncConnection, organization_id: UUID) -> tuple[int, int] | None:
+    """Return the catalog's space and its embeddings' dimensions; None before the first upload."""
+    statement = select(spaces.c.space_id, spaces.c.dimensions).where(
+        spaces.c.organization_id == organization_id, spaces.c.is_catalog
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else (row.space_id, row.dimensions)
+
+
+async def list_chunks(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    document_id: UUID,
+    space_id: int,
+    dimensions: int,
+    after: int,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """Return the chunks of a document in a space, in reading order, if the caller may READ it."""
+    chunks = INDEX_TABLES[dimensions].chunks
+    statement = (
+        select(chunks.c.chunk_id, chunks.c.chunk_no, chunks.c.text)
+        .where(
+            and_(
+                chunks.c.organization_id == caller.organization_id,
+                chunks.c.document_id == document_id,
+                chunks.c.space_id == space_id,
+                chunks.c.chunk_no > after,
+                chunks.c.access_class.in_(readable_classes(caller)),
+            )
+        )
+        .order_by(chunks.c.chunk_no)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).all()

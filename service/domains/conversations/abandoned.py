@@ -1,0 +1,42 @@
+"""Turns that nobody answers: their job is gone, though they are not done. They fail, with a word why."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from service.domains.conversations import outcomes, queries
+from service.domains.conversations.jobs import enqueue_next
+from service.domains.conversations.models import Work
+from service.identity.queries import organization_ids
+from service.platform.errors import Unavailable
+from service.runtime import Runtime
+
+EVERY_SECONDS = 60
+AT_ONCE = 100
+# Beyond the longest that a reply may take, so that none is given up while a worker is at it.
+PATIENCE = timedelta(minutes=10)
+
+
+async def give_up(runtime: Runtime) -> int:
+    """Fail the turns that nobody answers, in every organization; returns how many there were."""
+    return sum([await _give_up_in(runtime, one) for one in await organization_ids(runtime.database)])
+
+
+async def _give_up_in(runtime: Runtime, organization_id: UUID) -> int:
+    patience = PATIENCE + timedelta(seconds=2 * runtime.settings.model_seconds)
+    async with runtime.database.transaction(organization_id) as connection:
+        before = await runtime.clock.now(connection) - patience
+        found = await queries.list_abandoned(connection, organization_id, before=before, limit=AT_ONCE)
+    for turn_id in found:
+        await _fail(runtime, organization_id, turn_id)
+    return len(found)
+
+
+async def _fail(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> None:
+    error = Unavailable("The service lost this message before it was answered. Send it again.", code="reply_lost")
+    async with runtime.database.transaction(organization_id) as connection:
+        await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
+        row = await queries.get_work(connection, organization_id, turn_id=turn_id)
+        if row is not None and await outcomes.fail(
+            connection, Work.of(organization_id, row), attempt=row.attempt, error=error
+        ):
+            await enqueue_next(runtime, connection, organization_id, conversation_id=row.conversation_id)

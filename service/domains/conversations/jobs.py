@@ -1,0 +1,174 @@
+"""The job that answers a turn: as its sender, with the groups it is in now, and only while the agent is theirs.
+
+The turns of a conversation are answered one after the other: there is one job for a conversation at most, and whoever
+ends a turn enqueues the next.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from uuid import UUID
+
+from psycopg import Error as DriverError
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller, caller_again
+from service.domains import answering
+from service.domains.agents.service import StoredAgent, get_deployed_agent, unknown_agent
+from service.domains.answering import Assignment, Exchange, Reply
+from service.domains.conversations import outcomes, queries
+from service.domains.conversations.drafts import Draft, Superseded
+from service.domains.conversations.models import Work
+from service.platform.errors import (
+    Forbidden,
+    InsufficientStorage,
+    ServiceError,
+    Unavailable,
+    from_database,
+    internal_error,
+)
+from service.platform.logs import begin_request, logger
+from service.runtime import Runtime
+from service.runtime.jobs.models import Task
+
+# What the model is shown at most of the exchanges before; how much of their text is a setting.
+MOST_EXCHANGES = 50
+# A reply is held to the setting where it is made; so much later it is ended whatever happens there.
+SPARE_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A turn that this worker answers."""
+
+    work: Work
+    draft: Draft
+    assignment: Assignment
+
+
+async def answer_turn(runtime: Runtime, *, organization_id: UUID, turn_id: UUID) -> None:
+    """Answer a turn that is running, anew if that was begun before; when it isn't, do nothing.
+
+    While the database is away its errors are raised, for the job to be put back.
+    """
+    started = await _start(runtime, organization_id, turn_id)
+    if started is None:
+        return
+    try:
+        outcome = await _outcome(runtime, started)
+    except Superseded:
+        return
+    await _finish(runtime, started, outcome)
+
+
+ANSWER_TURN = Task("answer_turn", answer_turn)
+
+
+async def enqueue_next(
+    runtime: Runtime, connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID
+) -> None:
+    """Have the first turn of a locked conversation answered that is to be; nobody is at another one of it."""
+    turn_id = await queries.next_running(connection, organization_id, conversation_id=conversation_id)
+    if turn_id is not None:
+        await runtime.jobs.enqueue(connection, ANSWER_TURN, organization_id=organization_id, turn_id=turn_id)
+
+
+async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Started | None:
+    async with runtime.database.transaction(organization_id) as connection:
+        await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
+        row = await queries.begin_attempt(connection, organization_id, turn_id=turn_id)
+        if row is None:
+            return None
+        work = Work.of(organization_id, row)
+        begin_request(work.origin.request_id)
+        try:
+            caller, agent = await _sender(runtime, connection, work)
+        except ServiceError as error:
+            await _end(runtime, connection, work, attempt=row.attempt, error=error)
+            return None
+        history = await queries.list_history(
+            connection,
+            caller,
+            conversation_id=work.conversation_id,
+            before=work.turn_no,
+            limit=MOST_EXCHANGES,
+        )
+        carried = await queries.list_documents_under(
+            connection, organization_id, turn_ids=[exchange.turn_id for exchange in history]
+        )
+    assignment = Assignment(
+        caller=caller,
+        message=work.message,
+        instructions=agent.instructions,
+        model=agent.model,
+        collection_ids=agent.collection_ids,
+        history=[Exchange(exchange.message, exchange.reply) for exchange in reversed(history)],
+    )
+    return _Started(work, Draft(runtime, work, attempt=row.attempt, carried=carried), assignment)
+
+
+async def _sender(runtime: Runtime, connection: AsyncConnection, work: Work) -> tuple[Caller, StoredAgent]:
+    """Return who sent the message, as they are now, and the agent; raise why they can't be answered any more."""
+    caller = await caller_again(
+        connection,
+        work.organization_id,
+        principal_id=work.origin.principal_id,
+        credential_id=work.origin.credential_id,
+        acting_through=work.origin.acting_through,
+        keys=runtime.keys,
+    )
+    if caller is None:
+        raise Forbidden("Whoever sent this message is not active any more. Ask an admin.", code="sender_inactive")
+    agent = await get_deployed_agent(connection, caller, agent_id=work.agent_id)
+    if agent is None:
+        raise unknown_agent()
+    return caller, agent
+
+
+async def _outcome(runtime: Runtime, started: _Started) -> Reply | ServiceError:
+    """Return the reply, or why there is none."""
+    try:
+        async with asyncio.timeout(runtime.settings.model_seconds + SPARE_SECONDS):
+            return await answering.answer(runtime, started.assignment, progress=started.draft)
+    except Superseded:
+        raise
+    except ServiceError as error:
+        return error
+    except TimeoutError:
+        return Unavailable("The reply took too long, and was given up. Send the message again.", code="reply_timeout")
+    except Exception as error:
+        if _is_away(error):
+            raise
+        logger.exception("reply_failed", turn_id=str(started.work.turn_id))
+        return internal_error()
+
+
+def _is_away(error: Exception) -> bool:
+    if isinstance(error, DBAPIError):
+        return isinstance(from_database(error), Unavailable | InsufficientStorage)
+    return isinstance(error, (DriverError, PoolTimeoutError))
+
+
+async def _finish(runtime: Runtime, started: _Started, outcome: Reply | ServiceError) -> None:
+    work, draft = started.work, started.draft
+    async with runtime.database.transaction(work.organization_id) as connection:
+        await queries.lock_conversation_of(connection, work.organization_id, turn_id=work.turn_id)
+        try:
+            if isinstance(outcome, ServiceError):
+                raise outcome
+            caller, _ = await _sender(runtime, connection, work)
+        except ServiceError as error:
+            await _end(runtime, connection, work, attempt=draft.attempt, error=error)
+        else:
+            if await outcomes.complete(connection, caller, work, draft=draft, reply=outcome):
+                await _go_on(runtime, connection, work)
+
+
+async def _end(runtime: Runtime, connection: AsyncConnection, work: Work, *, attempt: int, error: ServiceError) -> None:
+    if await outcomes.fail(connection, work, attempt=attempt, error=error):
+        await _go_on(runtime, connection, work)
+
+
+async def _go_on(runtime: Runtime, connection: AsyncConnection, work: Work) -> None:
+    await enqueue_next(runtime, connection, work.organization_id, conversation_id=work.conversation_id)

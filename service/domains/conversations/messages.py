@@ -1,0 +1,92 @@
+"""Sending a message: one transaction checks who may, adds the turn, and has a worker answer it.
+
+What is kept under an Idempotency-Key is which turn it made: sent again, the same message leads to the same reply, and
+one that had failed is tried again.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from service.auth.authorization import authorize_message
+from service.auth.callers import Caller
+from service.domains.agents.service import get_deployed_agent, unknown_agent
+from service.domains.conversations import queries
+from service.domains.conversations.jobs import enqueue_next
+from service.domains.conversations.models import Message, unknown_conversation
+from service.platform.errors import Forbidden
+from service.platform.identifiers import uuid7
+from service.platform.logs import request_id
+from service.runtime import Runtime
+from service.web.idempotency import REPLAYED
+from service.web.idempotency import Attempt as Request
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The turn a message made, and its conversation."""
+
+    turn_id: UUID
+    conversation_id: UUID
+
+
+async def begin(runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool) -> Begun:
+    """Have a message answered as the caller, in the request's transaction.
+
+    `by_program`: on v0, which the agent must be open to. Raises Forbidden for an access token for other agents;
+    NotFound for an agent that isn't deployed to the caller, and for a conversation that the caller doesn't have with
+    it; Forbidden `api_access_off`; Conflict for an Idempotency-Key of another request.
+    """
+    connection = request.connection
+    authorize_message(caller, message.agent_id)
+    agent = await get_deployed_agent(connection, caller, agent_id=message.agent_id)
+    if agent is None:
+        raise unknown_agent()
+    if message.conversation_id is not None and not await queries.lock_conversation(
+        connection, caller, conversation_id=message.conversation_id, agent_id=agent.agent_id
+    ):
+        raise unknown_conversation()
+    if by_program and not agent.api_access_enabled:
+        raise Forbidden(
+            "API access is off for this agent. Ask an admin to turn it on, or message it as a person on /api/v1.",
+            code="api_access_off",
+        )
+    kept = await request.claim()
+    if kept is not None:
+        request.response.headers[REPLAYED] = "true"
+        return await _again(runtime, request, caller, turn_id=UUID(bytes=kept.body))
+    begun = await _add(runtime, request, caller, message=message)
+    await request.keep(begun.turn_id.bytes)
+    return begun
+
+
+async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: Message) -> Begun:
+    connection, conversation_id = request.connection, message.conversation_id
+    if conversation_id is None:
+        conversation_id = uuid7()
+        await queries.insert_conversation(
+            connection, caller, conversation_id=conversation_id, agent_id=message.agent_id
+        )
+    turn_id = uuid7()
+    row = {
+        "turn_id": turn_id,
+        "credential_id": caller.credential_id,
+        "acting_through_id": caller.acting_through,
+        "request_id": request_id() or None,
+        "message": message.text,
+    }
+    busy = await queries.next_running(connection, caller.organization_id, conversation_id=conversation_id)
+    await queries.insert_turn(connection, caller, conversation_id=conversation_id, row=row)
+    if busy is None:
+        await enqueue_next(runtime, connection, caller.organization_id, conversation_id=conversation_id)
+    return Begun(turn_id, conversation_id)
+
+
+async def _again(runtime: Runtime, request: Request, caller: Caller, *, turn_id: UUID) -> Begun:
+    connection, organization_id = request.connection, caller.organization_id
+    conversation_id = await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
+    if conversation_id is None:  # erased since
+        raise unknown_conversation()
+    busy = await queries.next_running(connection, organization_id, conversation_id=conversation_id)
+    if await queries.run_again(connection, organization_id, turn_id=turn_id) and busy is None:
+        await enqueue_next(runtime, connection, organization_id, conversation_id=conversation_id)
+    return Begun(turn_id, conversation_id)

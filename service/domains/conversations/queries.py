@@ -1,0 +1,340 @@
+"""SQL by which turns come about: begun by a request, answered by a worker, and erased."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Text,
+    cast,
+    column,
+    delete,
+    func,
+    insert,
+    literal,
+    null,
+    select,
+    table,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller
+from service.domains.conversations.reading.queries import withheld_from
+from service.platform.sql import AnyRow, among, rows_of
+from service.schema.conversations import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
+
+# The queue's table is its library's (`service.runtime.jobs`); a job's arguments are ids.
+_JOBS = table("procrastinate_jobs", column("id", BigInteger), column("args", JSONB))
+
+
+@dataclass(frozen=True)
+class StoredPassage:
+    """A row of a turn's passages; those without a text have numbers below zero."""
+
+    passage_no: int
+    document_id: UUID
+    text: str | None
+    rests_on: bool
+
+
+async def lock_conversation(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_id: UUID
+) -> bool:
+    """Lock a conversation of the caller's with an agent until the transaction ends; False when there is none.
+
+    Whoever adds a turn, or ends one, does this first: so turns are numbered and answered one after the other.
+    """
+    statement = (
+        select(conversations.c.conversation_id)
+        .where(
+            conversations.c.organization_id == caller.organization_id,
+            conversations.c.conversation_id == conversation_id,
+            conversations.c.principal_id == caller.principal_id,
+            conversations.c.agent_id == agent_id,
+        )
+        .with_for_update(key_share=True)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def lock_conversation_of(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> UUID | None:
+    """Lock the conversation of a turn, whoever's it is; None when the turn is gone."""
+    statement = (
+        select(conversations.c.conversation_id)
+        .join(turns, turns.c.conversation_id == conversations.c.conversation_id)
+        .where(conversations.c.organization_id == organization_id, turns.c.turn_id == turn_id)
+        .with_for_update(key_share=True, of=conversations)
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def insert_conversation(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_id: UUID
+) -> None:
+    """Add a conversation of the caller's."""
+    row = {
+        "conversation_id": conversation_id,
+        "organization_id": caller.organization_id,
+        "agent_id": agent_id,
+        "principal_id": caller.principal_id,
+    }
+    await connection.execute(insert(conversations).values(row))
+
+
+async def insert_turn(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, row: Mapping[str, object]
+) -> None:
+    """Add a turn at the end of a locked conversation, which is thereby touched: both have the same time."""
+    touched = (
+        update(conversations)
+        .where(
+            conversations.c.organization_id == caller.organization_id,
+            conversations.c.conversation_id == conversation_id,
+        )
+        .values(updated_at=func.greatest(conversations.c.updated_at, func.clock_timestamp()))
+        .returning(conversations.c.updated_at)
+        .cte("touched")
+    )
+    last = (
+        select(func.coalesce(func.max(turns.c.turn_no), 0))
+        .where(turns.c.organization_id == caller.organization_id, turns.c.conversation_id == conversation_id)
+        .scalar_subquery()
+    )
+    values = {
+        **row,
+        "organization_id": caller.organization_id,
+        "conversation_id": conversation_id,
+        "turn_no": last + 1,
+        "created_at": select(touched.c.updated_at).scalar_subquery(),
+    }
+    await connection.execute(insert(turns).values(values).add_cte(touched))
+
+
+async def next_running(connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID) -> UUID | None:
+    """The first turn of a conversation that is to be answered."""
+    statement = (
+        select(turns.c.turn_id)
+        .where(_is(organization_id), turns.c.conversation_id == conversation_id, turns.c.status == RUNNING)
+        .order_by(turns.c.turn_no)
+        .limit(1)
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def run_again(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> bool:
+    """Have a turn that failed answered again; False when it isn't one."""
+    statement = (
+        update(turns)
+        .where(_is(organization_id, turn_id), turns.c.status == FAILED)
+        .values(
+            status=RUNNING, error_code=null(), error_message=null(), retry_after=null(), audit_log_id=null(),
+            finished_at=null(),
+        )
+        .returning(turns.c.turn_id)
+    )  # fmt: skip
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+_WORK = (
+    turns.c.turn_id,
+    turns.c.turn_no,
+    turns.c.attempt,
+    turns.c.message,
+    turns.c.credential_id,
+    turns.c.acting_through_id,
+    turns.c.request_id,
+    conversations.c.conversation_id,
+    conversations.c.principal_id,
+    conversations.c.agent_id,
+)
+
+
+async def begin_attempt(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> AnyRow | None:
+    """Start to answer a turn, which ends every earlier attempt; what is to be done, None when nothing is."""
+    statement = (
+        update(turns)
+        .where(
+            _is(organization_id, turn_id),
+            turns.c.status == RUNNING,
+            conversations.c.conversation_id == turns.c.conversation_id,
+        )
+        .values(attempt=turns.c.attempt + 1, reply=null())
+        .returning(*_WORK)
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def get_work(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> AnyRow | None:
+    """The same of a turn that is running, without starting anything."""
+    statement = (
+        select(*_WORK)
+        .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
+        .where(_is(organization_id, turn_id), turns.c.status == RUNNING)
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def advance(
+    connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
+) -> bool:
+    """Change a turn as the worker of this attempt; False when it is over: done, given up, or erased."""
+    statement = (
+        update(turns)
+        .where(_is(organization_id, turn_id), turns.c.status == RUNNING, turns.c.attempt == attempt)
+        .values(values)
+        .returning(turns.c.turn_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def end_turn(
+    connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
+) -> bool:
+    """The same, noting when it ended."""
+    values = {**values, "finished_at": func.now()}
+    return await advance(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values)
+
+
+async def note_entry(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, audit_log_id: UUID) -> None:
+    """Keep which entry of the audit log tells of a turn."""
+    await connection.execute(update(turns).where(_is(organization_id, turn_id)).values(audit_log_id=audit_log_id))
+
+
+async def list_history(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, before: int, limit: int
+) -> Sequence[AnyRow]:
+    """The last completed turns before a number, the latest first, without those withheld from the caller."""
+    statement = (
+        select(turns.c.turn_id, turns.c.message, turns.c.reply)
+        .where(
+            _is(caller.organization_id),
+            turns.c.conversation_id == conversation_id,
+            turns.c.turn_no < before,
+            turns.c.status == COMPLETED,
+            ~withheld_from(caller),
+        )
+        .order_by(turns.c.turn_no.desc())
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def list_documents_under(
+    connection: AsyncConnection, organization_id: UUID, *, turn_ids: Sequence[UUID]
+) -> Sequence[UUID]:
+    """The documents that the replies of these turns rest on, each once."""
+    statement = (
+        select(turn_passages.c.document_id)
+        .where(
+            turn_passages.c.organization_id == organization_id,
+            among(turn_passages.c.turn_id, turn_ids),
+            turn_passages.c.rests_on,
+        )
+        .distinct()
+        .order_by(turn_passages.c.document_id)
+    )
+    return (await connection.execute(statement)).scalars().all()
+
+
+async def replace_passages(
+    connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, passages: Sequence[StoredPassage]
+) -> None:
+    """Keep exactly these passages of a turn."""
+    gone = delete(turn_passages).where(
+        turn_passages.c.organization_id == organization_id, turn_passages.c.turn_id == turn_id
+    )
+    await connection.execute(gone)
+    if not passages:
+        return
+    columns = [turn_passages.c[name] for name in ("passage_no", "document_id", "text", "rests_on")]
+    given = rows_of(columns, [vars(passage) for passage in passages])
+    values = select(literal(turn_id), literal(organization_id), *given.c)
+    names = ["turn_id", "organization_id", *given.c.keys()]
+    await connection.execute(insert(turn_passages).from_select(names, values))
+
+
+async def is_withheld(connection: AsyncConnection, caller: Caller, *, turn_id: UUID) -> bool:
+    """Whether a turn's reply rests on what the caller may not READ."""
+    statement = select(withheld_from(caller)).where(_is(caller.organization_id, turn_id)).select_from(turns)
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def note_feedback(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, feedback: str) -> None:
+    """Keep the last verdict on a reply."""
+    await connection.execute(update(turns).where(_is(organization_id, turn_id)).values(feedback=feedback))
+
+
+async def list_abandoned(
+    connection: AsyncConnection, organization_id: UUID, *, before: datetime, limit: int
+) -> Sequence[UUID]:
+    """Turns begun before a moment that come first in their conversation, in which there is no job for any turn.
+
+    The transaction is in the organization, so it sees the jobs of this one alone.
+    """
+    other = turns.alias("other")
+    others = select(other.c.turn_id).where(
+        other.c.organization_id == organization_id,
+        other.c.conversation_id == turns.c.conversation_id,
+        other.c.status == RUNNING,
+    )
+    of_organization = _JOBS.c.args["organization_id"].astext == str(organization_id)
+    job = select(_JOBS.c.id).where(of_organization, _JOBS.c.args["turn_id"].astext == cast(other.c.turn_id, Text))
+    statement = (
+        select(turns.c.turn_id)
+        .where(
+            _is(organization_id),
+            turns.c.status == RUNNING,
+            turns.c.created_at < before,
+            ~others.where(other.c.turn_no < turns.c.turn_no).exists(),
+            ~others.where(job.exists()).exists(),
+        )
+        .order_by(turns.c.created_at)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).scalars().all()
+
+
+async def delete_conversations_before(
+    connection: AsyncConnection, organization_id: UUID, *, before: datetime, limit: int
+) -> int:
+    """Erase up to `limit` conversations untouched since `before`; how many messages they had."""
+    old = (
+        select(conversations.c.conversation_id)
+        .where(conversations.c.organization_id == organization_id, conversations.c.updated_at < before)
+        .order_by(conversations.c.updated_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    return await _delete(connection, organization_id, (await connection.execute(old)).scalars().all())
+
+
+async def delete_conversations_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
+    """Erase a principal's conversations; how many messages they had."""
+    own = (
+        select(conversations.c.conversation_id)
+        .where(conversations.c.organization_id == organization_id, conversations.c.principal_id == principal_id)
+        .order_by(conversations.c.conversation_id)
+        .with_for_update()
+    )
+    return await _delete(connection, organization_id, (await connection.execute(own)).scalars().all())
+
+
+async def _delete(connection: AsyncConnection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
+    # They are locked, as by whoever adds a turn or ends one: the conversation first, or the two wait for each other.
+    words = delete(turns).where(_is(organization_id), among(turns.c.conversation_id, conversation_ids))
+    count = (await connection.execute(words)).rowcount
+    statement = delete(conversations).where(
+        conversations.c.organization_id == organization_id, among(conversations.c.conversation_id, conversation_ids)
+    )
+    await connection.execute(statement)
+    return count
+
+
+def _is(organization_id: UUID, turn_id: UUID | None = None) -> ColumnElement[bool]:
+    own = turns.c.organization_id == organization_id
+    return own if turn_id is None else own & (turns.c.turn_id == turn_id)

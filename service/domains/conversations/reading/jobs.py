@@ -1,0 +1,51 @@
+"""A turn as the job that it is on v1: its sender's alone, for 24 hours from when it was sent."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.conversations import (
+    AgentResponse,
+    CompletedJob,
+    FailedJob,
+    FetchAgentResponseResponse,
+    RunningJob,
+)
+from service.auth.authorization import messageable_agents
+from service.auth.callers import Caller
+from service.domains.conversations.reading.turns import WITHHELD_REPLY, SeenTurn, see_turn
+from service.platform.errors import NotFound
+from service.runtime import Runtime
+
+KEPT = timedelta(hours=24)
+
+
+async def see_job(runtime: Runtime, connection: AsyncConnection, caller: Caller, *, job_id: UUID) -> SeenTurn:
+    """The turn of a job of the caller's; NotFound for any other, for those of agents its token isn't for, and later."""
+    turn = await see_turn(connection, caller, turn_id=job_id, agent_ids=messageable_agents(caller))
+    now = await runtime.clock.now(connection)
+    if turn is None or turn.row.created_at <= now - KEPT:
+        raise NotFound(
+            "You have no such job. Send the jobId that sendMessage gave you; it is good for 24 hours.",
+            code="job_not_found",
+        )
+    return turn
+
+
+def job_of(turn: SeenTurn) -> FetchAgentResponseResponse:
+    """How far a job is, as fetchAgentResponse tells it."""
+    if turn.status == "RUNNING":
+        return RunningJob(partial_text=turn.text or None)
+    if turn.status == "FAILED":
+        return FailedJob(error_message=turn.row.error_message, error_code=turn.row.error_code)
+    if turn.status == "WITHHELD":
+        return FailedJob(error_message=WITHHELD_REPLY, error_code="reply_withheld")
+    result = AgentResponse(
+        agent_response_text=turn.text or "",
+        message_id=turn.turn_id,
+        referenced_sources=list(turn.cited),
+        warnings=turn.warnings,
+        audit_log_id=turn.row.audit_log_id,
+    )
+    return CompletedJob(result=result, conversation_id=turn.row.conversation_id)

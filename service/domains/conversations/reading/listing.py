@@ -1,0 +1,122 @@
+"""A person's own conversations, and what was said in one."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.conversations import (
+    Conversation,
+    ConversationMessage,
+    GetConversationRequest,
+    GetConversationResponse,
+    ListConversationsRequest,
+    ListConversationsResponse,
+    MessageStatus,
+)
+from service.auth.authorization import messageable_agents
+from service.auth.callers import Caller
+from service.domains.conversations.models import unknown_conversation
+from service.domains.conversations.reading import queries
+from service.domains.conversations.reading.queries import Place
+from service.domains.conversations.reading.turns import WITHHELD_REPLY, SeenTurn, see_turns
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor
+
+TITLE_CHARACTERS = 80
+
+
+async def list_conversations(
+    connection: AsyncConnection, caller: Caller, *, request: ListConversationsRequest
+) -> ListConversationsResponse:
+    """A page of the caller's conversations with the agents its token is for, the latest first."""
+    cursor = Cursor.read(caller, operation="conversations", request=request)
+    rows = await queries.list_conversations(
+        connection,
+        caller,
+        agent_ids=_asked(caller, request.agent_id),
+        place=_place(cursor),
+        limit=cursor.limit,
+    )
+    began = cursor.after[0] if cursor.after else rows[0].touched.isoformat() if rows else ""
+    page = cursor.page(rows, position=lambda row: [began, row.touched.isoformat(), str(row.conversation_id)])
+    return ListConversationsResponse(
+        conversations=[_conversation(row) for row in page.items], next_page_token=page.next_page_token
+    )
+
+
+async def get_conversation(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, request: GetConversationRequest
+) -> GetConversationResponse:
+    """A page of what was said in one of the caller's conversations; NotFound for any other."""
+    cursor = Cursor.of(
+        caller,
+        operation="conversations/get",
+        parameters={"conversationId": str(conversation_id)},
+        page_size=request.page_size,
+        page_token=request.page_token,
+    )
+    conversation = await queries.find_conversation(
+        connection, caller, conversation_id=conversation_id, agent_ids=messageable_agents(caller)
+    )
+    if conversation is None:
+        raise unknown_conversation()
+    after = int(cursor.after[0]) if cursor.after else 0
+    rows = await queries.list_turns(
+        connection, caller, conversation_id=conversation_id, after=after, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.turn_no)])
+    return GetConversationResponse(
+        conversation=_conversation(conversation),
+        messages=[_message(turn) for turn in await see_turns(connection, caller, rows=page.items)],
+        next_page_token=page.next_page_token,
+    )
+
+
+def _asked(caller: Caller, agent_id: UUID | None) -> Sequence[UUID] | frozenset[UUID] | None:
+    allowed = messageable_agents(caller)
+    if agent_id is None:
+        return allowed
+    return [agent_id] if allowed is None or agent_id in allowed else []
+
+
+def _place(cursor: Cursor) -> Place | None:
+    if not cursor.after:
+        return None
+    began, touched, last_id = cursor.after
+    return Place(datetime.fromisoformat(began), datetime.fromisoformat(touched), UUID(last_id))
+
+
+def _conversation(row: AnyRow) -> Conversation:
+    return Conversation(
+        conversation_id=row.conversation_id,
+        agent_id=row.agent_id,
+        agent_name=row.agent_name,
+        title=_title(row.beginning or ""),
+        message_count=row.length,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _title(message: str) -> str:
+    """The beginning of a message on one line."""
+    line = " ".join(message.split())
+    return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
+
+
+def _message(turn: SeenTurn) -> ConversationMessage:
+    status = MessageStatus(turn.status)
+    withheld = WITHHELD_REPLY if status is MessageStatus.WITHHELD else None
+    return ConversationMessage(
+        message_id=turn.turn_id,
+        created_at=turn.row.created_at,
+        message=turn.row.message,
+        status=status,
+        agent_response_text=turn.text if status is MessageStatus.COMPLETED else None,
+        referenced_sources=list(turn.cited),
+        warnings=turn.warnings,
+        error_message=withheld or turn.row.error_message,
+        feedback=turn.row.feedback,
+    )

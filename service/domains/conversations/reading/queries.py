@@ -1,0 +1,225 @@
+"""SQL of what people see of their conversations: of each turn, whether what its reply rests on is still theirs to READ.
+
+Names and addresses of sources are read as they are now.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, and_, case, func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller
+from service.permissions.queries import readable_classes
+from service.platform.sql import AnyRow, among
+from service.schema.agents import agents
+from service.schema.catalog import documents
+from service.schema.conversations import conversations, turn_passages, turns
+from service.schema.permissions import resources
+
+TITLE_CHARACTERS = 200
+
+_TURN = (
+    turns.c.turn_id,
+    turns.c.turn_no,
+    turns.c.conversation_id,
+    turns.c.message,
+    turns.c.status,
+    turns.c.attempt,
+    turns.c.reply,
+    turns.c.citations,
+    turns.c.warnings,
+    turns.c.error_code,
+    turns.c.error_message,
+    turns.c.retry_after,
+    turns.c.feedback,
+    turns.c.audit_log_id,
+    turns.c.created_at,
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a walk through conversations is: when the one it began with was touched, and the last one seen."""
+
+    began: datetime
+    touched: datetime
+    last_id: UUID
+
+
+def withheld_from(caller: Caller) -> ColumnElement[bool]:
+    """Whether the reply of the turn at hand rests on a document that the caller may not READ, or that is gone."""
+    readable = (
+        select(resources.c.object_id)
+        .where(
+            resources.c.organization_id == caller.organization_id,
+            resources.c.object_id == turn_passages.c.document_id,
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
+        .exists()
+    )
+    return (
+        select(turn_passages.c.turn_id)
+        .where(
+            turn_passages.c.organization_id == caller.organization_id,
+            turn_passages.c.turn_id == turns.c.turn_id,
+            turn_passages.c.rests_on,
+            ~readable,
+        )
+        .correlate(turns)
+        .exists()
+    )
+
+
+async def find_turn(
+    connection: AsyncConnection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
+) -> AnyRow | None:
+    """A turn of the caller's own conversations (with these agents, if any are given), and whether it is `withheld`."""
+    statement = (
+        select(*_TURN, conversations.c.agent_id, withheld_from(caller).label("withheld"))
+        .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
+        .where(_own(caller, agent_ids), turns.c.organization_id == caller.organization_id, turns.c.turn_id == turn_id)
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def status_of(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> str | None:
+    """How far a turn is; None when it is gone."""
+    statement = select(turns.c.status).where(turns.c.organization_id == organization_id, turns.c.turn_id == turn_id)
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def list_turns(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, after: int, limit: int
+) -> Sequence[AnyRow]:
+    """The turns of one of the caller's own conversations in order, each with whether it is `withheld`."""
+    statement = (
+        select(*_TURN, withheld_from(caller).label("withheld"))
+        .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
+        .where(
+            _own(caller, None),
+            turns.c.organization_id == caller.organization_id,
+            turns.c.conversation_id == conversation_id,
+            turns.c.turn_no > after,
+        )
+        .order_by(turns.c.turn_no)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def list_sources(
+    connection: AsyncConnection, caller: Caller, *, turn_ids: Collection[UUID], with_text: bool
+) -> Sequence[AnyRow]:
+    """The passages of turns whose documents the caller may READ, with their documents' names; texts if wanted."""
+    columns = [turn_passages.c.turn_id, turn_passages.c.passage_no, turn_passages.c.document_id]
+    if with_text:
+        columns.append(turn_passages.c.text)
+    statement = (
+        select(
+            *columns,
+            documents.c.name,
+            documents.c.external_url,
+            resources.c.resource_id,
+            resources.c.resource_type,
+        )
+        .join(documents, documents.c.document_id == turn_passages.c.document_id)
+        .join(resources, resources.c.object_id == turn_passages.c.document_id)
+        .where(
+            turn_passages.c.organization_id == caller.organization_id,
+            among(turn_passages.c.turn_id, turn_ids),
+            turn_passages.c.text.is_not(None),
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
+        .order_by(turn_passages.c.turn_id, turn_passages.c.passage_no)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def find_conversation(
+    connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_ids: Collection[UUID] | None
+) -> AnyRow | None:
+    """One of the caller's own conversations (with these agents, if any are given)."""
+    statement = _conversations(caller, agent_ids).where(conversations.c.conversation_id == conversation_id)
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def list_conversations(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    agent_ids: Collection[UUID] | None,
+    place: Place | None,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """The caller's own conversations in the order in which they were `touched` last, the latest first.
+
+    With a place, those after it, as they were in order when the walk began: what has been touched since keeps its place
+    there, so that the walk comes to it once.
+    """
+    touched: ColumnElement[datetime] = conversations.c.updated_at
+    if place is not None:
+        touched = case((conversations.c.updated_at <= place.began, touched), else_=_touched_before(caller, place.began))
+    statement = (
+        _conversations(caller, agent_ids)
+        .add_columns(touched.label("touched"))
+        .order_by(touched.desc(), conversations.c.conversation_id.desc())
+        .limit(limit)
+    )
+    if place is not None:
+        statement = statement.where(tuple_(touched, conversations.c.conversation_id) < (place.touched, place.last_id))
+    return (await connection.execute(statement)).all()
+
+
+def _touched_before(caller: Caller, moment: datetime) -> ColumnElement[datetime]:
+    """When the last message came of those the conversation at hand had at a moment; NULL when it had none."""
+    return (
+        select(func.max(turns.c.created_at))
+        .where(
+            turns.c.organization_id == caller.organization_id,
+            turns.c.conversation_id == conversations.c.conversation_id,
+            turns.c.created_at <= moment,
+        )
+        .correlate(conversations)
+        .scalar_subquery()
+    )
+
+
+def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select[*tuple[Any, ...]]:
+    """Select conversations with their agent's name, the beginning of their first message, and their `length`."""
+    of_conversation = and_(
+        turns.c.organization_id == caller.organization_id,
+        turns.c.conversation_id == conversations.c.conversation_id,
+    )
+    first = (
+        select(func.left(turns.c.message, TITLE_CHARACTERS))
+        .where(of_conversation)
+        .order_by(turns.c.turn_no)
+        .limit(1)
+        .correlate(conversations)
+        .scalar_subquery()
+    )
+    length = select(func.count()).select_from(turns).where(of_conversation).correlate(conversations).scalar_subquery()
+    return (
+        select(
+            conversations.c.conversation_id,
+            conversations.c.agent_id,
+            conversations.c.created_at,
+            conversations.c.updated_at,
+            agents.c.name.label("agent_name"),
+            first.label("beginning"),
+            length.label("length"),
+        )
+        .join(agents, agents.c.agent_id == conversations.c.agent_id)
+        .where(_own(caller, agent_ids))
+    )
+
+
+def _own(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bool]:
+    own = (conversations.c.organization_id == caller.organization_id) & (
+        conversations.c.principal_id == caller.principal_id
+    )
+    return own if agent_ids is None else own & among(conversations.c.agent_id, agent_ids)

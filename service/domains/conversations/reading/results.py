@@ -1,0 +1,45 @@
+"""A turn that is done as the `sendChatResult` of v0 (seed, "POST /api/v0/copilots/sendMessage")."""
+
+from carrel.wire.conversations import (
+    AiResponseResult,
+    BlockedResult,
+    InsertedAuditLog,
+    ReplyMessage,
+    SendChatResult,
+)
+from service.domains.agents.service import unknown_agent
+from service.domains.conversations.reading.turns import WITHHELD_REPLY, SeenTurn
+from service.platform.errors import RETRY_SECONDS, ServiceError, Unavailable, internal_error
+
+
+def result_of(turn: SeenTurn) -> SendChatResult:
+    """What came of a message; raises why there is no reply."""
+    if turn.status == "FAILED":
+        raise _failure(turn)
+    entry = InsertedAuditLog(id=turn.row.audit_log_id)
+    if turn.status == "WITHHELD":
+        return BlockedResult(
+            conversation_id=turn.row.conversation_id,
+            blocks=[WITHHELD_REPLY],
+            warnings=turn.warnings,
+            inserted_audit_log=entry,
+        )
+    return AiResponseResult(
+        conversation_id=turn.row.conversation_id,
+        message_id=turn.turn_id,
+        response=ReplyMessage(message=turn.text or ""),
+        referenced_sources=list(turn.cited),
+        sources_in_data_context=list(turn.sources),
+        warnings=turn.warnings,
+        inserted_audit_log=entry,
+    )
+
+
+def _failure(turn: SeenTurn) -> ServiceError:
+    """The error that a turn failed by. What isn't the caller's or the service's to mend is worth another try."""
+    code: str = turn.row.error_code
+    for known in (unknown_agent(), internal_error()):
+        if code == known.code:
+            return known
+    retry_after: int | None = turn.row.retry_after
+    return Unavailable(turn.row.error_message, code=code, retry_after=retry_after or RETRY_SECONDS)

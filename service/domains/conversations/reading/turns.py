@@ -1,0 +1,101 @@
+"""Turns as their sender may see them now: with the sources of the reply, or without the reply when it is withheld."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.conversations import ExternalResourceId, ReferencedSource
+from service.auth.callers import Caller
+from service.domains.conversations.reading import queries
+from service.platform.errors import NotFound
+from service.platform.sql import AnyRow
+from service.schema.conversations import COMPLETED, FAILED, RUNNING
+
+WITHHELD_REPLY = (
+    "This reply rests on documents that you may not read any more, or that are gone. Ask again to get an answer from "
+    "what you may read now."
+)
+Status = Literal["RUNNING", "COMPLETED", "FAILED", "WITHHELD"]
+Sources = Mapping[int, AnyRow]
+"""The passages of a turn that may be shown, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTurn:
+    """A turn, and what of it may be shown. While it is RUNNING, `text` is the reply so far, if that may be shown."""
+
+    row: AnyRow
+    status: Status
+    text: str | None
+    cited: Sequence[ReferencedSource] = ()
+    sources: Sequence[ReferencedSource] = ()
+
+    @property
+    def turn_id(self) -> UUID:
+        """The reply's messageId."""
+        return self.row.turn_id
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is to be said of the reply; nothing of one that is withheld."""
+        return list(self.row.warnings) if self.status == COMPLETED else []
+
+
+async def see_turn(
+    connection: AsyncConnection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
+) -> SeenTurn | None:
+    """A turn of the caller's own (with these agents, if any are given), with all that was retrieved; None: no such."""
+    row = await queries.find_turn(connection, caller, turn_id=turn_id, agent_ids=agent_ids)
+    if row is None:
+        return None
+    [seen] = await see_turns(connection, caller, rows=[row], with_text=True)
+    return seen
+
+
+async def see_turns(
+    connection: AsyncConnection, caller: Caller, *, rows: Sequence[AnyRow], with_text: bool = False
+) -> list[SeenTurn]:
+    """What the caller may see of these turns of theirs; all that was retrieved for them with `with_text` alone."""
+    shown = [row.turn_id for row in rows if row.status == COMPLETED and not row.withheld]
+    found: dict[UUID, dict[int, AnyRow]] = {turn_id: {} for turn_id in shown}
+    if shown:
+        for source in await queries.list_sources(connection, caller, turn_ids=shown, with_text=with_text):
+            found[source.turn_id][source.passage_no] = source
+    return [_seen(row, found.get(row.turn_id, {}), with_text=with_text) for row in rows]
+
+
+def unknown_message() -> NotFound:
+    """The one answer for a reply that is unknown, another's, or out of reach of the caller's token."""
+    return NotFound(
+        "You have no such message. Send the messageId of a reply that you were given.", code="message_not_found"
+    )
+
+
+def _seen(row: AnyRow, sources: Sources, *, with_text: bool) -> SeenTurn:
+    if row.status == RUNNING:
+        return SeenTurn(row, RUNNING, None if row.withheld else row.reply)
+    if row.status == FAILED:
+        return SeenTurn(row, FAILED, None)
+    # A source may have become unreadable since the turn was read.
+    if row.withheld or any(citation["passageNo"] not in sources for citation in row.citations):
+        return SeenTurn(row, "WITHHELD", None)
+    return SeenTurn(
+        row,
+        COMPLETED,
+        row.reply,
+        cited=[_source(sources[citation["passageNo"]], citation["quote"]) for citation in row.citations],
+        sources=[_source(source, source.text) for source in sources.values()] if with_text else (),
+    )
+
+
+def _source(row: AnyRow, quote: Any) -> ReferencedSource:
+    return ReferencedSource(
+        id=row.document_id,
+        name=row.name,
+        url=row.external_url,
+        external_resource_id=ExternalResourceId(external_resource_id=row.resource_id, resource_type=row.resource_type),
+        quote=quote,
+    )

@@ -1,0 +1,115 @@
+"""Watching a job by server-sent events, from wherever a watcher left off.
+
+An event's id is `<attempt>-<characters sent>`. An attempt's text only grows, so the rest of it follows from the id; the
+first event of another attempt is `restarted`, when something was sent before. Every look at the job is a short
+transaction that authenticates the watcher anew.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from uuid import UUID
+
+from fastapi import Request
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from pydantic import BaseModel
+from sqlalchemy.exc import SQLAlchemyError
+
+from carrel.wire.conversations import StreamEvent, TextDelta
+from service.auth.authorization import MESSAGE, authorize
+from service.domains.conversations.reading.jobs import job_of, see_job
+from service.domains.conversations.reading.turns import SeenTurn
+from service.platform.errors import BadRequest, ServiceError
+from service.platform.logs import logger
+from service.runtime import Runtime
+from service.web.dependencies import authenticated_again, is_stopping
+
+MEDIA_TYPE = "text/event-stream"
+# Nobody on the way may keep events back until there are more of them.
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+LAST_EVENT_ID = "Last-Event-ID"
+EVENT_ID = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
+LOOK_SECONDS = 0.25
+HEARTBEAT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How much of which attempt's text a watcher has."""
+
+    attempt: int = 0
+    sent: int = 0
+
+    @classmethod
+    def read(cls, request: Request) -> "Position":
+        """Read the request's Last-Event-ID; the beginning without one, BadRequest for one that was never given."""
+        value = request.headers.get(LAST_EVENT_ID)
+        if not value:
+            return cls()
+        match = EVENT_ID.fullmatch(value)
+        if match is None:
+            raise BadRequest(
+                f"{LAST_EVENT_ID} is the id of an event of this stream. Leave it out to begin with the first.",
+                code="invalid_last_event_id",
+            )
+        return cls(int(match[1]), int(match[2]))
+
+    @property
+    def event_id(self) -> str:
+        """The id of the event that brings a watcher here."""
+        return f"{self.attempt}-{self.sent}"
+
+
+async def look(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenTurn:
+    """The job as it is now, for the caller as it is now; raises what keeps the caller from seeing it."""
+    async with authenticated_again(request, runtime) as (connection, caller):
+        authorize(caller, MESSAGE)
+        return await see_job(runtime, connection, caller, job_id=job_id)
+
+
+async def events(runtime: Runtime, request: Request, *, turn: SeenTurn, position: Position) -> AsyncGenerator[bytes]:
+    """What happens from a position on, beginning with `turn`, to the end of the job.
+
+    It also ends when the caller may no longer watch, and when the service is stopping; then a watcher comes again.
+    """
+    quiet_since = time.monotonic()
+    while True:
+        news, position = _news(turn, position)
+        if news:
+            yield b"".join(news)
+            quiet_since = time.monotonic()
+        if turn.status != "RUNNING" or is_stopping(request):
+            return
+        if time.monotonic() - quiet_since >= HEARTBEAT_SECONDS:
+            yield KEEPALIVE_COMMENT
+            quiet_since = time.monotonic()
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            turn = await look(runtime, request, job_id=turn.turn_id)
+        except (ServiceError, SQLAlchemyError) as error:
+            logger.info("stream_ended", kind=type(error).__name__)
+            return
+
+
+def _news(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
+    """Return the events between a position and a turn, and the position they lead to."""
+    attempt: int = turn.row.attempt
+    text, news = turn.text, list[bytes]()
+    if text is not None and (position.attempt != attempt or position.sent > len(text)):
+        is_void, position = position.sent > 0, Position(attempt)
+        if is_void:
+            news.append(_event(StreamEvent.RESTARTED, None, position))
+    if text is not None and len(text) > position.sent:
+        delta, position = TextDelta(text=text[position.sent :]), Position(attempt, len(text))
+        news.append(_event(StreamEvent.DELTA, delta, position))
+    if turn.status != "RUNNING":
+        kind = StreamEvent.COMPLETED if turn.status == "COMPLETED" else StreamEvent.FAILED
+        news.append(_event(kind, job_of(turn), position))
+    return news, position
+
+
+def _event(kind: StreamEvent, data: BaseModel | None, position: Position) -> bytes:
+    body = "{}" if data is None else data.model_dump_json(by_alias=True, exclude_none=True)
+    return format_sse_event(data_str=body, event=kind.value, id=position.event_id)

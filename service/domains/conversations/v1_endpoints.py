@@ -1,0 +1,96 @@
+"""agents/* and conversations on v1: messages that people send are jobs, which they fetch or watch."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import Query, Request
+from fastapi.responses import StreamingResponse
+
+from carrel.wire.conversations import (
+    ExistingConversation,
+    FetchAgentResponseRequest,
+    FetchAgentResponseResponse,
+    GetConversationRequest,
+    GetConversationResponse,
+    ListConversationsRequest,
+    ListConversationsResponse,
+    ProvideMessageFeedbackRequest,
+    ProvideMessageFeedbackResponse,
+    SendAgentMessageRequest,
+    SendAgentMessageResponse,
+)
+from service.domains.conversations import streaming
+from service.domains.conversations.feedback import give_feedback
+from service.domains.conversations.messages import begin
+from service.domains.conversations.models import Message
+from service.domains.conversations.reading import listing
+from service.domains.conversations.reading.jobs import job_of, see_job
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.idempotency import AttemptDep, idempotent
+from service.web.routing import Router
+
+router = Router(tags=["agents"])
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {streaming.MEDIA_TYPE: {}}, "description": "The job's events, until it is done."}
+}
+
+
+@router.post("/agents/sendMessage")
+async def send_message(
+    request: SendAgentMessageRequest, runtime: RuntimeDep, caller: CallerDep, attempt: AttemptDep
+) -> SendAgentMessageResponse:
+    """Send a message to an agent that is deployed to the caller; the answer is the job that replies."""
+    existing = request.conversation if isinstance(request.conversation, ExistingConversation) else None
+    message = Message(request.agent_id, request.message, existing and existing.conversation_id)
+    begun = await begin(runtime, attempt, caller, message=message, by_program=False)
+    return SendAgentMessageResponse(job_id=begun.turn_id, conversation_id=begun.conversation_id)
+
+
+@router.get("/agents/fetchAgentResponse")
+async def fetch_agent_response(
+    request: Annotated[FetchAgentResponseRequest, Query()],
+    runtime: RuntimeDep,
+    connection: ConnectionDep,
+    caller: CallerDep,
+) -> FetchAgentResponseResponse:
+    """Show how far a job of the caller's is, and its reply when it is done."""
+    return job_of(await see_job(runtime, connection, caller, job_id=request.job_id))
+
+
+@router.get("/agents/streamAgentResponse", response_class=StreamingResponse, responses=STREAM, tags=["extension"])
+async def stream_agent_response(
+    request: Annotated[FetchAgentResponseRequest, Query()], http: Request, runtime: RuntimeDep
+) -> StreamingResponse:
+    """Send how far a job of the caller's is as server-sent events; `Last-Event-ID` goes on where a stream ended."""
+    position = streaming.Position.read(http)
+    turn = await streaming.look(runtime, http, job_id=request.job_id)
+    events = streaming.events(runtime, http, turn=turn, position=position)
+    return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
+
+
+@router.post("/agents/provideMessageFeedback", tags=["extension"])
+@idempotent
+async def provide_message_feedback(
+    request: ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
+) -> ProvideMessageFeedbackResponse:
+    """Keep feedback on a reply to the caller, on the audit log."""
+    return await give_feedback(connection, caller, request=request)
+
+
+@router.get("/conversations", tags=["extension"])
+async def list_conversations(
+    request: Annotated[ListConversationsRequest, Query()], connection: ConnectionDep, caller: CallerDep
+) -> ListConversationsResponse:
+    """List the caller's own conversations, the latest first."""
+    return await listing.list_conversations(connection, caller, request=request)
+
+
+@router.get("/conversations/{conversationId}", tags=["extension"])
+async def get_conversation(
+    conversationId: UUID,  # noqa: N803 - as the address has it
+    request: Annotated[GetConversationRequest, Query()],
+    connection: ConnectionDep,
+    caller: CallerDep,
+) -> GetConversationResponse:
+    """Show what was said in a conversation of the caller's, oldest first."""
+    return await listing.get_conversation(connection, caller, conversation_id=conversationId, request=request)

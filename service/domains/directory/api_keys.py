@@ -1,0 +1,106 @@
+"""Organization API keys: made for a user by an admin, shown once, and stopped at once."""
+
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.admin import (
+    AdminApiKeysCreateRequest,
+    AdminApiKeysCreateResponse,
+    AdminApiKeysListRequest,
+    AdminApiKeysListResponse,
+    ApiKey,
+    CredentialStatus,
+)
+from carrel.wire.common import normal_email
+from service.audit.service import record
+from service.auth.callers import Caller
+from service.auth.queries import find_acting_user
+from service.identity import queries
+from service.identity.credentials import refuse_past
+from service.platform import secrets
+from service.platform.errors import BadRequest, FieldError, NotFound
+from service.platform.identifiers import uuid7
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor
+
+
+async def create_api_key(
+    connection: AsyncConnection, caller: Caller, *, request: AdminApiKeysCreateRequest
+) -> AdminApiKeysCreateResponse:
+    """Make a key for an active user (the caller unless named); for admins. Its value is in this answer alone.
+
+    Raises BadRequest `unknown_user`, or `expiry_past`.
+    """
+    refuse_past(request.expires_at)
+    owner_id = await _owner(connection, caller, request.owner_email)
+    secret = secrets.mint(secrets.API_KEY)
+    api_key_id = uuid7()
+    row = {
+        "api_key_id": api_key_id,
+        "owner_id": owner_id,
+        "name": request.name,
+        "hint": secret.hint,
+        "secret_hash": secret.hash,
+        "may_act_for_users": request.may_act_for_users,
+        "expires_at": request.expires_at,
+    }
+    await queries.insert_api_key(connection, caller.organization_id, row=row)
+    details = {"ownerId": str(owner_id), "mayActForUsers": request.may_act_for_users}
+    await record(
+        connection, caller, action="apiKey.create", target_type="apiKey", target_id=api_key_id, details=details
+    )
+    key = await _get(connection, caller, api_key_id)
+    return AdminApiKeysCreateResponse(**dict(key), api_key=secret.value.get_secret_value())
+
+
+async def list_api_keys(
+    connection: AsyncConnection, caller: Caller, *, request: AdminApiKeysListRequest
+) -> AdminApiKeysListResponse:
+    """A page of the organization's keys, without their values; for admins."""
+    cursor = Cursor.read(caller, operation="admin/apiKeys/list", request=request)
+    rows = await queries.list_api_keys(
+        connection, caller.organization_id, ids=request.ids, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.api_key_id)])
+    return AdminApiKeysListResponse(
+        api_keys=[_api_key(row) for row in page.items], next_page_token=page.next_page_token
+    )
+
+
+async def revoke_api_key(connection: AsyncConnection, caller: Caller, *, api_key_id: UUID) -> ApiKey:
+    """Stop a key from the next request on; for admins. One that was revoked before stays so. NotFound when unknown."""
+    if await queries.revoke_api_key(connection, caller.organization_id, api_key_id=api_key_id):
+        await record(connection, caller, action="apiKey.revoke", target_type="apiKey", target_id=api_key_id)
+    return await _get(connection, caller, api_key_id)
+
+
+async def _owner(connection: AsyncConnection, caller: Caller, email: str | None) -> UUID:
+    if email is None:
+        return caller.principal_id
+    found = await find_acting_user(connection, caller.organization_id, email=normal_email(email))
+    if found is None:
+        message = "There is no active user with this address in this organization."
+        raise BadRequest(message, code="unknown_user", details=[FieldError("ownerEmail", message)])
+    return found.principal_id
+
+
+async def _get(connection: AsyncConnection, caller: Caller, api_key_id: UUID) -> ApiKey:
+    row = await queries.get_api_key(connection, caller.organization_id, api_key_id=api_key_id)
+    if row is None:
+        raise NotFound("There is no such API key in this organization.", code="api_key_not_found")
+    return _api_key(row)
+
+
+def _api_key(row: AnyRow) -> ApiKey:
+    return ApiKey(
+        api_key_id=row.api_key_id,
+        hint=row.hint,
+        name=row.name,
+        owner_email=row.owner_email,
+        may_act_for_users=row.may_act_for_users,
+        status=CredentialStatus(row.status),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
+    )

@@ -1,0 +1,100 @@
+"""Organizations: made with their first admin, and settings only admins change."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.admin import AdminOrganizationUpdateRequest, Organization
+from service.audit.service import Change, record, record_unattended
+from service.auth.callers import Caller
+from service.identity import queries
+from service.identity.queries import Principal
+from service.platform.errors import BadRequest, FieldError
+from service.platform.identifiers import uuid7
+from service.platform.secrets import Secret
+
+
+async def create_organization(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    name: str,
+    admin_email: str,
+    password_hash: str | None = None,
+    api_key: Secret | None = None,
+    api_key_name: str = "Bootstrap",
+) -> UUID:
+    """Make an organization with everyone in it and its first admin, whose id this returns.
+
+    The admin's address (lower case) gives the domain; `api_key` is made the admin's, and may act for users. The
+    transaction is one that has entered `organization_id`.
+    """
+    row = {"name": name, "domain": admin_email.rpartition("@")[2]}
+    await queries.insert_organization(connection, organization_id, row=row)
+    admin_id = uuid7()
+    everyone = Principal(principal_id=organization_id, kind="everyone", name="Everyone")
+    admin = Principal(
+        principal_id=admin_id,
+        kind="user",
+        name=admin_email.partition("@")[0],
+        email=admin_email,
+        is_admin=True,
+        password_hash=password_hash,
+    )
+    await queries.put_principals(connection, organization_id, rows=[everyone, admin])
+    if api_key is not None:
+        key = {"owner_id": admin_id, "name": api_key_name, "hint": api_key.hint, "secret_hash": api_key.hash}
+        await queries.insert_api_key(
+            connection, organization_id, row={**key, "api_key_id": uuid7(), "may_act_for_users": True}
+        )
+    change = Change(action="organization.create", target_type="organization", target_id=organization_id)
+    await record_unattended(connection, organization_id, change=change)
+    return admin_id
+
+
+async def get_organization(connection: AsyncConnection, caller: Caller) -> Organization:
+    """The caller's organization."""
+    row = await queries.get_organization(connection, caller.organization_id)
+    return Organization(
+        organization_id=row.organization_id,
+        name=row.name,
+        domain=row.domain,
+        service_accounts_enabled=row.service_accounts_enabled,
+    )
+
+
+async def update_organization(
+    connection: AsyncConnection, caller: Caller, *, changes: AdminOrganizationUpdateRequest
+) -> Organization:
+    """Change the settings that are given; for admins."""
+    values = {name: value for name, value in changes.model_dump(by_alias=False).items() if value is not None}
+    if "domain" in values:
+        values["domain"] = _domain(values["domain"])
+    if values:
+        await queries.update_organization(connection, caller.organization_id, values=values)
+        await record(
+            connection,
+            caller,
+            action="organization.update",
+            target_type="organization",
+            target_id=caller.organization_id,
+            details=_details(values),
+        )
+    return await get_organization(connection, caller)
+
+
+def _details(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What was set; of the name, which people wrote, only that it was."""
+    named = {"serviceAccountsEnabled": "service_accounts_enabled", "domain": "domain"}
+    details = {name: values[field] for name, field in named.items() if field in values}
+    return details | ({"nameSet": True} if "name" in values else {})
+
+
+def _domain(text: str) -> str:
+    domain = text.strip().lower()
+    if not domain or "@" in domain or any(char.isspace() for char in domain):
+        message = "must be a domain, such as example.com"
+        raise BadRequest(f"domain: {message}", details=[FieldError("domain", message)])
+    return domain

@@ -1,0 +1,133 @@
+"""Users: created and changed in bulk by admins; an organization always keeps an active admin."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.admin import AdminUsersListRequest, AdminUsersListResponse, User, UserUpsert
+from carrel.wire.common import normal_email
+from service.audit.service import Change, record_all, record_unattended
+from service.auth.callers import Caller
+from service.identity import queries
+from service.identity.passwords import hash_passwords
+from service.identity.queries import Principal
+from service.platform.database import Database
+from service.platform.errors import BadRequest, Conflict, FieldError
+from service.platform.identifiers import uuid7
+from service.web.pagination import Cursor
+
+
+async def upsert_users(database: Database, caller: Caller, *, users: Sequence[UserUpsert]) -> list[User]:
+    """Create or change users by address, all or none, in the order given; for admins.
+
+    Passwords are hashed before a transaction is open: a thousand take seconds. Raises BadRequest `duplicate_user`,
+    Conflict `email_taken` (by a service account) and Conflict `last_admin`.
+    """
+    _refuse_duplicates([normal_email(user.email) for user in users])
+    passwords = {normal_email(user.email): user.password for user in users if user.password is not None}
+    hashes = dict(zip(passwords, await hash_passwords(list(passwords.values())), strict=True))
+    async with database.transaction(caller.organization_id) as connection:
+        return await _put_users(connection, caller, users=users, hashes=hashes)
+
+
+async def set_password(connection: AsyncConnection, organization_id: UUID, *, email: str, password_hash: str) -> bool:
+    """Give the user of this address (lower case) another password; False when there is none. For an operator."""
+    await queries.lock_organization(connection, organization_id)
+    found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
+    users = [one for one in found if one.kind == "user"]
+    for user in users:
+        changed = replace(user, password_hash=password_hash)
+        await queries.put_principals(connection, organization_id, rows=[changed])
+        await record_unattended(connection, organization_id, change=_change(user, changed))
+    return bool(users)
+
+
+async def list_users(
+    connection: AsyncConnection, caller: Caller, *, request: AdminUsersListRequest
+) -> AdminUsersListResponse:
+    """A page of the organization's users, inactive ones too; for admins."""
+    cursor = Cursor.read(caller, operation="admin/users/list", request=request)
+    rows = await queries.list_users(
+        connection,
+        caller.organization_id,
+        query=request.query,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
+    return AdminUsersListResponse(users=[_user(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+async def _put_users(
+    connection: AsyncConnection, caller: Caller, *, users: Sequence[UserUpsert], hashes: Mapping[str, str]
+) -> list[User]:
+    await queries.lock_organization(connection, caller.organization_id)
+    emails = [normal_email(user.email) for user in users]
+    found = await queries.find_principals(connection, caller.organization_id, emails=emails, deleted=True)
+    _refuse_service_accounts(found, emails=emails)
+    existing = {row.email: row for row in found}
+    before = [existing.get(email) for email in emails]
+    after = [
+        _merged(old or _new_user(email), user, password_hash=hashes.get(email))
+        for old, email, user in zip(before, emails, users, strict=True)
+    ]
+    changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    await queries.put_principals(connection, caller.organization_id, rows=[new for _, new in changed])
+    if not await queries.has_active_admin(connection, caller.organization_id):
+        raise Conflict(
+            "This would leave the organization without an active admin. Make somebody else an admin first.",
+            code="last_admin",
+        )
+    await record_all(connection, caller, changes=[_change(old, new) for old, new in changed])
+    return [_user(row) for row in after]
+
+
+def _new_user(email: str) -> Principal:
+    return Principal(principal_id=uuid7(), kind="user", name=email.partition("@")[0], email=email)
+
+
+def _merged(base: Principal, user: UserUpsert, *, password_hash: str | None) -> Principal:
+    return replace(
+        base,
+        name=base.name if user.name is None else user.name,
+        is_admin=base.is_admin if user.is_admin is None else user.is_admin,
+        active=base.active if user.active is None else user.active,
+        password_hash=password_hash or base.password_hash,
+    )
+
+
+def _change(before: Principal | None, after: Principal) -> Change:
+    details = {"isAdmin": after.is_admin, "active": after.active}
+    if before is not None and before.password_hash != after.password_hash:
+        details["passwordChanged"] = True
+    action = "user.create" if before is None else "user.update"
+    return Change(action=action, target_type="user", target_id=after.principal_id, details=details)
+
+
+def _user(row: Principal) -> User:
+    return User(id=row.principal_id, email=row.email or "", name=row.name, is_admin=row.is_admin, active=row.active)
+
+
+def _refuse_duplicates(emails: Sequence[str]) -> None:
+    first: dict[str, int] = {}
+    again = [
+        FieldError(f"users.{place}.email", f"the same address as users.{first[email]}")
+        for place, email in enumerate(emails)
+        if first.setdefault(email, place) != place
+    ]
+    if again:
+        raise BadRequest("An address is given twice. Send each user once.", code="duplicate_user", details=again)
+
+
+def _refuse_service_accounts(found: Collection[Principal], *, emails: Sequence[str]) -> None:
+    taken = {row.email for row in found if row.kind != "user"}
+    details = [
+        FieldError(f"users.{place}.email", "a service account's address")
+        for place, email in enumerate(emails)
+        if email in taken
+    ]
+    if details:
+        raise Conflict("An address belongs to a service account. Choose another.", code="email_taken", details=details)

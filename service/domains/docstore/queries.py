@@ -1,0 +1,202 @@
+"""Every statement about syncs, as those who own and watch them ask; those of a run are in `running.queries`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, null, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import Role
+from service.auth.callers import Caller
+from service.permissions.queries import readable_classes
+from service.platform.sql import AnyRow
+from service.schema.catalog import documents
+from service.schema.docstore import docstore_documents, docstore_failures, docstore_syncs
+from service.schema.permissions import resources
+
+# A run that has told nothing for so long is taken for lost; it may be launched again, and then writes no more.
+LOST_AFTER = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSync:
+    """A sync as it is kept; `origin` columns are those of the request that made it."""
+
+    sync_id: UUID
+    collection_id: UUID
+    principal_id: UUID
+    credential_id: UUID
+    acting_through_id: UUID | None
+    sealed_uri: bytes | None
+    config: Mapping[str, Any]
+    status: str
+    attempt: int
+    cursor: Mapping[str, Any] | None
+
+    @classmethod
+    def of(cls, row: AnyRow) -> "StoredSync":
+        """Read a row of the table."""
+        return cls(**{name: getattr(row, name) for name in cls.__dataclass_fields__})
+
+
+def _own(organization_id: UUID, sync_id: UUID) -> ColumnElement[bool]:
+    return and_(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == sync_id)
+
+
+def _shown(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+    """Select an organization's syncs, each with the numbers of its documents that exist and of its failures."""
+    tried, failed = (
+        select(func.count()).where(
+            table.c.organization_id == organization_id, table.c.sync_id == docstore_syncs.c.sync_id
+        )
+        for table in (docstore_documents, docstore_failures)
+    )
+    return select(
+        docstore_syncs,
+        tried.where(document_exists(organization_id)).scalar_subquery().label("document_count"),
+        failed.scalar_subquery().label("failed_count"),
+    ).where(docstore_syncs.c.organization_id == organization_id)
+
+
+def document_exists(organization_id: UUID) -> ColumnElement[bool]:
+    """Whether a document that a sync tried is in the catalog now: it was taken, and not deleted since."""
+    return exists().where(
+        documents.c.document_id == docstore_documents.c.document_id,
+        documents.c.organization_id == organization_id,
+        documents.c.deleted_at.is_(None),
+    )
+
+
+async def insert_sync(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    sync_id: UUID,
+    collection_id: UUID,
+    sealed_uri: bytes,
+    config: Mapping[str, Any],
+) -> None:
+    """Add a sync whose first run is to begin; its runs will act as the caller does."""
+    values = {
+        "sync_id": sync_id,
+        "organization_id": caller.organization_id,
+        "collection_id": collection_id,
+        "principal_id": caller.principal_id,
+        "credential_id": caller.credential_id,
+        "acting_through_id": caller.acting_through,
+        "sealed_uri": sealed_uri,
+        "config": dict(config),
+    }
+    await connection.execute(insert(docstore_syncs).values(values))
+
+
+async def get_sync(
+    connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, lock: bool = False
+) -> StoredSync | None:
+    """Return a sync whoever asks; `lock` keeps it as it is until the transaction ends."""
+    statement = select(docstore_syncs).where(_own(organization_id, sync_id))
+    if lock:
+        statement = statement.with_for_update()
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else StoredSync.of(row)
+
+
+async def show_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> AnyRow:
+    """Return all columns of a sync that there is, with `document_count` and `failed_count`."""
+    return (await connection.execute(_shown(organization_id).where(docstore_syncs.c.sync_id == sync_id))).one()
+
+
+async def list_syncs(
+    connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None, after: UUID, limit: int
+) -> Sequence[AnyRow]:
+    """Return syncs as `show_sync` does, by id: those into collections that the caller may edit; an admin, all."""
+    statement = (
+        _shown(caller.organization_id)
+        .join(resources, resources.c.object_id == docstore_syncs.c.collection_id)
+        .where(docstore_syncs.c.sync_id > after)
+        .order_by(docstore_syncs.c.sync_id)
+        .limit(limit)
+    )
+    if not caller.is_admin:
+        statement = statement.where(resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR)))
+    if collection_id is not None:
+        statement = statement.where(docstore_syncs.c.collection_id == collection_id)
+    return (await connection.execute(statement)).all()
+
+
+async def replace_sync(
+    connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, sealed_uri: bytes, config: Mapping[str, Any]
+) -> None:
+    """Give a sync another address and config; it begins anew, and a run that goes on writes no more."""
+    statement = (
+        update(docstore_syncs)
+        .where(_own(organization_id, sync_id))
+        .values(
+            sealed_uri=sealed_uri,
+            config=dict(config),
+            cursor=null(),
+            updated_at=func.now(),
+            status="PENDING",
+            attempt=docstore_syncs.c.attempt + 1,
+        )
+    )
+    await connection.execute(statement)
+
+
+async def want_run(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> bool:
+    """Want a run of a sync; False when one is wanted already, or goes on and has told of itself lately."""
+    told = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
+    statement = (
+        update(docstore_syncs)
+        .where(
+            _own(organization_id, sync_id),
+            or_(docstore_syncs.c.status.in_(("COMPLETED", "FAILED")), told < func.now() - LOST_AFTER),
+        )
+        .values(status="PENDING", attempt=docstore_syncs.c.attempt + 1, progress_at=func.now())
+    )
+    return (await connection.execute(statement)).rowcount == 1
+
+
+async def delete_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> None:
+    """Forget a sync, its address, and what it brought; the documents stay."""
+    await connection.execute(delete(docstore_syncs).where(_own(organization_id, sync_id)))
+
+
+async def list_failures(
+    connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, after: UUID, limit: int
+) -> Sequence[AnyRow]:
+    """Return what a sync could not take, by document id."""
+    statement = (
+        select(docstore_failures)
+        .where(
+            docstore_failures.c.organization_id == organization_id,
+            docstore_failures.c.sync_id == sync_id,
+            docstore_failures.c.document_id > after,
+        )
+        .order_by(docstore_failures.c.document_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def sealed_uris(connection: AsyncConnection, organization_id: UUID) -> dict[UUID, bytes]:
+    """Return every sealed address of an organization, by sync, locked."""
+    statement = (
+        select(docstore_syncs.c.sync_id, docstore_syncs.c.sealed_uri)
+        .where(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sealed_uri.is_not(None))
+        .order_by(docstore_syncs.c.sync_id)
+        .with_for_update()
+    )
+    return {row.sync_id: row.sealed_uri for row in await connection.execute(statement)}
+
+
+async def set_sealed_uri(
+    connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, sealed_uri: bytes | None
+) -> None:
+    """Keep an address sealed anew; None when nobody can read it any more."""
+    statement = update(docstore_syncs).where(_own(organization_id, sync_id)).values(sealed_uri=sealed_uri)
+    await connection.execute(statement)

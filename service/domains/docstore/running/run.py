@@ -1,0 +1,129 @@
+"""One run of a sync: what it knows, and the transactions in which it may write."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import Role
+from carrel.wire.docstore import DocstoreConfig
+from carrel.wire.oversight import StorageLevel
+from service.auth.callers import Caller, caller_again
+from service.domains.collections.service import collection_for
+from service.domains.docstore.mapping import Target
+from service.domains.docstore.queries import StoredSync
+from service.domains.docstore.running import queries
+from service.domains.docstore.sources import Source
+from service.permissions.service import resolve_readers
+from service.platform.errors import ServiceError
+from service.runtime import Runtime
+
+# So often at least a run that waits says that it still goes on.
+MOST_SILENT_SECONDS = 10
+
+
+class OvertakenError(Exception):
+    """The sync was changed, deleted, or launched again: this run has nothing more to write."""
+
+
+class RunError(Exception):
+    """The run can't go on; `code` is stable, `message` says what to do."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is told of a run beside its counts."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that has begun; `is_new` tells it from one that was cut off and is taken up again."""
+
+    runtime: Runtime
+    organization_id: UUID
+    sync: StoredSync
+    config: DocstoreConfig
+    source: Source
+    is_new: bool
+
+    @property
+    def target(self) -> Target:
+        """What its documents have in common."""
+        return Target(str(self.sync.sync_id), self.sync.collection_id, self.config)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[AsyncConnection]:
+        """Open a transaction in which nothing takes the run's place; OvertakenError when something has.
+
+        Waits before that while a disk runs short: the run goes on where it is when there is room.
+        """
+        await self._wait_for_room()
+        async with self._held() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _held(self) -> AsyncGenerator[AsyncConnection]:
+        async with self.runtime.database.transaction(self.organization_id) as connection:
+            if not await queries.hold(
+                connection, self.organization_id, sync_id=self.sync.sync_id, attempt=self.sync.attempt
+            ):
+                raise OvertakenError
+            yield connection
+
+    async def tell(self) -> None:
+        """Say that the run still goes on, once there is room; OvertakenError when something has taken its place."""
+        await self._wait_for_room()
+        await self._tell()
+
+    async def _tell(self) -> None:
+        async with self._held() as connection:
+            await queries.save_progress(
+                connection, self.organization_id, sync_id=self.sync.sync_id, counts=queries.Counts()
+            )
+
+    async def _wait_for_room(self) -> None:
+        """Wait for room, and say meanwhile that the run goes on: so little is written even while a disk is LOW."""
+        disk = self.runtime.disk
+        while disk.level is not StorageLevel.OK:
+            if not disk.is_full:
+                await self._tell()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(disk.wait_for_room(), MOST_SILENT_SECONDS)
+
+    async def caller(self, connection: AsyncConnection) -> Caller:
+        """Return whom the run acts as, with the rights of now; RunError when that principal may no longer do it."""
+        caller = await caller_again(
+            connection,
+            self.organization_id,
+            principal_id=self.sync.principal_id,
+            credential_id=self.sync.credential_id,
+            acting_through=self.sync.acting_through_id,
+            keys=self.runtime.keys,
+        )
+        if caller is None:
+            raise RunError(
+                "sync_owner_inactive",
+                "Whoever made this sync is not active any more. Delete it, and create it anew as somebody who is.",
+            )
+        try:
+            await collection_for(connection, caller, collection_id=self.sync.collection_id, at_least=Role.EDITOR)
+            await resolve_readers(
+                connection,
+                self.organization_id,
+                emails=self.config.allowed_users_email_addresses or (),
+                group_ids=self.config.allowed_group_ids or (),
+            )
+        except ServiceError as error:
+            raise RunError(error.code, error.message) from error
+        return caller

@@ -1,0 +1,129 @@
+"""The job that runs a sync."""
+
+import asyncio
+from importlib import import_module
+from uuid import UUID
+
+from carrel.wire.docstore import DocstoreConfig
+from carrel.wire.oversight import StorageLevel
+from service.audit.service import Change, Origin, record_later
+from service.domains.docstore.addresses import AllowedHosts
+from service.domains.docstore.queries import StoredSync
+from service.domains.docstore.running import queries
+from service.domains.docstore.running.failed import sum_up
+from service.domains.docstore.running.reconciling import reconcile
+from service.domains.docstore.running.run import Note, OvertakenError, Run, RunError
+from service.domains.docstore.running.walking import walk
+from service.domains.docstore.sealing import SealError, unseal
+from service.domains.docstore.sources import SourceError
+from service.platform.errors import InsufficientStorage, ServiceError
+from service.platform.logs import logger, request_id
+from service.runtime import Runtime
+from service.runtime.jobs.models import Task
+from service.runtime.jobs.running import is_away
+
+# Syncs wait in a queue of their own: one may take hours, and nobody's reply waits behind it.
+DOCSTORE = "docstore"
+DEFECT = Note("internal", "The service failed on this run. Launch it again; if it persists, tell an operator.")
+
+
+async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) -> None:
+    """Do the run that is wanted of a sync, or what is left of one that was cut off; whatever comes of it is kept.
+
+    Raises what the database raises when it is away, and InsufficientStorage while a disk runs short: then the run stays
+    as it is, to be taken up again. What has no room elsewhere, such as in a bucket, fails the run.
+    """
+    async with runtime.database.transaction(organization_id) as connection:
+        sync = await queries.begin_run(connection, organization_id, sync_id=sync_id)
+    if sync is None:
+        return
+    try:
+        warning = await _run(runtime, organization_id, sync)
+    except OvertakenError:
+        return
+    except (SourceError, RunError, ServiceError) as error:
+        if isinstance(error, InsufficientStorage) and await _runs_short(runtime):
+            raise
+        await _finish(runtime, organization_id, sync, error=Note(error.code, error.message))
+    except Exception as error:
+        if is_away(error):
+            raise
+        logger.exception("docstore_sync_failed", sync_id=str(sync_id))
+        await _finish(runtime, organization_id, sync, error=DEFECT)
+    else:
+        await _finish(runtime, organization_id, sync, warning=warning)
+
+
+RUN_SYNC = Task("run_docstore_sync", run_sync, queue=DOCSTORE)
+
+
+async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Note | None:
+    settings = runtime.settings
+    config = DocstoreConfig.model_validate(sync.config)
+    if sync.sealed_uri is None:
+        raise RunError("docstore_uri_lost", "The address was lost with the secret key. Update the sync with it.")
+    try:
+        uri = unseal(runtime.keys, organization_id, sync_id=sync.sync_id, sealed=sync.sealed_uri)
+    except SealError as exc:
+        raise RunError("docstore_uri_lost", "The address can't be decrypted. Update the sync with it.") from exc
+    # What talks to MongoDB takes a good part of the service's start; the first run loads it, off the event loop.
+    await asyncio.to_thread(import_module, "service.domains.docstore.mongodb")
+    from service.domains.docstore.mongodb import open_mongodb  # noqa: PLC0415 - see above
+
+    opened = open_mongodb(
+        uri,
+        config,
+        allowed=AllowedHosts.of(settings.docstore_allowed_hosts),
+        seconds=settings.docstore_query_seconds,
+        connect_seconds=settings.docstore_connect_seconds,
+    )
+    async with opened as source:
+        run = Run(runtime, organization_id, sync, config, source, is_new=sync.status == "PENDING")
+        await walk(run)
+        return await sum_up(run, await reconcile(run))
+
+
+async def _runs_short(runtime: Runtime) -> bool:
+    """Whether a disk of the service has too little room, as of now."""
+    await asyncio.to_thread(runtime.disk.look)
+    return runtime.disk.level is not StorageLevel.OK
+
+
+async def _finish(
+    runtime: Runtime,
+    organization_id: UUID,
+    sync: StoredSync,
+    *,
+    error: Note | None = None,
+    warning: Note | None = None,
+) -> None:
+    async with runtime.database.transaction(organization_id) as connection:
+        row = await queries.finish_run(
+            connection,
+            organization_id,
+            sync_id=sync.sync_id,
+            attempt=sync.attempt,
+            error=None if error is None else (error.code, error.message),
+            warning=None if warning is None else (warning.code, warning.message),
+        )
+        if row is None:
+            return
+        counts = {name: getattr(row, f"{name}_count") for name in ("read", "created", "updated", "deleted")}
+        details = {
+            "status": row.status,
+            "collectionId": str(sync.collection_id),
+            **counts,
+            **({} if error is None else {"error": error.code}),
+            **({} if warning is None else {"warning": warning.code}),
+        }
+        change = Change(action="docstore.sync", target_type="docstoreSync", target_id=sync.sync_id, details=details)
+        await record_later(connection, organization_id, origin=_origin(sync), change=change)
+
+
+def _origin(sync: StoredSync) -> Origin:
+    return Origin(
+        principal_id=sync.principal_id,
+        credential_id=sync.credential_id,
+        acting_through=sync.acting_through_id,
+        request_id=request_id() or None,
+    )

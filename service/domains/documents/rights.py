@@ -1,0 +1,40 @@
+"""What a caller may do with a document: readers READ, editors and its owner update, its owner and admins share it."""
+
+from carrel.wire.common import Role
+from service.auth.callers import Caller
+from service.permissions.access import Access
+from service.platform.errors import Forbidden, NotFound
+
+
+def role_in(access: Access, caller: Caller) -> Role | None:
+    """Return the best role the caller has by this access, directly or through a group; None: not even to know of it."""
+    held = frozenset(caller.principals)
+    if access.owner_id in held:
+        return Role.OWNER
+    if not access.editors.isdisjoint(held):
+        return Role.EDITOR
+    return None if access.viewers.isdisjoint(held) else Role.VIEWER
+
+
+def require_update(access: Access, caller: Caller) -> None:
+    """Refuse (403 `external_id_taken`) to update the contents of another's document."""
+    if role_in(access, caller) not in {Role.OWNER, Role.EDITOR}:
+        raise Forbidden(
+            "This documentExternalId belongs to a document you may not update. Use another one, "
+            "or ask the document's owner for the EDITOR role.",
+            code="external_id_taken",
+        )
+
+
+def require_sharing(access: Access, caller: Caller) -> None:
+    """Refuse (403 `owner_required`) to change who reads a document, unless the caller owns it or is an admin."""
+    if role_in(access, caller) is not Role.OWNER and not caller.is_admin:
+        raise Forbidden(
+            "Only the document's owner or an admin may change who reads it. Leave out the access parts.",
+            code="owner_required",
+        )
+
+
+def unknown_document() -> NotFound:
+    """The one answer for a document that is unknown or not the caller's to know about."""
+    return NotFound("There is no such document. Check the id, or upload it first.", code="document_not_found")

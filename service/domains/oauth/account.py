@@ -1,0 +1,122 @@
+"""GET and POST /account/sign-in: signing in without an application on the way, to see what applications were allowed.
+
+Where there is one organization, it is that one. Where there are several, a person names theirs; whether there is one of
+that name shows in nothing, neither in the answer nor in the time it takes.
+"""
+
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from pydantic import SecretStr
+
+from service.domains.oauth.requests import first_of, form_of
+from service.domains.signin.attempts import Attempt
+from service.domains.signin.browsers import Browser
+from service.domains.signin.passwords import Refused, sign_in
+from service.domains.signin.sessions import find_session
+from service.identity.queries import list_organizations
+from service.platform.errors import NotFound
+from service.platform.sql import AnyRow
+from service.runtime import Runtime
+from service.web.dependencies import RuntimeDep
+from service.web.pages import page
+from service.web.pages.routing import PageRoute, cookieless, depth_of
+
+PATH = "/account/sign-in"
+PURPOSE = "accountSignIn"
+STALE = "This page was out of date. Please try again."
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get(PATH)
+async def show_sign_in(request: Request, runtime: RuntimeDep) -> Response:
+    """Ask who it is, unless somebody is signed in."""
+    browser = Browser.of(request, runtime)
+    async with runtime.database.transaction(None) as connection:
+        if await find_session(connection, browser, now=await runtime.clock.now(connection)):
+            return _to_consents()
+    return await _page(request, runtime, browser)
+
+
+@router.post(PATH)
+async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
+    """Sign in, and go on to what was allowed."""
+    form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
+    called, email = form.get("organization"), form.get("email", "")
+    if not browser.known:
+        return cookieless(request, again="sign-in")
+    if not browser.sent(runtime, form.get("csrf", ""), purpose=PURPOSE):
+        return await _page(request, runtime, browser, Refused(STALE, 403))
+    found = await organization_called(runtime, called)
+    attempt = Attempt(
+        organization_id=found or await _any_organization(runtime),
+        # Nobody has such an address, so it is counted and refused like any other that is unknown.
+        email=email if found else f"{email}\n{called}",
+        password=SecretStr(form.get("password", "")),
+        address=request.client.host if request.client else "unknown",
+    )
+    outcome = await sign_in(runtime, browser, attempt)
+    if isinstance(outcome, Refused):
+        return await _page(request, runtime, browser, outcome, called=called, email=email)
+    response = _to_consents()
+    outcome.keep(response)
+    return response
+
+
+async def organization_called(runtime: Runtime, name: str | None) -> UUID | None:
+    """The organization of this name, or the only one there is, whatever is said; None where that isn't one."""
+    organizations = await _organizations(runtime)
+    if len(organizations) > 1:
+        wanted = (name or "").strip().casefold()
+        organizations = [one for one in organizations if one.name.casefold() == wanted]
+    return organizations[0].organization_id if len(organizations) == 1 else None
+
+
+async def _organizations(runtime: Runtime) -> list[AnyRow]:
+    async with runtime.database.transaction(None, read_only=True) as connection:
+        return list(await list_organizations(connection))
+
+
+async def _any_organization(runtime: Runtime) -> UUID:
+    organizations = await _organizations(runtime)
+    if not organizations:
+        raise NotFound("There is no organization here yet. Ask those who run the service.", code="no_organization")
+    return organizations[0].organization_id
+
+
+async def _page(
+    request: Request,
+    runtime: Runtime,
+    browser: Browser,
+    refused: Refused | None = None,
+    *,
+    called: str | None = None,
+    email: str = "",
+) -> Response:
+    organizations, upstream = await _organizations(runtime), runtime.settings.oidc_issuer
+    only = organizations[0].name if len(organizations) == 1 else None
+    response = page(
+        "sign_in.html",
+        depth=depth_of(request),
+        status=refused.status if refused else 200,
+        headers=refused.headers if refused else None,
+        organization=only,
+        client=None,
+        action="sign-in",
+        csrf=browser.form_token(runtime, PURPOSE),
+        notice=refused.notice if refused else None,
+        email=email,
+        asks_organization=only is None,
+        called=called or "",
+        upstream=None if upstream is None else urlsplit(upstream).hostname,
+        upstream_address="upstream",
+    )
+    if not browser.known:
+        browser.keep(response)
+    return response
+
+
+def _to_consents() -> Response:
+    return Response(status_code=303, headers={"Location": "consents"})

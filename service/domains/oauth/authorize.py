@@ -1,0 +1,138 @@
+"""GET and POST /api/oauth/authorize: signing in, and being asked (RFC 6749, section 4.1).
+
+Every page's address is the authorization request itself, and its forms go to that address: so two tabs don't know of
+each other, going back shows the page anew, and nothing is kept until somebody has signed in.
+"""
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request, Response
+
+from carrel.wire.oauth_clients import ApiScope
+from service.audit.service import Change, record_for
+from service.auth.scopes import covers
+from service.domains.oauth import queries
+from service.domains.oauth.meanings import meanings_to
+from service.domains.oauth.requests import first_of, form_of
+from service.domains.oauth.server import Answer
+from service.domains.oauth.signing_in import sign_in_page, signed_in
+from service.domains.oauth.visits import PROMPTS_SIGN_IN, STALE, Asked, Visit
+from service.domains.signin.passwords import Refused
+from service.domains.signin.sessions import SignedIn, end_session
+from service.platform.errors import BadRequest
+from service.web.dependencies import RuntimeDep
+from service.web.pages import page
+from service.web.pages.routing import PageRoute, depth_of
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/api/oauth/authorize")
+async def authorize(request: Request, runtime: RuntimeDep) -> Response:
+    """Ask the person to sign in and to allow what the client asks for; nothing they allowed before is asked again."""
+    visit = Visit.of(request, runtime)
+    async with runtime.database.transaction(None) as connection:
+        asked = await visit.open(connection)
+        if isinstance(asked, Answer):
+            return visit.redirect(asked)
+        return await _next_page(visit, asked)
+
+
+@router.post("/api/oauth/authorize")
+async def decide(request: Request, runtime: RuntimeDep) -> Response:
+    """Take what a person did on one of the pages."""
+    visit = Visit.of(request, runtime)
+    form = first_of(await form_of(request))
+    if form.get("action") == "signIn":
+        return await signed_in(visit, form)
+    async with runtime.database.transaction(None) as connection:
+        asked = await visit.open(connection)
+        if isinstance(asked, Answer):
+            return visit.redirect(asked)
+        if asked.person is None:
+            return visit.again()
+        if not visit.sent(form, visit.consent_purpose(asked.person)):
+            return await _next_page(visit, asked, notice=STALE)
+        return await _decided(visit, asked, action=form.get("action"), person=asked.person)
+
+
+async def _next_page(visit: Visit, asked: Asked, *, notice: str | None = None) -> Response:
+    person, prompts = asked.person, asked.prompts
+    if person is None or prompts & PROMPTS_SIGN_IN:
+        if "none" in prompts:
+            return visit.redirect(asked.refuse("login_required", "Nobody is signed in."))
+        return sign_in_page(visit, asked, Refused(notice, 200) if notice else None)
+    scopes = grantable(asked.scopes, person)
+    if not scopes:
+        return visit.redirect(asked.refuse("access_denied", "Only an admin can allow api:admin."))
+    allowed = await queries.get_consent(
+        asked.connection,
+        person.organization_id,
+        principal_id=person.principal_id,
+        client_id=asked.client.client_id,
+    )
+    new = [scope for scope in scopes if not covers(allowed, scope)]
+    if not new and "consent" not in prompts:
+        asked.request.granted = scopes
+        return visit.redirect(await asked.respond(person.principal_id))
+    if "none" in prompts:
+        return visit.redirect(asked.refuse("consent_required", "The person has not allowed this."))
+    return await _consent_page(visit, asked, person=person, new=new if allowed else (), notice=notice)
+
+
+def grantable(scopes: Sequence[str], person: SignedIn) -> tuple[str, ...]:
+    """What this person can allow: `api:admin` only an admin (RFC 6749, section 3.3: the rest is left out)."""
+    return tuple(scope for scope in scopes if person.is_admin or scope != ApiScope.ADMIN)
+
+
+async def _decided(visit: Visit, asked: Asked, *, action: str | None, person: SignedIn) -> Response:
+    if action == "allow":
+        return await _allow(visit, asked, person=person)
+    if action == "deny":
+        return visit.redirect(await asked.respond(None))
+    if action == "switch":
+        await end_session(asked.connection, visit.browser, organization_id=person.organization_id)
+        return visit.again()
+    raise BadRequest("This form has no such button. Go back and try again.")
+
+
+async def _allow(visit: Visit, asked: Asked, *, person: SignedIn) -> Response:
+    scopes = grantable(asked.scopes, person)
+    if not scopes:
+        return visit.redirect(asked.refuse("access_denied", "Only an admin can allow api:admin."))
+    await queries.put_consent(
+        asked.connection,
+        person.organization_id,
+        principal_id=person.principal_id,
+        client_id=asked.client.client_id,
+        scopes=scopes,
+        now=asked.now,
+    )
+    change = Change("consent.grant", "oauthClient", asked.client.client_id, details={"scopes": list(scopes)})
+    await record_for(asked.connection, person.organization_id, actor_id=person.principal_id, change=change)
+    asked.request.granted = scopes
+    return visit.redirect(await asked.respond(person.principal_id))
+
+
+async def _consent_page(
+    visit: Visit, asked: Asked, *, person: SignedIn, new: Sequence[str], notice: str | None
+) -> Response:
+    scopes = grantable(asked.scopes, person)
+    meanings = await meanings_to(asked.connection, person, scopes=scopes)
+    return page(
+        "consent.html",
+        depth=depth_of(visit.request),
+        status=403 if notice else 200,
+        leads_to=[asked.redirect_uri],
+        organization=person.organization_name,
+        person=person.name,
+        email=person.email,
+        client=asked.client.name,
+        scopes=[{"meaning": meaning, "is_new": scope in new} for scope, meaning in zip(scopes, meanings, strict=True)],
+        left_out=len(scopes) < len(asked.scopes),
+        returns_to=urlsplit(asked.redirect_uri).netloc,
+        action=visit.address,
+        csrf=visit.browser.form_token(visit.runtime, visit.consent_purpose(person)),
+        notice=notice,
+    )

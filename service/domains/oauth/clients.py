@@ -1,0 +1,185 @@
+"""OAuth clients: registered by an admin, or asked for by a member and approved by an admin; all are confidential."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.oauth_clients import (
+    AdminOAuthClientsListRequest,
+    AdminOAuthClientsListResponse,
+    AdminOAuthClientsUpdateRequest,
+    OAuthClient,
+    OAuthClientStatus,
+    OAuthClientWithSecret,
+)
+from service.audit.service import record
+from service.auth.callers import Caller
+from service.domains.oauth import queries
+from service.platform import secrets
+from service.platform.errors import Conflict, NotFound
+from service.platform.identifiers import uuid7
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor
+
+# So many may wait for an admin that one member asked for: a list that nobody could read is no list.
+MOST_PENDING = 25
+
+
+class ClientFields(TypedDict):
+    """What is registered of a client, each scope and redirect URI once."""
+
+    name: str
+    redirect_uris: Sequence[str]
+    scopes: Sequence[str]
+
+
+async def create_client(
+    connection: AsyncConnection, caller: Caller, *, fields: ClientFields, status: OAuthClientStatus
+) -> OAuthClientWithSecret:
+    """Register a client: `approved` for admins, `pending` for members. Its secret is in this answer alone.
+
+    Raises Conflict `too_many_pending` when as many of the caller's wait for an admin as may.
+    """
+    if status is OAuthClientStatus.PENDING and not caller.is_admin:
+        await _refuse_more_pending(connection, caller)
+    secret = secrets.mint(secrets.CLIENT_SECRET)
+    client_id = uuid7()
+    row = {
+        "client_id": client_id,
+        "name": fields["name"],
+        "redirect_uris": _each_once(fields["redirect_uris"]),
+        "scopes": _each_once(fields["scopes"]),
+        "status": status.value,
+        "hint": secret.hint,
+        "secret_hash": secret.hash,
+        "requested_by": caller.principal_id,
+    }
+    await queries.insert_client(connection, caller.organization_id, row=row)
+    action = "oauthClient.create" if status is OAuthClientStatus.APPROVED else "oauthClient.request"
+    details = {"scopes": row["scopes"], "redirectUris": row["redirect_uris"]}
+    await _record(connection, caller, action, client_id, details=details)
+    return await _with_secret(connection, caller, client_id, secret)
+
+
+async def list_clients(
+    connection: AsyncConnection, caller: Caller, *, request: AdminOAuthClientsListRequest
+) -> AdminOAuthClientsListResponse:
+    """A page of the organization's clients; for admins."""
+    cursor = Cursor.read(caller, operation="admin/oauthClients/list", request=request)
+    status = None if request.status is None else request.status.value
+    rows = await queries.list_clients(
+        connection, caller.organization_id, status=status, ids=request.ids, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.client_id)])
+    return AdminOAuthClientsListResponse(
+        oauth_clients=[_client(row) for row in page.items], next_page_token=page.next_page_token
+    )
+
+
+async def update_client(
+    connection: AsyncConnection, caller: Caller, *, changes: AdminOAuthClientsUpdateRequest
+) -> OAuthClient:
+    """Change what is given; for admins. NotFound when unknown."""
+    given = {"name": changes.name, "redirect_uris": changes.redirect_uris, "scopes": changes.scopes}
+    values = {name: value for name, value in given.items() if value is not None}
+    for name in ("redirect_uris", "scopes"):
+        if name in values:
+            values[name] = _each_once(values[name])
+    if not values:
+        return await _get(connection, caller, changes.client_id)
+    client = await _change(connection, caller, changes.client_id, values=values)
+    details = {"scopes": client.scopes, "redirectUris": client.redirect_uris, "renamed": changes.name is not None}
+    await _record(connection, caller, "oauthClient.update", changes.client_id, details=details)
+    return client
+
+
+async def approve_client(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> OAuthClient:
+    """Let a client be used; for admins. One that was approved before stays so. NotFound when unknown."""
+    before = await _get(connection, caller, client_id)
+    if before.status is OAuthClientStatus.APPROVED:
+        return before
+    client = await _change(connection, caller, client_id, values={"status": OAuthClientStatus.APPROVED.value})
+    await _record(connection, caller, "oauthClient.approve", client_id, details={"scopes": client.scopes})
+    return client
+
+
+async def rotate_secret(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> OAuthClientWithSecret:
+    """Replace a client's secret; for admins. The one before stops with this transaction. NotFound when unknown."""
+    secret = secrets.mint(secrets.CLIENT_SECRET)
+    await _change(connection, caller, client_id, values={"secret_hash": secret.hash, "hint": secret.hint})
+    await _record(connection, caller, "oauthClient.rotateSecret", client_id)
+    return await _with_secret(connection, caller, client_id, secret)
+
+
+async def delete_client(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> None:
+    """Delete a client and everything it was given; for admins. NotFound when unknown."""
+    if not await queries.delete_client(connection, caller.organization_id, client_id=client_id):
+        raise _not_found()
+    await _record(connection, caller, "oauthClient.delete", client_id)
+
+
+async def _refuse_more_pending(connection: AsyncConnection, caller: Caller) -> None:
+    waiting = await queries.count_pending_clients(connection, caller.organization_id, requested_by=caller.principal_id)
+    if waiting >= MOST_PENDING:
+        raise Conflict(
+            f"{waiting} clients you asked for wait for an admin already. Have those approved or deleted first.",
+            code="too_many_pending",
+        )
+
+
+async def _change(
+    connection: AsyncConnection, caller: Caller, client_id: UUID, *, values: Mapping[str, object]
+) -> OAuthClient:
+    if not await queries.update_client(connection, caller.organization_id, client_id=client_id, values=values):
+        raise _not_found()
+    return await _get(connection, caller, client_id)
+
+
+async def _get(connection: AsyncConnection, caller: Caller, client_id: UUID) -> OAuthClient:
+    row = await queries.get_client(connection, caller.organization_id, client_id=client_id)
+    if row is None:
+        raise _not_found()
+    return _client(row)
+
+
+async def _with_secret(
+    connection: AsyncConnection, caller: Caller, client_id: UUID, secret: secrets.Secret
+) -> OAuthClientWithSecret:
+    client = await _get(connection, caller, client_id)
+    return OAuthClientWithSecret(**dict(client), client_secret=secret.value.get_secret_value())
+
+
+async def _record(
+    connection: AsyncConnection,
+    caller: Caller,
+    action: str,
+    client_id: UUID,
+    *,
+    details: Mapping[str, object] | None = None,
+) -> None:
+    await record(
+        connection, caller, action=action, target_type="oauthClient", target_id=client_id, details=details or {}
+    )
+
+
+def _client(row: AnyRow) -> OAuthClient:
+    return OAuthClient(
+        client_id=row.client_id,
+        name=row.name,
+        redirect_uris=row.redirect_uris,
+        scopes=row.scopes,
+        status=OAuthClientStatus(row.status),
+        hint=row.hint,
+        requested_by=row.requested_by_email,
+        created_at=row.created_at,
+    )
+
+
+def _each_once(values: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(values))
+
+
+def _not_found() -> NotFound:
+    return NotFound("There is no such OAuth client in this organization.", code="oauth_client_not_found")

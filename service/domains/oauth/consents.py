@@ -1,0 +1,114 @@
+"""GET and POST /account/consents: what a person allowed which application, and taking it back."""
+
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit.service import Change, record_for
+from service.domains.oauth import queries
+from service.domains.oauth.meanings import meanings_to
+from service.domains.oauth.requests import first_of, form_of
+from service.domains.signin.browsers import Browser
+from service.domains.signin.sessions import SignedIn, end_session, find_session
+from service.platform.errors import BadRequest
+from service.runtime import Runtime
+from service.web.dependencies import RuntimeDep
+from service.web.pages import page
+from service.web.pages.routing import PageRoute, depth_of
+
+PATH = "/account/consents"
+STALE = "This page was out of date. Please try again."
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get(PATH)
+async def show_consents(request: Request, runtime: RuntimeDep) -> Response:
+    """Show what the person who is signed in allowed."""
+    browser = Browser.of(request, runtime)
+    async with runtime.database.transaction(None) as connection:
+        person = await find_session(connection, browser, now=await runtime.clock.now(connection))
+        if person is None:
+            return _to_sign_in()
+        return await _consents_page(request, runtime, connection, person=person, browser=browser)
+
+
+@router.post(PATH)
+async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
+    """Take back what a client was allowed, or sign out."""
+    form = first_of(await form_of(request))
+    browser = Browser.of(request, runtime)
+    async with runtime.database.transaction(None) as connection:
+        person = await find_session(connection, browser, now=await runtime.clock.now(connection))
+        if person is None:
+            return _to_sign_in()
+        if not browser.sent(runtime, form.get("csrf", ""), purpose=_purpose(person)):
+            return await _consents_page(request, runtime, connection, person=person, browser=browser, notice=STALE)
+        if form.get("action") == "signOut":
+            await end_session(connection, browser, organization_id=person.organization_id)
+        elif form.get("action") == "withdraw":
+            await withdraw(runtime, connection, person=person, client_id=_client_id(form.get("client_id", "")))
+        else:
+            raise BadRequest("This form has no such button. Go back and try again.")
+    return Response(status_code=303, headers={"Location": "consents"})
+
+
+async def withdraw(runtime: Runtime, connection: AsyncConnection, *, person: SignedIn, client_id: UUID) -> None:
+    """Forget what a person allowed a client; its codes and tokens for them stop with this transaction."""
+    organization_id, whose = person.organization_id, {"principal_id": person.principal_id, "client_id": client_id}
+    now = await runtime.clock.now(connection)
+    if not await queries.delete_consent(connection, organization_id, **whose):
+        return
+    family_ids = await queries.families_of(connection, organization_id, **whose)
+    await queries.revoke_families(connection, organization_id, family_ids=family_ids, now=now)
+    change = Change("consent.withdraw", "oauthClient", client_id)
+    await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
+
+
+async def _consents_page(
+    request: Request,
+    runtime: Runtime,
+    connection: AsyncConnection,
+    *,
+    person: SignedIn,
+    browser: Browser,
+    notice: str | None = None,
+) -> Response:
+    rows = await queries.list_consents(connection, person.organization_id, principal_id=person.principal_id)
+    scopes = sorted({scope for row in rows for scope in row.scopes})
+    meanings = dict(zip(scopes, await meanings_to(connection, person, scopes=scopes), strict=True))
+    return page(
+        "consents.html",
+        depth=depth_of(request),
+        status=403 if notice else 200,
+        organization=person.organization_name,
+        person=person.name,
+        email=person.email,
+        consents=[
+            {
+                "client_id": row.client_id,
+                "name": row.name,
+                "granted_at": row.granted_at,
+                "meanings": [meanings[scope] for scope in sorted(row.scopes)],
+            }
+            for row in rows
+        ],
+        csrf=browser.form_token(runtime, _purpose(person)),
+        notice=notice,
+    )
+
+
+def _to_sign_in() -> Response:
+    return Response(status_code=303, headers={"Location": "sign-in"})
+
+
+def _purpose(person: SignedIn) -> str:
+    return f"consents\n{person.principal_id}"
+
+
+def _client_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as exc:
+        raise BadRequest("There is no such application.") from exc

@@ -1,0 +1,109 @@
+"""The endpoints that clients call: token, revocation, and the server's description of itself."""
+
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+
+from carrel.wire.oauth_clients import ApiScope
+from service.domains.oauth.models import Request as OAuthRequest
+from service.domains.oauth.requests import form_of
+from service.domains.oauth.server import NO_STORE, Answer, AuthorizationServer
+from service.domains.oauth.store import Store, in_thread
+from service.platform.errors import DATABASE_ERRORS, ServiceError, answer_for_database
+from service.runtime import Runtime
+from service.web.dependencies import RuntimeDep
+from service.web.pages.confidential import refuse_readable
+
+METADATA = "/.well-known/oauth-authorization-server"
+CLIENT_AUTHENTICATION = ["client_secret_basic", "client_secret_post"]
+
+
+class ClientRoute(APIRoute):
+    """A route whose every error is JSON as RFC 6749, section 5.2 has it."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Answer what goes wrong before the server can judge the request."""
+        handler = super().get_route_handler()
+
+        async def answered(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except ServiceError as error:
+                return _refusal(error)
+            except DATABASE_ERRORS as error:
+                return _refusal(answer_for_database(request, error))
+
+        return answered
+
+
+router = APIRouter(route_class=ClientRoute, include_in_schema=False)
+
+
+@router.post("/api/oauth/token")
+async def token(request: Request, runtime: RuntimeDep) -> Response:
+    """Give tokens for a code or a refresh token (RFC 6749, sections 4.1.3 and 6)."""
+    return await _answered(request, runtime, AuthorizationServer.token)
+
+
+@router.post("/api/oauth/revoke")
+async def revoke(request: Request, runtime: RuntimeDep) -> Response:
+    """Stop a token (RFC 7009)."""
+    return await _answered(request, runtime, AuthorizationServer.revocation)
+
+
+@router.get(METADATA)
+@router.get(METADATA + "/{path:path}")
+async def metadata(runtime: RuntimeDep, path: str = "") -> Response:
+    """Describe the server (RFC 8414); an issuer with a path has it after the well-known part."""
+    issuer = runtime.settings.issuer
+    if path and f"/{path}" != urlsplit(issuer).path:
+        raise ServiceError("There is no such issuer here.", code="not_found", status=404)
+    return JSONResponse(description(issuer), headers={"Cache-Control": "public, max-age=300"})
+
+
+def description(issuer: str) -> dict[str, object]:
+    """The server's metadata (RFC 8414, section 2)."""
+    return {
+        "issuer": issuer,
+        "authorization_endpoint": f"{issuer}/api/oauth/authorize",
+        "token_endpoint": f"{issuer}/api/oauth/token",
+        "token_endpoint_auth_methods_supported": CLIENT_AUTHENTICATION,
+        "revocation_endpoint": f"{issuer}/api/oauth/revoke",
+        "revocation_endpoint_auth_methods_supported": CLIENT_AUTHENTICATION,
+        "scopes_supported": [scope.value for scope in ApiScope],
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": True,
+    }
+
+
+async def _answered(
+    request: Request, runtime: Runtime, endpoint: Callable[[AuthorizationServer, OAuthRequest], Answer]
+) -> Response:
+    """Answer from a transaction that is committed, whatever the answer is: a refusal may have revoked something."""
+    refuse_readable(request, runtime)
+    asked = OAuthRequest("POST", parameters=await form_of(request), headers=request.headers)
+    async with runtime.database.transaction(None) as connection:
+        store = Store(connection, await runtime.clock.now(connection))
+        server = AuthorizationServer(store, issuer=runtime.settings.issuer)
+        answer = await in_thread(endpoint, server, asked)
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        await runtime.rate_limits.count_failure(request.client.host if request.client else None)
+    return JSONResponse(dict(answer.body), status_code=answer.status, headers=dict(answer.headers))
+
+
+def _refusal(error: ServiceError) -> Response:
+    """What RFC 6749 has no word for: a form that is none is invalid_request; 429 and 503 say when to come again."""
+    name = {429: "temporarily_unavailable", 503: "temporarily_unavailable"}.get(
+        error.status, "invalid_request" if error.status < 500 else "server_error"
+    )
+    status = 400 if error.status == 415 else error.status
+    headers = {**error.headers, **NO_STORE}
+    return JSONResponse({"error": name, "error_description": error.message}, status_code=status, headers=headers)

@@ -1,0 +1,21 @@
+"""Removing codes, tokens, sessions and failed attempts that nothing depends on any more."""
+
+from datetime import timedelta
+
+from service.domains.oauth import queries
+from service.domains.signin import queries as sign_in_queries
+from service.identity.queries import organization_ids
+from service.runtime import Runtime
+
+EVERY_SECONDS = 3600
+# So long what has expired is still known for what it is.
+KEPT = timedelta(days=1)
+
+
+async def forget(runtime: Runtime) -> None:
+    """Remove what expired more than a day ago and tells of no theft any more, in every organization."""
+    for organization_id in await organization_ids(runtime.database):
+        async with runtime.database.transaction(organization_id) as connection:
+            now = await runtime.clock.now(connection)
+            await queries.forget_expired(connection, organization_id, now=now, kept=KEPT)
+            await sign_in_queries.forget_expired(connection, organization_id, now=now)

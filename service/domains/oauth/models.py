@@ -1,0 +1,147 @@
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUntypedBaseClass=false, reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+# Authlib has no types, and its base classes take some parameters by other names than ours.
+"""What Authlib asks clients, codes and tokens, answered from their rows."""
+
+import hmac
+from collections.abc import Mapping
+from typing import Any, Literal
+from uuid import UUID
+
+from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, OAuth2Payload, OAuth2Request, TokenMixin
+
+from service.auth.scopes import covers, narrowed, parse_scopes
+from service.domains.oauth.requests import Parameters, all_of, first_of
+from service.platform import secrets
+from service.platform.sql import AnyRow
+
+
+class _Payload(OAuth2Payload):
+    def __init__(self, parameters: Parameters) -> None:
+        self._data = first_of(parameters)
+        self._datalist = all_of(parameters)
+
+    @property
+    def data(self) -> dict[str, str]:
+        return self._data
+
+    @property
+    def datalist(self) -> Mapping[str, list[str]]:
+        return self._datalist
+
+
+class Request(OAuth2Request):
+    """A request to an endpoint, as Authlib reads it; `granted` are the scopes that a person allows."""
+
+    client: Any
+    headers: Mapping[str, str]
+
+    def __init__(
+        self, method: Literal["GET", "POST"], *, parameters: Parameters, headers: Mapping[str, str] | None = None
+    ) -> None:
+        # Authlib refuses http; whether TLS ends here or at a proxy is not to be seen, and it uses the address for
+        # nothing else.
+        super().__init__(method, "https://localhost", headers=headers or {})
+        self.payload = self._values = _Payload(parameters)
+        self.granted: tuple[str, ...] = ()
+
+    @property
+    def form(self) -> dict[str, str]:
+        """The form's parameters, each once."""
+        return self._values.data
+
+    args = form
+
+    @property
+    def values(self) -> Mapping[str, list[str]]:
+        """Every value of each parameter."""
+        return self._values.datalist
+
+
+class Client(ClientMixin):
+    """An approved client, as its row has it."""
+
+    def __init__(self, row: AnyRow) -> None:
+        self.client_id: UUID = row.client_id
+        self.organization_id: UUID = row.organization_id
+        self.organization_name: str = row.organization_name
+        self.name: str = row.name
+        self.scopes: list[str] = row.scopes
+        self._redirect_uris: list[str] = row.redirect_uris
+        self._secret_hash: bytes = row.secret_hash
+
+    def get_client_id(self) -> str:
+        """Its id, as in a request."""
+        return str(self.client_id)
+
+    def get_default_redirect_uri(self) -> None:
+        """There is none: a request names its redirect URI (seed, "v1")."""
+
+    def get_allowed_scope(self, scope: str | None) -> str | None:
+        """The scopes asked for, or all of the client's when none are; None when one is not the client's."""
+        asked = parse_scopes(scope or "")
+        if asked is None or not all(covers(self.scopes, one) for one in asked):
+            return None
+        return " ".join(asked or self.scopes)
+
+    def check_redirect_uri(self, redirect_uri: str) -> bool:
+        """Whether it is a registered one, character by character (RFC 9700, section 2.1)."""
+        return redirect_uri in self._redirect_uris
+
+    def check_client_secret(self, client_secret: str) -> bool:
+        """Whether it is the client's secret."""
+        return hmac.compare_digest(self._secret_hash, secrets.hash_secret(client_secret))
+
+    def check_endpoint_auth_method(self, *_: str) -> bool:
+        """Every client may prove itself in both ways there are."""
+        return True
+
+    def check_response_type(self, _: str) -> bool:
+        """Every client may ask for a code, and the grant refuses everything else."""
+        return True
+
+    def check_grant_type(self, _: str) -> bool:
+        """Every client may use both grants."""
+        return True
+
+
+class Code(AuthorizationCodeMixin):
+    """An authorization code that can be used."""
+
+    code_challenge_method = "S256"
+
+    def __init__(self, row: AnyRow, client: Client) -> None:
+        self.code_id: UUID = row.code_id
+        self.principal_id: UUID = row.principal_id
+        self.scopes: list[str] = row.scopes
+        self.code_challenge: str = row.code_challenge
+        self._redirect_uri: str = row.redirect_uri
+        self._left = narrowed(self.scopes, to=client.scopes)
+
+    def get_redirect_uri(self) -> str:
+        """Where it was sent, which the token request must repeat."""
+        return self._redirect_uri
+
+    def get_scope(self) -> str:
+        """The scopes it gives: what the person allowed, as far as the client is still registered for it."""
+        return " ".join(self._left)
+
+
+class Token(TokenMixin):
+    """A refresh token that can be used, or a token that is to be revoked."""
+
+    def __init__(self, row: AnyRow, client: Client) -> None:
+        self.token_id: UUID = row.token_id
+        self.family_id: UUID = row.family_id
+        self.principal_id: UUID = row.principal_id
+        self.is_refresh_token = hasattr(row, "used_at")
+        self._client_id: UUID = row.client_id
+        self._left = narrowed(row.scopes, to=client.scopes)
+
+    def check_client(self, client: Client) -> bool:
+        """Whether it was given to this client."""
+        return self._client_id == client.client_id
+
+    def get_scope(self) -> str:
+        """The scopes it gives, likewise."""
+        return " ".join(self._left)

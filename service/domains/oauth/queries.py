@@ -1,0 +1,377 @@
+"""SQL of OAuth clients, consents, codes and tokens. Times come from the caller's clock."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Select, and_, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.platform.sql import AnyRow, among, entering, given, narrowed
+from service.schema.identity import organizations, principals
+from service.schema.oauth import (
+    oauth_access_tokens,
+    oauth_clients,
+    oauth_codes,
+    oauth_consents,
+    oauth_refresh_tokens,
+    oauth_token_families,
+)
+
+_CLIENT_OF_ID = (
+    select(
+        oauth_clients.c.client_id,
+        oauth_clients.c.organization_id,
+        oauth_clients.c.name,
+        oauth_clients.c.redirect_uris,
+        oauth_clients.c.scopes,
+        oauth_clients.c.status,
+        oauth_clients.c.secret_hash,
+        organizations.c.name.label("organization_name"),
+        entering(oauth_clients.c.organization_id),
+    )
+    .join(organizations, organizations.c.organization_id == oauth_clients.c.organization_id)
+    .where(oauth_clients.c.client_id == given(oauth_clients.c.client_id))
+)
+
+
+async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> AnyRow | None:
+    """The client of this id, whatever its status; the transaction is in its organization now."""
+    return (await connection.execute(_CLIENT_OF_ID, {"given_client_id": client_id})).one_or_none()
+
+
+async def hold_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
+    """Let nobody delete a client until the transaction ends; False when it is gone.
+
+    Whoever deletes one waits for all that is being done for it, instead of failing it half-way.
+    """
+    statement = select(oauth_clients.c.client_id).where(
+        oauth_clients.c.organization_id == organization_id, oauth_clients.c.client_id == client_id
+    )
+    statement = statement.with_for_update(read=True, key_share=True)
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def insert_client(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Add a client."""
+    await connection.execute(insert(oauth_clients).values({**row, "organization_id": organization_id}))
+
+
+async def update_client(
+    connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, values: Mapping[str, object]
+) -> bool:
+    """Change a client; False when there is none."""
+    statement = (
+        update(oauth_clients)
+        .where(oauth_clients.c.organization_id == organization_id, oauth_clients.c.client_id == client_id)
+        .values(values)
+        .returning(oauth_clients.c.client_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def delete_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
+    """Delete a client with its consents, codes and tokens; False when there is none."""
+    statement = (
+        delete(oauth_clients)
+        .where(oauth_clients.c.organization_id == organization_id, oauth_clients.c.client_id == client_id)
+        .returning(oauth_clients.c.client_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def get_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> AnyRow | None:
+    """A client with the address of who asked for it, `requested_by_email`."""
+    statement = _clients(organization_id).where(oauth_clients.c.client_id == client_id)
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def list_clients(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    status: str | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """Clients like that (of these ids, if any are given), in the order of their ids."""
+    own_id = oauth_clients.c.client_id
+    statement = _clients(organization_id).where(own_id > after, narrowed(own_id, ids))
+    if status is not None:
+        statement = statement.where(oauth_clients.c.status == status)
+    return (await connection.execute(statement.order_by(oauth_clients.c.client_id).limit(limit))).all()
+
+
+def _clients(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+    return (
+        select(oauth_clients, principals.c.email.label("requested_by_email"))
+        .join(principals, principals.c.principal_id == oauth_clients.c.requested_by)
+        .where(oauth_clients.c.organization_id == organization_id)
+    )
+
+
+async def count_pending_clients(connection: AsyncConnection, organization_id: UUID, *, requested_by: UUID) -> int:
+    """How many clients of this person's wait for an admin."""
+    statement = select(func.count()).where(
+        oauth_clients.c.organization_id == organization_id,
+        oauth_clients.c.requested_by == requested_by,
+        oauth_clients.c.status == "pending",
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def get_consent(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+) -> Sequence[str]:
+    """The scopes somebody allowed a client; none when they never did. They aren't taken back while this goes on."""
+    statement = select(oauth_consents.c.scopes).where(
+        oauth_consents.c.organization_id == organization_id,
+        oauth_consents.c.principal_id == principal_id,
+        oauth_consents.c.client_id == client_id,
+    )
+    held = statement.with_for_update(read=True, key_share=True)
+    return (await connection.execute(held)).scalar_one_or_none() or ()
+
+
+async def put_consent(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    client_id: UUID,
+    scopes: Sequence[str],
+    now: datetime,
+) -> None:
+    """Remember what somebody allows a client, beside what they allowed before."""
+    new = insert(oauth_consents).values(
+        organization_id=organization_id, principal_id=principal_id, client_id=client_id, scopes=scopes, granted_at=now
+    )
+    both = func.array_cat(oauth_consents.c.scopes, new.excluded.scopes)
+    each = func.unnest(both).column_valued("scope")
+    merged = select(func.array_agg(each.distinct())).scalar_subquery()
+    statement = new.on_conflict_do_update(
+        index_elements=[oauth_consents.c.principal_id, oauth_consents.c.client_id],
+        set_={"scopes": merged, "granted_at": now},
+        where=oauth_consents.c.organization_id == organization_id,
+    )
+    await connection.execute(statement)
+
+
+async def list_consents(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Sequence[AnyRow]:
+    """What somebody allowed which clients, by the clients' names."""
+    statement = (
+        select(
+            oauth_consents.c.client_id,
+            oauth_consents.c.scopes,
+            oauth_consents.c.granted_at,
+            oauth_clients.c.name,
+        )
+        .join(oauth_clients, oauth_clients.c.client_id == oauth_consents.c.client_id)
+        .where(oauth_consents.c.organization_id == organization_id, oauth_consents.c.principal_id == principal_id)
+        .order_by(oauth_clients.c.name, oauth_consents.c.client_id)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def delete_consent(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+) -> bool:
+    """Forget what somebody allowed a client, and the codes it hasn't used yet; False when there was nothing."""
+    statement = (
+        delete(oauth_consents)
+        .where(
+            oauth_consents.c.organization_id == organization_id,
+            oauth_consents.c.principal_id == principal_id,
+            oauth_consents.c.client_id == client_id,
+        )
+        .returning(oauth_consents.c.client_id)
+    )
+    found = (await connection.execute(statement)).one_or_none() is not None
+    unused = delete(oauth_codes).where(
+        oauth_codes.c.organization_id == organization_id,
+        oauth_codes.c.principal_id == principal_id,
+        oauth_codes.c.client_id == client_id,
+        oauth_codes.c.used_at.is_(None),
+    )
+    await connection.execute(unused)
+    return found
+
+
+async def insert_code(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Add an authorization code."""
+    await connection.execute(insert(oauth_codes).values({**row, "organization_id": organization_id}))
+
+
+async def lock_code(
+    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, client_id: UUID
+) -> AnyRow | None:
+    """The client's code of this hash, held until the transaction ends; None for what is another client's, too."""
+    statement = select(oauth_codes).where(
+        oauth_codes.c.organization_id == organization_id,
+        oauth_codes.c.secret_hash == secret_hash,
+        oauth_codes.c.client_id == client_id,
+    )
+    return (await connection.execute(statement.with_for_update())).one_or_none()
+
+
+async def use_code(
+    connection: AsyncConnection, organization_id: UUID, *, code_id: UUID, family_id: UUID, now: datetime
+) -> bool:
+    """Use a code up, for this family; False when it was used before."""
+    statement = (
+        update(oauth_codes)
+        .where(
+            oauth_codes.c.organization_id == organization_id,
+            oauth_codes.c.code_id == code_id,
+            oauth_codes.c.used_at.is_(None),
+        )
+        .values(used_at=now, family_id=family_id)
+        .returning(oauth_codes.c.code_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def insert_family(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Add a family of tokens."""
+    await connection.execute(insert(oauth_token_families).values({**row, "organization_id": organization_id}))
+
+
+async def insert_tokens(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    access: Mapping[str, object],
+    refresh: Mapping[str, object],
+) -> None:
+    """Add an access token and the refresh token that goes with it."""
+    await connection.execute(insert(oauth_access_tokens).values({**access, "organization_id": organization_id}))
+    await connection.execute(insert(oauth_refresh_tokens).values({**refresh, "organization_id": organization_id}))
+
+
+async def lock_refresh_token(
+    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
+) -> AnyRow | None:
+    """The refresh token of this hash with its family, both held until the transaction ends.
+
+    Of two that ask at once the second waits, and sees what the first did.
+    """
+    statement = (
+        select(
+            oauth_refresh_tokens,
+            oauth_token_families.c.client_id,
+            oauth_token_families.c.principal_id,
+            oauth_token_families.c.scopes,
+            oauth_token_families.c.revoked_at,
+        )
+        .join(oauth_token_families, oauth_token_families.c.family_id == oauth_refresh_tokens.c.family_id)
+        .where(
+            oauth_refresh_tokens.c.organization_id == organization_id,
+            oauth_refresh_tokens.c.secret_hash == secret_hash,
+        )
+    )
+    return (await connection.execute(statement.with_for_update())).one_or_none()
+
+
+async def use_refresh_token(
+    connection: AsyncConnection, organization_id: UUID, *, token_id: UUID, now: datetime
+) -> bool:
+    """Use a refresh token up; False when it was used before."""
+    statement = (
+        update(oauth_refresh_tokens)
+        .where(
+            oauth_refresh_tokens.c.organization_id == organization_id,
+            oauth_refresh_tokens.c.token_id == token_id,
+            oauth_refresh_tokens.c.used_at.is_(None),
+        )
+        .values(used_at=now)
+        .returning(oauth_refresh_tokens.c.token_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def find_access_token(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> AnyRow | None:
+    """The access token of this hash."""
+    statement = select(oauth_access_tokens).where(
+        oauth_access_tokens.c.organization_id == organization_id, oauth_access_tokens.c.secret_hash == secret_hash
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def revoke_access_token(
+    connection: AsyncConnection, organization_id: UUID, *, token_id: UUID, now: datetime
+) -> None:
+    """Stop one access token."""
+    statement = update(oauth_access_tokens).where(
+        oauth_access_tokens.c.organization_id == organization_id,
+        oauth_access_tokens.c.token_id == token_id,
+        oauth_access_tokens.c.revoked_at.is_(None),
+    )
+    await connection.execute(statement.values(revoked_at=now))
+
+
+async def families_of(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+) -> list[UUID]:
+    """The families that somebody's consent to a client gave and that still live."""
+    statement = select(oauth_token_families.c.family_id).where(
+        oauth_token_families.c.organization_id == organization_id,
+        oauth_token_families.c.principal_id == principal_id,
+        oauth_token_families.c.client_id == client_id,
+        oauth_token_families.c.revoked_at.is_(None),
+    )
+    return list((await connection.execute(statement)).scalars())
+
+
+async def revoke_families(
+    connection: AsyncConnection, organization_id: UUID, *, family_ids: Collection[UUID], now: datetime
+) -> int:
+    """Stop these families and their access tokens; how many had not been stopped yet.
+
+    The families come first: whoever refreshes one at the same time holds it until its new tokens are there.
+    """
+    families = (
+        update(oauth_token_families)
+        .where(
+            oauth_token_families.c.organization_id == organization_id,
+            among(oauth_token_families.c.family_id, family_ids),
+            oauth_token_families.c.revoked_at.is_(None),
+        )
+        .values(revoked_at=now)
+        .returning(oauth_token_families.c.family_id)
+    )
+    stopped = (await connection.execute(families)).all()
+    tokens = update(oauth_access_tokens).where(
+        oauth_access_tokens.c.organization_id == organization_id,
+        among(oauth_access_tokens.c.family_id, family_ids),
+        oauth_access_tokens.c.revoked_at.is_(None),
+    )
+    await connection.execute(tokens.values(revoked_at=now))
+    return len(stopped)
+
+
+async def forget_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:
+    """Remove what expired longer ago than `kept`: access tokens, unused codes, and families that can't be refreshed.
+
+    Codes and refresh tokens that were used stay as long as their family lives, and go with it: whoever brings one of
+    them is one of two, however long ago it was (RFC 9700, section 4.14.2).
+    """
+    before = now - kept
+    for table, gone in (
+        (oauth_access_tokens, oauth_access_tokens.c.expires_at < before),
+        (oauth_codes, and_(oauth_codes.c.expires_at < before, oauth_codes.c.used_at.is_(None))),
+    ):
+        await connection.execute(delete(table).where(table.c.organization_id == organization_id, gone))
+    living = select(oauth_refresh_tokens.c.token_id).where(
+        oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id,
+        oauth_refresh_tokens.c.expires_at >= before,
+    )
+    await connection.execute(
+        delete(oauth_token_families).where(
+            oauth_token_families.c.organization_id == organization_id,
+            oauth_token_families.c.created_at < before,
+            ~living.exists(),
+        )
+    )

@@ -1,0 +1,62 @@
+"""What OAuth's endpoints read of a request: parameters of its query or its form, bounded, and never both mixed."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from urllib.parse import parse_qsl, urlencode
+
+from fastapi import Request
+
+from service.platform.errors import BadRequest, TooLarge, UnsupportedMedia
+
+FORM = "application/x-www-form-urlencoded"
+MOST_FORM_BYTES = 64 * 1024
+MOST_PARAMETERS = 100
+
+Parameters = Sequence[tuple[str, str]]
+
+
+def query_of(request: Request) -> Parameters:
+    """The query's parameters; those without a value count as left out (RFC 6749, section 3.1)."""
+    return _parsed(request.scope["query_string"])
+
+
+async def form_of(request: Request) -> Parameters:
+    """The form's parameters, likewise; whatever the query says is not looked at.
+
+    Raises UnsupportedMedia for what is no form, TooLarge, BadRequest.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != FORM:
+        raise UnsupportedMedia(f"This endpoint takes a form: send it with Content-Type: {FORM}.")
+    content = bytearray()
+    async for piece in request.stream():
+        content += piece
+        if len(content) > MOST_FORM_BYTES:
+            raise TooLarge(f"The form is larger than {MOST_FORM_BYTES} bytes.")
+    return _parsed(bytes(content))
+
+
+def first_of(parameters: Parameters) -> dict[str, str]:
+    """The first value of each parameter."""
+    return {name: values[0] for name, values in all_of(parameters).items()}
+
+
+def all_of(parameters: Parameters) -> Mapping[str, list[str]]:
+    """Every value of each parameter."""
+    values: defaultdict[str, list[str]] = defaultdict(list)
+    for name, value in parameters:
+        values[name].append(value)
+    return values
+
+
+def with_parameters(uri: str, parameters: Parameters) -> str:
+    """The address with more parameters in its query; what it has already stays as it is, character by character."""
+    joint = "" if uri.endswith(("?", "&")) else "&" if "?" in uri else "?"
+    return f"{uri}{joint}{urlencode(parameters)}"
+
+
+def _parsed(content: bytes) -> Parameters:
+    try:
+        return parse_qsl(content.decode("latin-1"), max_num_fields=MOST_PARAMETERS)
+    except ValueError as exc:
+        raise BadRequest("The request has too many parameters.") from exc

@@ -1,0 +1,62 @@
+"""Signing in on the way to an application."""
+
+from urllib.parse import urlsplit
+
+from fastapi import Response
+from pydantic import SecretStr
+
+from service.domains.oauth.server import Answer
+from service.domains.oauth.visits import STALE, Asked, Visit
+from service.domains.signin.attempts import Attempt
+from service.domains.signin.passwords import Refused, sign_in
+from service.web.pages import page
+from service.web.pages.routing import cookieless, depth_of
+
+
+async def signed_in(visit: Visit, form: dict[str, str]) -> Response:
+    """Take what was entered on the page: the next page, or the same one saying why not."""
+    async with visit.runtime.database.transaction(None) as connection:
+        asked = await visit.open(connection)
+    if isinstance(asked, Answer):
+        return visit.redirect(asked)
+    if not visit.browser.known:
+        return cookieless(visit.request, again=visit.address)
+    if not visit.sent(form, "signIn"):
+        # Another tab may have signed in meanwhile: then there is nothing left to ask here.
+        return visit.again() if asked.person else sign_in_page(visit, asked, Refused(STALE, 403))
+    attempt = Attempt(
+        organization_id=asked.client.organization_id,
+        email=form.get("email", ""),
+        password=SecretStr(form.get("password", "")),
+        address=visit.request.client.host if visit.request.client else "unknown",
+    )
+    outcome = await sign_in(visit.runtime, visit.browser, attempt)
+    if isinstance(outcome, Refused):
+        return sign_in_page(visit, asked, outcome, email=attempt.email)
+    response = visit.again()
+    outcome.keep(response)
+    return response
+
+
+def sign_in_page(visit: Visit, asked: Asked, refused: Refused | None = None, *, email: str = "") -> Response:
+    """The page, in a browser that is given its value with it."""
+    upstream = visit.runtime.settings.oidc_issuer
+    response = page(
+        "sign_in.html",
+        depth=depth_of(visit.request),
+        status=refused.status if refused else 200,
+        leads_to=[asked.redirect_uri],
+        headers=refused.headers if refused else None,
+        organization=asked.client.organization_name,
+        client=asked.client.name,
+        action=visit.address,
+        csrf=visit.browser.form_token(visit.runtime, "signIn"),
+        notice=refused.notice if refused else None,
+        email=email,
+        asks_organization=False,
+        upstream=None if upstream is None else urlsplit(upstream).hostname,
+        upstream_address=visit.address.replace("authorize?", "upstream?", 1),
+    )
+    if not visit.browser.known:
+        visit.browser.keep(response)
+    return response

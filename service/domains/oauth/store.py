@@ -1,0 +1,188 @@
+"""Where clients, codes and tokens are, and what happens to those that are used a second time."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Concatenate, ParamSpec, TypeVar
+from uuid import UUID
+
+from anyio import from_thread, to_thread
+from authlib.oauth2.rfc6749.errors import InvalidGrantError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit.service import Change, record_unattended
+from service.auth import lifetimes
+from service.domains.oauth import queries
+from service.domains.oauth.models import Client, Code, Token
+from service.domains.signin.queries import get_person
+from service.platform import secrets
+from service.platform.identifiers import uuid7
+from service.platform.sql import AnyRow
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+async def in_thread(work: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Found:
+    """Run what Authlib does off the event loop; a request that is given up doesn't stop it half-way."""
+    return await to_thread.run_sync(lambda: work(*args, **kwargs))
+
+
+class Store:
+    """Where clients, codes and tokens are, for one request in one transaction, asked from Authlib's thread.
+
+    The first client looked up decides the organization: from there on nothing of another one is to be seen.
+    """
+
+    def __init__(self, connection: AsyncConnection, now: datetime) -> None:
+        self._connection = connection
+        self.now = now
+
+    def ask(
+        self,
+        query: Callable[Concatenate[AsyncConnection, Given], Awaitable[Found]],
+        *args: Given.args,
+        **kwargs: Given.kwargs,
+    ) -> Found:
+        """Run a query on the event loop, and wait for it here."""
+
+        async def run() -> Found:
+            return await query(self._connection, *args, **kwargs)
+
+        return from_thread.run(run)
+
+    def client(self, client_id: str | None) -> Client | None:
+        """The approved client of this id, which can't be deleted until the transaction ends."""
+        row = self.ask(queries.enter_by_client, client_id=parsed) if (parsed := _uuid(client_id)) else None
+        if row is None or row.status != "approved":
+            return None
+        held = self.ask(queries.hold_client, row.organization_id, client_id=row.client_id)
+        return Client(row) if held else None
+
+    def is_active(self, client: Client, principal_id: UUID) -> bool:
+        """Whether a person may still do anything."""
+        person = self.ask(get_person, client.organization_id, principal_id=principal_id)
+        return person is not None and person.active
+
+    def code(self, value: str, client: Client) -> Code | None:
+        """The client's unused, unexpired code; one that was used already revokes what it gave (RFC 6749, 4.1.2)."""
+        row = self.ask(
+            queries.lock_code,
+            client.organization_id,
+            secret_hash=secrets.hash_secret(value),
+            client_id=client.client_id,
+        )
+        if row is None:
+            return None
+        if row.used_at is not None:
+            self._stop_reused(client, row, what="code")
+            return None
+        return Code(row, client) if row.expires_at > self.now else None
+
+    def refresh_token(self, value: str, client: Client) -> Token | None:
+        """The client's usable refresh token; one that was used is a lost race at first, and then revokes its family."""
+        row = self._refresh_token(value, client)
+        if row is None or row.client_id != client.client_id:
+            return None
+        if row.used_at is not None:
+            if self.now - row.used_at > lifetimes.RACE:
+                self._stop_reused(client, row, what="refreshToken")
+            return None
+        usable = row.revoked_at is None and row.expires_at > self.now
+        return Token(row, client) if usable and self.is_active(client, row.principal_id) else None
+
+    def any_token(self, value: str, client: Client) -> Token | None:
+        """The access or refresh token of this value in the client's organization, whoever's it is."""
+        if value.startswith(secrets.REFRESH_TOKEN):
+            row = self._refresh_token(value, client)
+        else:
+            secret_hash = secrets.hash_secret(value)
+            row = self.ask(queries.find_access_token, client.organization_id, secret_hash=secret_hash)
+        return None if row is None else Token(row, client)
+
+    def keep_code(
+        self, value: str, *, client: Client, principal_id: UUID, scopes: Sequence[str], bound_to: Mapping[str, str]
+    ) -> None:
+        """Keep a new code, with the redirect URI and the challenge of its request that it is bound to."""
+        row = {
+            "code_id": uuid7(),
+            "client_id": client.client_id,
+            "principal_id": principal_id,
+            "secret_hash": secrets.hash_secret(value),
+            "redirect_uri": bound_to["redirect_uri"],
+            "scopes": list(scopes),
+            "code_challenge": bound_to["code_challenge"],
+            "expires_at": self.now + lifetimes.CODE,
+        }
+        self.ask(queries.insert_code, client.organization_id, row=row)
+
+    def begin_family(self, code: Code, client: Client) -> UUID:
+        """Use a code up for a new family of tokens. Raises InvalidGrantError when somebody else has used it up."""
+        family_id = uuid7()
+        row = {
+            "family_id": family_id,
+            "client_id": client.client_id,
+            "principal_id": code.principal_id,
+            "scopes": code.scopes,
+            "created_at": self.now,
+        }
+        organization_id = client.organization_id
+        self.ask(queries.insert_family, organization_id, row=row)
+        if not self.ask(queries.use_code, organization_id, code_id=code.code_id, family_id=family_id, now=self.now):
+            raise InvalidGrantError("The code was used already.")
+        return family_id
+
+    def continue_family(self, token: Token, client: Client) -> UUID:
+        """Use a refresh token up; its family. Raises InvalidGrantError when somebody else has used it up."""
+        organization_id = client.organization_id
+        if not self.ask(queries.use_refresh_token, organization_id, token_id=token.token_id, now=self.now):
+            raise InvalidGrantError("The refresh token was used already.")
+        return token.family_id
+
+    def keep_tokens(self, token: Mapping[str, str], *, client: Client, family_id: UUID, principal_id: UUID) -> None:
+        """Keep what was just made for a family."""
+        access = {
+            "token_id": uuid7(),
+            "family_id": family_id,
+            "client_id": client.client_id,
+            "principal_id": principal_id,
+            "scopes": token["scope"].split(" "),
+            "secret_hash": secrets.hash_secret(token["access_token"]),
+            "expires_at": self.now + lifetimes.ACCESS_TOKEN,
+        }
+        refresh = {
+            "token_id": uuid7(),
+            "family_id": family_id,
+            "secret_hash": secrets.hash_secret(token["refresh_token"]),
+            "expires_at": self.now + lifetimes.REFRESH_TOKEN,
+        }
+        self.ask(queries.insert_tokens, client.organization_id, access=access, refresh=refresh)
+
+    def revoke(self, token: Token, client: Client) -> None:
+        """Stop an access token; of a refresh token, all that its family has (RFC 7009, section 2.1)."""
+        organization_id = client.organization_id
+        if token.is_refresh_token:
+            self.ask(queries.revoke_families, organization_id, family_ids=[token.family_id], now=self.now)
+        else:
+            self.ask(queries.revoke_access_token, organization_id, token_id=token.token_id, now=self.now)
+
+    def _refresh_token(self, value: str, client: Client) -> AnyRow | None:
+        secret_hash = secrets.hash_secret(value)
+        return self.ask(queries.lock_refresh_token, client.organization_id, secret_hash=secret_hash)
+
+    def _stop_reused(self, client: Client, row: AnyRow, *, what: str) -> None:
+        """Revoke what a code or refresh token gave that is used again: one of its two users has stolen it."""
+        family_ids = [] if row.family_id is None else [row.family_id]
+        organization_id = client.organization_id
+        if self.ask(queries.revoke_families, organization_id, family_ids=family_ids, now=self.now):
+            details = {"clientId": str(client.client_id), "reused": what}
+            change = Change("oauth.reuseDetected", "user", row.principal_id, details=details)
+            self.ask(record_unattended, organization_id, change=change)
+
+
+def _uuid(text: str | None) -> UUID | None:
+    try:
+        parsed = UUID(text or "")
+    except ValueError:
+        return None
+    # UUID() takes braces and capitals, too; a client's id has one spelling.
+    return parsed if str(parsed) == text else None

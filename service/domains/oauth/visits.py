@@ -1,0 +1,128 @@
+"""An authorization request, and the browser that comes with it (RFC 6749, section 4.1.1)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+from uuid import UUID
+
+from fastapi import Request, Response
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.domains.oauth.grants import CodeGrant
+from service.domains.oauth.models import Client
+from service.domains.oauth.models import Request as OAuthRequest
+from service.domains.oauth.requests import Parameters, query_of
+from service.domains.oauth.server import Answer, AuthorizationServer, Unusable
+from service.domains.oauth.store import Store, in_thread
+from service.domains.signin.browsers import Browser
+from service.domains.signin.sessions import SignedIn, find_session
+from service.platform.errors import BadRequest
+from service.runtime import Runtime
+
+# What of `prompt` asks for another person or another sign-in; it is done once somebody has signed in.
+PROMPTS_SIGN_IN = frozenset({"login", "select_account"})
+STALE = "This page was out of date. Please try again."
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An authorization request of a proven client, in the transaction it is judged in."""
+
+    connection: AsyncConnection
+    server: AuthorizationServer
+    request: OAuthRequest
+    grant: CodeGrant
+    person: SignedIn | None
+    now: datetime
+
+    @property
+    def client(self) -> Client:
+        """Who asks."""
+        return self.request.client
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the answer goes."""
+        return self.request.form["redirect_uri"]
+
+    @property
+    def prompts(self) -> frozenset[str]:
+        """What the client wants the person to be asked, whatever was asked before."""
+        return frozenset(self.request.form.get("prompt", "").split(" "))
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What the client asks for."""
+        return tuple((self.client.get_allowed_scope(self.request.form.get("scope")) or "").split(" "))
+
+    def refuse(self, error: str, description: str) -> Answer:
+        """Send the client an error."""
+        return self.server.refuse(self.request, error, description)
+
+    async def respond(self, principal_id: UUID | None) -> Answer:
+        """Send the client a code for this person, or `access_denied` for nobody."""
+        return await in_thread(self.server.respond, self.request, principal_id, self.grant)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A browser at an authorization request's address."""
+
+    request: Request
+    runtime: Runtime
+    browser: Browser
+    parameters: Parameters
+
+    @classmethod
+    def of(cls, request: Request, runtime: Runtime, parameters: Parameters | None = None) -> "Visit":
+        """The visit that a request is part of; its authorization request is in its query unless it is given."""
+        asked = query_of(request) if parameters is None else parameters
+        return cls(request, runtime, Browser.of(request, runtime), asked)
+
+    async def open(self, connection: AsyncConnection) -> Asked | Answer:
+        """Judge the authorization request, and look who is signed in.
+
+        Raises BadRequest when nobody can be sent back anywhere.
+        """
+        now = await self.runtime.clock.now(connection)
+        server = AuthorizationServer(Store(connection, now), issuer=self.runtime.settings.issuer)
+        request = OAuthRequest("GET", parameters=self.parameters)
+        try:
+            grant = await in_thread(server.open_grant, request)
+        except Unusable as error:
+            raise BadRequest(
+                f"The application you came from sent a request that can't be used. {error.reason} "
+                "Tell those who run the application.",
+                code="unusable_authorization_request",
+            ) from error
+        if isinstance(grant, Answer):
+            return grant
+        person = await find_session(connection, self.browser, now=now)
+        return Asked(connection, server, request, grant, person, now)
+
+    @property
+    def address(self) -> str:
+        """The authorization request, as a link relative to itself."""
+        return f"authorize?{urlencode(self.parameters)}"
+
+    def again(self, *, at: str = "authorize") -> Response:
+        """Show the next page of the same request, which lies `at` there; what it wanted to have done first is done."""
+        parameters = [(name, value) for name, value in self.parameters if name != "prompt"]
+        prompts = [value.split(" ") for name, value in self.parameters if name == "prompt"]
+        left = [prompt for prompt in (prompts[0] if prompts else []) if prompt not in PROMPTS_SIGN_IN]
+        query = urlencode([*parameters, *([("prompt", " ".join(left))] if left else [])])
+        return Response(status_code=303, headers={"Location": f"{at}?{query}"})
+
+    def redirect(self, answer: Answer) -> Response:
+        """Send the browser to the client; never so that it sends a form on (RFC 9700, section 4.12)."""
+        status = 303 if self.request.method == "POST" else 302
+        headers = {"Location": answer.location or "", "Referrer-Policy": "no-referrer"}
+        return Response(status_code=status, headers=headers)
+
+    def sent(self, form: dict[str, str], purpose: str) -> bool:
+        """Whether the form is one of ours, made for this browser."""
+        return self.browser.sent(self.runtime, form.get("csrf", ""), purpose=purpose)
+
+    def consent_purpose(self, person: SignedIn) -> str:
+        """What a consent form is good for: this very request, of this person."""
+        return f"consent\n{person.principal_id}\n{urlencode(self.parameters)}"

@@ -1,0 +1,111 @@
+"""Conditions on metadata: values travel as strings and are compared by their field's type."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from carrel.wire.search import FilterOperator, MetadataFilter
+from service.domains.collections.metadata_schema import expectation, fits
+from service.platform.errors import BadRequest, FieldError
+
+ORDERINGS = frozenset(
+    {
+        FilterOperator.LESS,
+        FilterOperator.GREATER,
+        FilterOperator.LESS_OR_EQUAL,
+        FilterOperator.GREATER_OR_EQUAL,
+    }
+)
+
+
+class Kind(StrEnum):
+    """What two values are compared as; the names are those of a collection's field types."""
+
+    STRING = "STRING"
+    INT = "INT"
+    DOUBLE = "DOUBLE"
+    DATETIME = "DATETIME"
+    BOOLEAN = "BOOLEAN"
+
+
+Value = str | int | float | datetime | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A filter whose value is understood; `contains` compares text whatever the kind."""
+
+    field: str
+    operator: FilterOperator
+    kind: Kind
+    value: Value
+
+
+def conditions_by_schema(
+    filters: Sequence[MetadataFilter], fields: Mapping[str, str], *, member: str
+) -> tuple[Condition, ...]:
+    """Read filters on a collection, whose schema maps a field's name to its type.
+
+    Raises BadRequest (`invalid_filter`) naming each unknown field and each value that isn't of its field's type;
+    `member` is the request's member the filters are in.
+    """
+    read: list[Condition] = []
+    errors: list[FieldError] = []
+    for number, each in enumerate(filters):
+        kind = Kind(fields[each.field]) if each.field in fields else None
+        if kind is None:
+            known = ", ".join(fields) or "none, its schema is empty"
+            errors.append(FieldError(f"{member}.{number}.field", f"The collection has these fields: {known}."))
+            continue
+        if each.operator is FilterOperator.CONTAINS:
+            kind = Kind.STRING
+        value = parse_as(kind, each.value)
+        if value is None:
+            errors.append(FieldError(f"{member}.{number}.value", expectation(kind)))
+            continue
+        read.append(Condition(each.field, each.operator, kind, value))
+    if errors:
+        raise BadRequest(f"{errors[0].field}: {errors[0].message}", code="invalid_filter", details=errors)
+    return tuple(read)
+
+
+def conditions_without_schema(filters: Sequence[MetadataFilter]) -> tuple[Condition, ...]:
+    """Read filters on the catalog, whose metadata has no schema.
+
+    Equality and `contains` compare text; an order is that of numbers or times when the filter's value is one (what a
+    document holds that isn't, doesn't match), and of text otherwise.
+    """
+    return tuple(Condition(each.field, each.operator, *_ordered_as(each)) for each in filters)
+
+
+def _ordered_as(each: MetadataFilter) -> tuple[Kind, Value]:
+    for kind in (Kind.DOUBLE, Kind.DATETIME) if each.operator in ORDERINGS else ():
+        value = parse_as(kind, each.value)
+        if value is not None:
+            return kind, value
+    return Kind.STRING, each.value
+
+
+def parse_as(kind: Kind, text: str) -> Value | None:
+    """Read a value of a kind; None when a document's metadata couldn't hold it. A time without an offset is in UTC."""
+    if not fits(kind, text):
+        return None
+    try:
+        return _PARSERS[kind](text)
+    except OverflowError:  # a time that its offset takes out of the calendar
+        return None
+
+
+def _datetime(text: str) -> datetime:
+    moment = datetime.fromisoformat(text.upper())
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+_PARSERS: Mapping[Kind, Callable[[str], Value]] = {
+    Kind.STRING: str,
+    Kind.INT: int,
+    Kind.DOUBLE: float,
+    Kind.DATETIME: _datetime,
+    Kind.BOOLEAN: "true".__eq__,
+}

@@ -1,0 +1,102 @@
+"""From two rankings to one: scores standardised within each leg, and their mean.
+
+What is ranked (documents in the catalog, chunks in a collection) is a *unit*. Both scores of every unit are exact;
+the legs only say which units are worth scoring, and over which the scores are standardised.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.domains.search.question import Unit
+
+SMALLEST_DEVIATION = 1e-6
+
+# So many deviations below the dense leg's units, nothing is further away in meaning. They lie the closer together the
+# more texts there are of a kind, and what only a rare word finds would count the less for it, without a limit.
+FURTHEST_IN_MEANING = -4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """A unit's BM25 score (0: no term in common) and its cosine with the query."""
+
+    lexical: float
+    dense: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How one leg's scores are standardised."""
+
+    mean: float
+    deviation: float
+
+    def standardise(self, score: float) -> float:
+        """Return how many deviations above the mean a score lies."""
+        return (score - self.mean) / self.deviation
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """The two scales a search's scores are fused on; both come from what the caller may read, and nothing else."""
+
+    lexical: Scale
+    dense: Scale
+
+    def score(self, scores: Scores) -> float:
+        """Return the mean of the two standardised scores."""
+        dense = max(self.dense.standardise(scores.dense), FURTHEST_IN_MEANING)
+        return (self.lexical.standardise(scores.lexical) + dense) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Legs:
+    """The units each leg found, best first."""
+
+    lexical: Sequence[Unit]
+    dense: Sequence[Unit]
+
+    @property
+    def union(self) -> list[Unit]:
+        """Every unit either leg found, once."""
+        return list(dict.fromkeys((*self.dense, *self.lexical)))
+
+
+def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
+    """Return the mean and deviation of scores, padded with zeros to `at_least` of them."""
+    padded = np.zeros(max(len(scores), at_least, 1))
+    padded[: len(scores)] = list(scores)
+    return Scale(mean=float(padded.mean()), deviation=max(float(padded.std()), SMALLEST_DEVIATION))
+
+
+def fusion_of(legs: Legs, scores: Mapping[Unit, Scores]) -> Fusion:
+    """Return the scales of a search: the dense leg's over its units, the lexical one's padded to as many.
+
+    The padding tells a word that few units contain (far above the mean) from one that all of them do.
+    """
+    lexical = [scores[unit].lexical for unit in legs.lexical if scores[unit].lexical > 0]
+    dense = [scores[unit].dense for unit in legs.dense]
+    return Fusion(lexical=scale_of(lexical, at_least=len(dense)), dense=scale_of(dense))
+
+
+def fuse(scores: Mapping[Unit, Scores], fusion: Fusion) -> list[Unit]:
+    """Return the units best first; equal ones in their own order."""
+    return sorted(scores, key=lambda unit: (-fusion.score(scores[unit]), unit))
+
+
+def shown_scores(similarities: Sequence[float]) -> list[float]:
+    """Return scores between 0 and 1 that never rise with the rank and stay as near to the similarities as can be.
+
+    Similarities in the order of the ranking; neighbours out of order share their mean (isotonic regression by pooling
+    adjacent violators), so a ranking by similarity shows exactly that, and what else moved a unit doesn't show.
+    """
+    pools: list[tuple[float, int]] = []
+    for similarity in similarities:
+        mean, size = min(max(similarity, 0.0), 1.0), 1
+        while pools and pools[-1][0] < mean:
+            above, count = pools.pop()
+            mean, size = (above * count + mean * size) / (count + size), count + size
+        pools.append((mean, size))
+    return [mean for mean, size in pools for _ in range(size)]

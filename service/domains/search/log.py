@@ -1,0 +1,49 @@
+"""Reading the search log."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.admin import AdminSearchLogQueryRequest, AdminSearchLogQueryResponse, LoggedSearch
+from carrel.wire.common import UserPrincipal
+from service.auth.callers import Caller
+from service.domains.search import queries
+from service.domains.search.queries import SearchFilter
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor
+
+
+async def query_log(
+    connection: AsyncConnection, caller: Caller, *, request: AdminSearchLogQueryRequest
+) -> AdminSearchLogQueryResponse:
+    """A page of searches, newest first; for admins. Of a search whose words were erased everything else is left."""
+    cursor = Cursor.read(caller, operation="admin/searchLog/query", request=request)
+    wanted = SearchFilter(
+        since=request.from_,
+        until=request.to,
+        without_results=request.without_results,
+        feedback=None if request.feedback is None else str(request.feedback),
+        ids=request.ids,
+    )
+    before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
+    rows = await queries.list_searches(
+        connection, caller.organization_id, wanted=wanted, before=before, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [row.at.isoformat(), str(row.search_id)])
+    return AdminSearchLogQueryResponse(
+        searches=[_search(row) for row in page.items], next_page_token=page.next_page_token
+    )
+
+
+def _search(row: AnyRow) -> LoggedSearch:
+    return LoggedSearch(
+        search_id=row.search_id,
+        at=row.at,
+        actor=UserPrincipal(id=str(row.principal_id), name=row.name or "", email=row.email or ""),
+        query=row.text,
+        document_collection_id=row.collection_id,
+        mode=row.mode,
+        result_count=row.result_count,
+        feedback=row.feedback,
+    )

@@ -1,0 +1,234 @@
+"""Runs the statements of `search.sql`: the two legs, the exact scores of what they found, what is shown of it.
+
+The legs are flat queries over the access classes the caller may read; every condition (access, metadata, kind of
+resource) stands inside them, before any ordering or LIMIT. All run in one REPEATABLE READ snapshot.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, func, literal_column, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.search import SearchFeedback
+from service.domains.search import sql
+from service.domains.search.fusion import Scores
+from service.domains.search.question import WHOLE, Question, Scope, Unit
+from service.domains.search.sql import AnySelect, Shape
+from service.permissions.queries import reader_parameters
+from service.platform.sql import AnyRow, narrowed
+from service.schema.audit import free_texts
+from service.schema.identity import principals
+from service.schema.search import searches
+
+# Pages, then documents, whose chunks the first pass by meaning hands on to the exact scores. More pages than documents,
+# so that one long document on the very subject leaves room for others.
+BEST_PAGES = 2000
+BEST_DOCUMENTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ExactScores:
+    """A unit's scores, and the number of its chunk that is nearest in meaning."""
+
+    scores: Scores
+    nearest_chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How much each exact score counts when the chunk to show of a document is chosen."""
+
+    lexical: float
+    dense: float
+
+
+def shape_of(scope: Scope) -> Shape:
+    """Return the shape of a scope's statements."""
+    return Shape(scope.space.dimensions, scope.by_chunk, scope.conditions, bool(scope.resource_types))
+
+
+def _parameters(scope: Scope, question: Question) -> dict[str, Any]:
+    """Return what every statement of a search is bound to."""
+    return {
+        "organization_id": scope.caller.organization_id,
+        "space_id": scope.space.space_id,
+        "resource_types": list(scope.resource_types),
+        "vector": question.vector,
+        "code": question.code,
+        "terms": question.terms,
+        **reader_parameters(scope.caller),
+    }
+
+
+def _units(units: Collection[Unit], *, prefix: str = "") -> dict[str, Any]:
+    return {
+        f"{prefix}ids": [unit.document_id for unit in units],
+        f"{prefix}numbers": [unit.chunk_no for unit in units],
+    }
+
+
+async def dense_leg(connection: AsyncConnection, scope: Scope, question: Question, *, at_least: int) -> list[Unit]:
+    """The units nearest in meaning, best first: candidates by their binary codes, then by exact inner product."""
+    limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS}
+    parameters = _parameters(scope, question) | limits
+    return await _leg(connection, sql.dense_leg(shape_of(scope)), parameters, at_least=at_least)
+
+
+async def lexical_leg(connection: AsyncConnection, scope: Scope, question: Question, *, at_least: int) -> list[Unit]:
+    """The units with the highest BM25 scores, best first; none without a term of the query."""
+    parameters = _parameters(scope, question)
+    return await _leg(connection, sql.lexical_leg(shape_of(scope)), parameters, at_least=at_least)
+
+
+async def _leg(
+    connection: AsyncConnection, statement: AnySelect, parameters: Mapping[str, Any], *, at_least: int
+) -> list[Unit]:
+    """The units of a leg's first 100 chunks, best first, or of as many more as `at_least` units take."""
+    rows = await connection.execute(statement, parameters)
+    return [
+        Unit(row[0], row[1] if len(row) > 2 else WHOLE)
+        for place, row in enumerate(rows)
+        if row[-1] <= sql.LEG or place < at_least
+    ]
+
+
+async def exact_scores(
+    connection: AsyncConnection, scope: Scope, question: Question, *, units: Collection[Unit]
+) -> dict[Unit, ExactScores]:
+    """Both scores of units the legs found, each the maximum over a unit's chunks, and its chunk nearest in meaning."""
+    parameters = _parameters(scope, question) | _units(units)
+    rows = await connection.execute(sql.exact_scores(shape_of(scope)), parameters)
+    return {
+        Unit(row.document_id, row.unit_no): ExactScores(Scores(-row.lexical, -row.dense), nearest_chunk=row.nearest)
+        for row in rows
+    }
+
+
+async def scores_near(
+    connection: AsyncConnection,
+    scope: Scope,
+    question: Question,
+    *,
+    units: Collection[Unit],
+    examples: Sequence[Unit],
+    weight: float,
+) -> dict[Unit, float]:
+    """The cosines of units with the question moved towards the mean of `examples` (chunks), `weight` times it."""
+    weights = "[" + ",".join([repr(weight)] * scope.space.dimensions) + "]"
+    parameters = _parameters(scope, question) | _units(units) | _units(examples, prefix="example_")
+    rows = await connection.execute(sql.scores_near(shape_of(scope)), parameters | {"weights": weights})
+    return {Unit(row.document_id, row.unit_no): -row.dense for row in rows}
+
+
+async def read_found_documents(
+    connection: AsyncConnection, scope: Scope, question: Question, *, units: Sequence[Unit], shown: Shown
+) -> dict[UUID, AnyRow]:
+    """What is shown of documents that were found: their record, their resource, and the text of their best chunk."""
+    shares = {"lexical_share": shown.lexical, "dense_share": shown.dense}
+    parameters = _parameters(scope, question) | _units(units) | shares
+    rows = await connection.execute(sql.found_documents(shape_of(scope)), parameters)
+    return {row.document_id: row for row in rows}
+
+
+async def read_found_chunks(
+    connection: AsyncConnection, scope: Scope, question: Question, *, units: Sequence[Unit]
+) -> dict[Unit, AnyRow]:
+    """What is shown of chunks that were found: id and text, their document, and its metadata in the collection."""
+    parameters = _parameters(scope, question) | _units(units)
+    rows = await connection.execute(sql.found_chunks(shape_of(scope)), parameters)
+    return {Unit(row.document_id, row.unit_no): row for row in rows}
+
+
+async def log_search(
+    connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object], query: str
+) -> None:
+    """Keep who searched for what; the query's words lie apart, where they can be erased."""
+    await connection.execute(sql.log_search(), {**row, "organization_id": organization_id, "query": query})
+
+
+async def note_feedback(connection: AsyncConnection, organization_id: UUID, *, search_id: UUID, feedback: str) -> bool:
+    """Keep the newest feedback on a search; False when there was no such search in the organization."""
+    statement = (
+        update(searches)
+        .where(searches.c.organization_id == organization_id, searches.c.search_id == search_id)
+        .values(feedback=feedback)
+    )
+    return (await connection.execute(statement)).rowcount == 1
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """What a look at the log is narrowed to; times are inclusive and exclusive."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    without_results: bool = False
+    feedback: str | None = None
+    ids: Collection[UUID] | None = None
+
+
+async def list_searches(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    wanted: SearchFilter,
+    before: tuple[datetime, UUID] | None,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """Searches newest first, before the position of the last one seen; with their words, and who they were done as."""
+    statement = (
+        select(searches, principals.c.name, principals.c.email, free_texts.c.text)
+        .outerjoin(principals, principals.c.principal_id == searches.c.principal_id)
+        .outerjoin(free_texts, free_texts.c.subject_id == searches.c.search_id)
+        .where(searches.c.organization_id == organization_id, *_logged(wanted))
+        .order_by(searches.c.at.desc(), searches.c.search_id.desc())
+        .limit(limit)
+    )
+    if before is not None:
+        statement = statement.where(tuple_(searches.c.at, searches.c.search_id) < before)
+    return (await connection.execute(statement)).all()
+
+
+async def count_searches(
+    connection: AsyncConnection, organization_id: UUID, *, since: datetime, until: datetime, bucket: str
+) -> Sequence[AnyRow]:
+    """How many searches there were from one moment until before another, by the `day` or `week` in UTC they were in.
+
+    Each with its `start`; how many of them found nothing, and how many were given which feedback. Empty ones are left
+    out.
+    """
+    start = func.date_trunc(bucket, searches.c.at, "UTC").label("start")
+
+    def number(condition: ColumnElement[bool], name: str) -> ColumnElement[int]:
+        return func.count().filter(condition).label(name)
+
+    statement = (
+        select(
+            start,
+            func.count().label("searches"),
+            number(searches.c.result_count == 0, "without_results"),
+            number(searches.c.feedback == SearchFeedback.THUMBS_UP.value, "thumbs_up"),
+            number(searches.c.feedback == SearchFeedback.THUMBS_DOWN.value, "thumbs_down"),
+        )
+        .where(searches.c.organization_id == organization_id, searches.c.at >= since, searches.c.at < until)
+        .group_by(literal_column("start"))
+    )
+    return (await connection.execute(statement)).all()
+
+
+def _logged(wanted: SearchFilter) -> list[ColumnElement[bool]]:
+    conditions = [narrowed(searches.c.search_id, wanted.ids)]
+    if wanted.since is not None:
+        conditions.append(searches.c.at >= wanted.since)
+    if wanted.until is not None:
+        conditions.append(searches.c.at < wanted.until)
+    if wanted.without_results:
+        # Written out, so that the index of such searches is known to do.
+        conditions.append(searches.c.result_count == literal_column("0"))
+    if wanted.feedback is not None:
+        conditions.append(searches.c.feedback == wanted.feedback)
+    return conditions

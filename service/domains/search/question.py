@@ -1,0 +1,80 @@
+"""What is asked, of what, and for whom: made before the snapshot a search runs in is opened."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carrel.wire.search import SearchMode
+from service.auth.callers import Caller
+from service.domains.search.filters import Condition
+from service.index.codes import as_vector, binary_codes
+from service.index.service import Space
+from service.index.terms import as_sparsevec, query_words, term_of
+
+WHOLE = -1
+
+
+class Unit(NamedTuple):
+    """What is ranked: a chunk of a document, or the WHOLE document by its best chunk."""
+
+    document_id: UUID
+    chunk_no: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is searched: the part of a space that the caller may read and that fits the filters.
+
+    `conditions` are on the documents' own metadata in the catalog, on that of their place in a collection otherwise.
+    """
+
+    caller: Caller
+    space: Space
+    by_chunk: bool
+    conditions: tuple[Condition, ...] = ()
+    resource_types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query in the forms that the index is asked with; `terms` has no weights before `weighed`.
+
+    The ranking weighs a question by the space's statistics, and leaves one as it is that has weights already.
+    """
+
+    mode: SearchMode
+    words: tuple[str, ...]
+    language: str
+    vector: str
+    code: str
+    terms: str = as_sparsevec({})
+
+    @property
+    def term_set(self) -> frozenset[int]:
+        """The query's terms, as the index knows them."""
+        return frozenset(term_of(word, self.language) for word in self.words)
+
+    @property
+    def is_weighed(self) -> bool:
+        """Whether its terms have weights."""
+        return self.terms != as_sparsevec({})
+
+    def weighed(self, weights: dict[int, float]) -> "Question":
+        """Return the question with its terms' weights."""
+        return replace(self, terms=as_sparsevec(weights))
+
+
+def ask(
+    query: str, *, mode: SearchMode, language: str, embedding: NDArray[np.float32], mean: NDArray[np.float32]
+) -> Question:
+    """Return the question a query asks; `embedding` has unit norm, `mean` is its model's."""
+    return Question(
+        mode=mode,
+        words=tuple(query_words(query, language)),
+        language=language,
+        vector=as_vector(embedding),
+        code=binary_codes(embedding[np.newaxis, :], mean)[0],
+    )

@@ -1,0 +1,51 @@
+"""One snapshot of the index that is searched, though another may take its place at any time.
+
+A query is embedded before its transaction opens, with the model of the space that was searched then. Where a space with
+another model has taken that one's place meanwhile, the query is embedded again: an answer is of the old index or of the
+new one, never of both or neither.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.domains.search.question import Question
+from service.index.service import Space, space_now
+from service.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A transaction that reads one snapshot, the space that is searched in it, and the question put to that."""
+
+    connection: AsyncConnection
+    space: Space
+    question: Question
+
+
+@asynccontextmanager
+async def snapshot_of(
+    runtime: Runtime,
+    organization_id: UUID,
+    space: Space,
+    *,
+    ask: Callable[[Space], Awaitable[Question]],
+    read_only: bool = False,
+) -> AsyncGenerator[Snapshot]:
+    """Open a snapshot of a space that was read a moment ago, or of what has taken its place.
+
+    `ask` embeds the query for a space. A space that has been deleted meanwhile is searched all the same, and empty.
+    """
+    while True:
+        question = await ask(space)
+        async with runtime.database.transaction(
+            organization_id, isolation="REPEATABLE READ", read_only=read_only
+        ) as connection:
+            now = await space_now(connection, organization_id, space_id=space.space_id) or space
+            if now.model == space.model:
+                yield Snapshot(connection, now, question)
+                return
+        space = now

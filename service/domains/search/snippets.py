@@ -1,0 +1,112 @@
+"""The passage of a text that shows best why it was found, and where in it the words of the query stand."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import pairwise
+
+from service.index.terms import WORD, term_of
+
+SNIPPET_LENGTH = 320
+"""At most so many characters, so that a result is read at a glance."""
+
+_SENTENCE_END = "[.!?…][\"'”\u2019)\\]]*"
+_BEFORE_SENTENCES = re.compile(rf"{_SENTENCE_END}\s+|\n\s*")
+_SENTENCE_ENDS = re.compile(rf"{_SENTENCE_END}(?=\s)")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A stretch of a text; `matches` are (start, end) within it, in characters, in order and apart."""
+
+    text: str
+    matches: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    start: int
+    end: int
+    term: int
+
+
+def matches_in(text: str, terms: Collection[int], *, language: str) -> list[tuple[int, int, int]]:
+    """Return (start, end, term) of every word of a text that is one of these terms, in order."""
+    found = ((match.start(), match.end(), term_of(match[0], language)) for match in WORD.finditer(text))
+    return [word for word in found if word[2] in terms]
+
+
+def snippet_of(text: str, terms: Collection[int], *, language: str, length: int = SNIPPET_LENGTH) -> Passage:
+    """Return the passage with the most different terms of the query, and the beginning of the text when it has none.
+
+    Among equals, the one with more matches, then the earlier one. It begins and ends between sentences where there are
+    some around it, and always between words.
+    """
+    words = [_Word(*match) for match in matches_in(text, terms, language=language)]
+    start, end = _window(text, _densest(words, length), length)
+    inside = tuple((word.start - start, word.end - start) for word in words if start <= word.start and word.end <= end)
+    return Passage(text[start:end], inside)
+
+
+def _densest(words: list[_Word], length: int) -> list[_Word]:
+    """Return the run of matches within `length` characters that says most."""
+    best: list[_Word] = []
+    worth = (0, 0)
+    first = 0
+    for last in range(len(words)):
+        while words[last].end - words[first].start > length and first < last:
+            first += 1
+        run = words[first : last + 1]
+        value = (len({word.term for word in run}), len(run))
+        if value > worth:
+            best, worth = run, value
+    return best
+
+
+def _window(text: str, run: list[_Word], length: int) -> tuple[int, int]:
+    """Return where to cut: around the run, at the ends of sentences or else of words."""
+    if len(text) <= length:
+        return 0, len(text)
+    first, last = (run[0].start, run[-1].end) if run else (0, 0)
+    spare = length - (last - first)
+    start = _begin(
+        text, max(0, min(first - spare // 3, len(text) - length)), earliest=max(0, last - length), latest=first
+    )
+    end = min(start + length, len(text))
+    return start, _end(text, end, earliest=max(last, start + length // 2))
+
+
+def _begin(text: str, start: int, *, earliest: int, latest: int) -> int:
+    """Return where the first sentence after `start` begins, or else the one that `start` is in, or else a word."""
+    if start == 0:
+        return 0
+    after = _BEFORE_SENTENCES.search(text, start - 1, latest)
+    if after:
+        return after.end()
+    before = [0] if earliest == 0 else []
+    before += [match.end() for match in _BEFORE_SENTENCES.finditer(text, earliest, start)]
+    if before:
+        return before[-1]
+    if text[start - 1].isspace():
+        return start
+    return next((at + 1 for at in range(start, latest) if text[at].isspace()), start)
+
+
+def _end(text: str, end: int, *, earliest: int) -> int:
+    """Return where the last sentence before `end` ends, or else the last word."""
+    if end == len(text):
+        return end
+    # One character more is looked at: the space that tells the end of a sentence from a decimal point.
+    ends = [match.end() for match in _SENTENCE_ENDS.finditer(text, earliest, end + 1)]
+    if ends:
+        return ends[-1]
+    if text[end].isspace():
+        return end
+    return next((at for at in range(end - 1, earliest, -1) if text[at].isspace()), end)
+
+
+def merge_texts(texts: dict[int, str]) -> str:
+    """Join a document's chunks, by number, in reading order: neighbours as paragraphs, others with a gap shown."""
+    numbers = sorted(texts)
+    gaps = ["", *("\n\n" if after == before + 1 else "\n\n…\n\n" for before, after in pairwise(numbers))]
+    return "".join(gap + texts[number] for gap, number in zip(gaps, numbers, strict=True))

@@ -1,0 +1,335 @@
+"""The statements of search, each built once for its shape and run with the parameters of a search.
+
+Building one takes longer than PostgreSQL takes for a narrow reader's answer. Every table is bound to the parameter
+`organization_id`; what may be read is bound by the parameters of `service.permissions.queries.reader_parameters`.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from pgvector.sqlalchemy import BIT, HALFVEC, SPARSEVEC, VECTOR
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    DateTime,
+    Double,
+    Float,
+    Integer,
+    Select,
+    Table,
+    Text,
+    Uuid,
+    and_,
+    any_,
+    bindparam,
+    case,
+    cast,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+)
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.types import NullType, TypeEngine
+
+from carrel.wire.search import FilterOperator
+from service.domains.search.filters import Condition, Kind
+from service.permissions.queries import readable_by_parameters
+from service.schema.audit import free_texts
+from service.schema.catalog import documents
+from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIONS, space_documents
+from service.schema.permissions import resources
+from service.schema.search import searches
+
+AnySelect = Select[*tuple[Any, ...]]
+
+# A leg's chunks: those that the ranking is made of, and how far it is followed when they are of too few documents.
+LEG = 100
+FURTHEST = 1000
+
+SHAPES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What makes one search's statements differ from another's, apart from parameters."""
+
+    dimensions: int
+    by_chunk: bool
+    conditions: tuple[Condition, ...] = ()
+    by_resource_type: bool = False
+
+
+ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
+SPACE: ColumnElement[int] = bindparam("space_id", type_=Integer())
+
+
+def _array(name: str, of: TypeEngine[Any]) -> Any:
+    return bindparam(name, type_=ARRAY(of))
+
+
+def _constant(name: str, to_type: TypeEngine[Any]) -> ColumnElement[Any]:
+    """A parameter of a pgvector type, read once a statement even when its plan is a generic one."""
+    return select(cast(bindparam(name, type_=Text()), to_type)).scalar_subquery()
+
+
+def _dense(column: ColumnElement[Any], shape: Shape) -> ColumnElement[float]:
+    return column.op("<#>", return_type=Float())(_constant("vector", HALFVEC(shape.dimensions)))
+
+
+def _lexical(column: ColumnElement[Any]) -> ColumnElement[float]:
+    return column.op("<#>", return_type=Float())(_constant("terms", SPARSEVEC(TERM_DIMENSIONS)))
+
+
+def _within(table: Table, shape: Shape) -> ColumnElement[bool]:
+    """The rows of an index table that are in scope: THE place where a search is narrowed to what may be read."""
+    classes: Any = func.array(readable_by_parameters().scalar_subquery())
+    narrowed = [
+        table.c.organization_id == ORGANIZATION,
+        table.c.space_id == SPACE,
+        table.c.access_class == any_(classes),
+    ]
+    if shape.by_resource_type:
+        of_type = resources.c.resource_type == any_(_array("resource_types", Text()))
+        kinds = select(resources.c.object_id).where(resources.c.organization_id == ORGANIZATION, of_type)
+        narrowed.append(table.c.document_id.in_(kinds))
+    if shape.conditions:
+        # Once a statement and not once a chunk: reading metadata costs more than a score.
+        fitting = _fitting(shape).cte("fitting").prefix_with("MATERIALIZED")
+        narrowed.append(table.c.document_id.in_(select(fitting.c.document_id)))
+    return and_(*narrowed)
+
+
+def _fitting(shape: Shape) -> Select[UUID]:
+    """The documents whose metadata (in the collection, if it is one) fits every condition."""
+    holder = space_documents if shape.by_chunk else documents
+    statement = select(holder.c.document_id).where(holder.c.organization_id == ORGANIZATION)
+    if shape.by_chunk:
+        statement = statement.where(space_documents.c.space_id == SPACE)
+    return statement.where(*(_fits(holder.c.custom_metadata, condition) for condition in shape.conditions))
+
+
+def _fits(metadata: ColumnElement[Any], condition: Condition) -> ColumnElement[bool]:
+    """Whether a value fits; one that is absent, or not of the condition's kind, is only ever "not equal"."""
+    held: ColumnElement[str] = metadata.op("->>", return_type=Text())(condition.field)
+    if condition.operator is FilterOperator.CONTAINS:
+        return func.strpos(held, condition.value) > 0
+    value = _read_as(held, condition.kind)
+    fits: ColumnElement[bool] = _COMPARISONS[condition.operator](value, condition.value)
+    return or_(value.is_(None), fits) if condition.operator is FilterOperator.NOT_EQUAL else fits
+
+
+_COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
+    FilterOperator.EQUAL: operator.eq,
+    FilterOperator.NOT_EQUAL: operator.ne,
+    FilterOperator.LESS: operator.lt,
+    FilterOperator.GREATER: operator.gt,
+    FilterOperator.LESS_OR_EQUAL: operator.le,
+    FilterOperator.GREATER_OR_EQUAL: operator.ge,
+}
+
+
+def _read_as(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
+    """Read a stored string as a kind; NULL when it can't be, never an error."""
+    if kind is Kind.STRING:
+        return held.collate("C")
+    if kind is Kind.DATETIME:
+        # A time without an offset is in UTC, whatever the session's zone.
+        has_offset = held.regexp_match(r"[Tt ].*([Zz]|[+-][0-9]{2}:?[0-9]{2})$")
+        aware = case((func.pg_input_is_valid(held, "timestamptz"), cast(held, DateTime(timezone=True))))
+        naive = case((func.pg_input_is_valid(held, "timestamp"), func.timezone("UTC", cast(held, DateTime()))))
+        return case((has_offset, aware), else_=naive)
+    name, to_type = _SQL_TYPES[kind]
+    return case((func.pg_input_is_valid(held, name), cast(held, to_type)))
+
+
+_SQL_TYPES: Mapping[Kind, tuple[str, Any]] = {
+    Kind.INT: ("bigint", BigInteger()),
+    Kind.DOUBLE: ("double precision", Double[float]()),
+    Kind.BOOLEAN: ("boolean", Boolean()),
+}
+
+
+@lru_cache(SHAPES)
+def dense_leg(shape: Shape) -> AnySelect:
+    """Units nearest in meaning: the best `page_limit` code pages, of them `document_limit` documents scored exactly."""
+    pages, chunks = INDEX_TABLES[shape.dimensions].code_pages, INDEX_TABLES[shape.dimensions].chunks
+    code = _constant("code", BIT(shape.dimensions))
+    slots = (pages.c[f"c{slot}"] for slot in range(1, CHUNKS_PER_PAGE + 1))
+    distance = func.least(*(slot.op("<~>", return_type=Float())(code) for slot in slots)).label("distance")
+    nearest = (
+        select(pages.c.document_id, distance)
+        .where(_within(pages, shape))
+        .order_by(distance, pages.c.document_id)
+        .limit(bindparam("page_limit", type_=Integer()))
+        .cte("nearest")
+    )
+    candidates = (
+        select(nearest.c.document_id)
+        .group_by(nearest.c.document_id)
+        .order_by(func.min(nearest.c.distance), nearest.c.document_id)
+        .limit(bindparam("document_limit", type_=Integer()))
+        .cte("candidates")
+    )
+    scored = (
+        select(chunks.c.document_id, chunks.c.chunk_no, _dense(chunks.c.embedding, shape).label("negative"))
+        .join(candidates, candidates.c.document_id == chunks.c.document_id)
+        .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE)
+    )
+    return _units(scored, shape)
+
+
+@lru_cache(SHAPES)
+def lexical_leg(shape: Shape) -> AnySelect:
+    """Units with the highest BM25 scores; none without a term of the query."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    scored = select(chunks.c.document_id, chunks.c.chunk_no, _lexical(chunks.c.terms).label("negative"))
+    return _units(scored.where(_within(chunks, shape)), shape, below=0)
+
+
+def _units(scored: AnySelect, shape: Shape, *, below: float | None = None) -> AnySelect:
+    """The units of a leg's best chunks, by the `rank` of each unit's best one, from 1."""
+    order: list[ColumnElement[Any]] = [
+        literal_column(name, NullType()) for name in ("negative", "document_id", "chunk_no")
+    ]
+    best = scored.order_by(*order).limit(LEG if shape.by_chunk else FURTHEST).subquery("best")
+    ranked = select(best.c.document_id, best.c.chunk_no, func.row_number().over(order_by=order).label("rank"))
+    if below is not None:
+        ranked = ranked.where(best.c.negative < below)
+    if shape.by_chunk:
+        return ranked.order_by(literal_column("rank"))
+    chunks = ranked.subquery("chunks")
+    first = func.min(chunks.c.rank).label("rank")
+    return select(chunks.c.document_id, first).group_by(chunks.c.document_id).order_by(first).limit(LEG)
+
+
+def _chosen(shape: Shape, *, ids: str = "ids", numbers: str = "numbers") -> AnySelect:
+    """The chunks that units (parameters `ids` and `numbers`) consist of, with the number each unit goes by."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    units = func.unnest(_array(ids, Uuid()), _array(numbers, Integer()))
+    unit = units.table_valued("document_id", "chunk_no").render_derived(name="unit")
+    own = and_(
+        chunks.c.organization_id == ORGANIZATION,
+        chunks.c.space_id == SPACE,
+        chunks.c.document_id == unit.c.document_id,
+    )
+    if shape.by_chunk:
+        own = and_(own, chunks.c.chunk_no == unit.c.chunk_no)
+    unit_no = unit.c.chunk_no.label("unit_no")
+    return select(chunks.c.document_id, unit_no, chunks.c.chunk_no).select_from(unit).join(chunks, own)
+
+
+@lru_cache(SHAPES)
+def exact_scores(shape: Shape) -> AnySelect:
+    """Both scores of units, negative, each the best of a unit's chunks; and the chunk nearest in meaning."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    scores = (_dense(chunks.c.embedding, shape).label("dense"), _lexical(chunks.c.terms).label("lexical"))
+    chosen = _chosen(shape).add_columns(*scores).subquery("chosen")
+    nearest: Any = aggregate_order_by(chosen.c.chunk_no, chosen.c.dense, chosen.c.chunk_no)
+    return select(
+        chosen.c.document_id,
+        chosen.c.unit_no,
+        func.min(chosen.c.lexical).label("lexical"),
+        func.min(chosen.c.dense).label("dense"),
+        func.array_agg(nearest, type_=ARRAY(Integer))[1].label("nearest"),
+    ).group_by(chosen.c.document_id, chosen.c.unit_no)
+
+
+@lru_cache(SHAPES)
+def scores_near(shape: Shape) -> AnySelect:
+    """The negative cosines of units with the question moved towards the mean of chunks (`example_…`).
+
+    `weights` is a vector that has the weight of that mean in every dimension.
+    """
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    vector = VECTOR(shape.dimensions)
+    examples = _chosen(Shape(shape.dimensions, by_chunk=True), ids="example_ids", numbers="example_numbers")
+    example = examples.add_columns(cast(chunks.c.embedding, vector).label("embedding")).subquery("example")
+    mean: ColumnElement[Any] = select(func.avg(example.c.embedding)).scalar_subquery()
+    moved = func.l2_normalize(_constant("vector", vector).op("+")(mean.op("*")(_constant("weights", vector))))
+    asked = select(cast(moved, HALFVEC(shape.dimensions))).scalar_subquery()
+    dense = chunks.c.embedding.op("<#>", return_type=Float())(asked).label("dense")
+    chosen = _chosen(shape).add_columns(dense).subquery("chosen")
+    return select(chosen.c.document_id, chosen.c.unit_no, func.min(chosen.c.dense).label("dense")).group_by(
+        chosen.c.document_id, chosen.c.unit_no
+    )
+
+
+@lru_cache(SHAPES)
+def found_documents(shape: Shape) -> AnySelect:
+    """Documents (`ids`) with their resource and best chunk, scores counting by `dense_share` and `lexical_share`."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    shares = {name: bindparam(name, type_=Float()) for name in ("lexical_share", "dense_share")}
+    lexical = shares["lexical_share"] * _lexical(chunks.c.terms)
+    dense = shares["dense_share"] * _dense(chunks.c.embedding, shape)
+    best = (
+        select(chunks.c.text)
+        .where(
+            chunks.c.organization_id == ORGANIZATION,
+            chunks.c.space_id == SPACE,
+            chunks.c.document_id == documents.c.document_id,
+        )
+        .order_by(lexical + dense, chunks.c.chunk_no)
+        .limit(1)
+        .scalar_subquery()
+    )
+    columns = (
+        documents.c.document_id,
+        documents.c.name,
+        documents.c.external_id,
+        documents.c.external_url,
+        documents.c.custom_metadata,
+        documents.c.updated_at,
+        resources.c.resource_type,
+        resources.c.resource_id,
+    )
+    return (
+        select(*columns, best.label("text"))
+        .join(resources, resources.c.object_id == documents.c.document_id)
+        .where(
+            documents.c.organization_id == ORGANIZATION,
+            resources.c.organization_id == ORGANIZATION,
+            documents.c.document_id == any_(_array("ids", Uuid())),
+        )
+    )
+
+
+@lru_cache(SHAPES)
+def found_chunks(shape: Shape) -> AnySelect:
+    """Chunks with their document, and its metadata in the collection."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    in_space = and_(
+        space_documents.c.organization_id == ORGANIZATION,
+        space_documents.c.document_id == chunks.c.document_id,
+        space_documents.c.space_id == chunks.c.space_id,
+    )
+    of_document = and_(documents.c.organization_id == ORGANIZATION, documents.c.document_id == chunks.c.document_id)
+    columns = (
+        chunks.c.chunk_id,
+        chunks.c.text,
+        documents.c.name,
+        documents.c.external_id,
+        documents.c.external_url,
+        space_documents.c.custom_metadata,
+    )
+    return _chosen(shape).add_columns(*columns).join(documents, of_document).join(space_documents, in_space)
+
+
+@lru_cache(1)
+def log_search() -> AnySelect:
+    """Keep a search, and the query's words (`query`) apart from it, where they can be erased."""
+    names = ("search_id", "principal_id", "collection_id", "mode", "result_count", "request_id")
+    values = {name: bindparam(name, type_=searches.c[name].type) for name in names}
+    logged = (
+        insert(searches).values(organization_id=ORGANIZATION, **values).returning(searches.c.search_id).cte("logged")
+    )
+    words = select(logged.c.search_id, ORGANIZATION, bindparam("query", type_=Text()))
+    kept = insert(free_texts).from_select(["subject_id", "organization_id", "text"], words)
+    return select(kept.returning(free_texts.c.subject_id).cte("kept").c.subject_id)

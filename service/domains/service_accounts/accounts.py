@@ -1,0 +1,121 @@
+"""Service accounts: identities that aren't people, with the access they are granted and no other (seed)."""
+
+from collections.abc import Iterator
+from itertools import count, islice
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import normal_email
+from carrel.wire.service_accounts import (
+    AdminServiceAccountsDeleteResponse,
+    AdminServiceAccountsListRequest,
+    AdminServiceAccountsListResponse,
+    ServiceAccount,
+)
+from service.audit.service import Change, record, record_all
+from service.auth.callers import Caller
+from service.domains.directory.groups import leave_all_groups
+from service.domains.service_accounts import queries
+from service.domains.service_accounts.addresses import local_part
+from service.identity.queries import get_organization, lock_organization
+from service.platform.errors import FieldError, NotFound
+from service.platform.identifiers import uuid7
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor
+
+FIRST_CANDIDATES = 8
+
+
+async def create_account(connection: AsyncConnection, caller: Caller, *, display_name: str) -> ServiceAccount:
+    """Make a service account with an address nobody has or had; for admins. It has no access yet."""
+    await lock_organization(connection, caller.organization_id)
+    organization = await get_organization(connection, caller.organization_id)
+    email = await _free_address(connection, caller, local=local_part(display_name), domain=organization.domain)
+    account_id = uuid7()
+    row = await queries.insert_account(
+        connection, caller.organization_id, account_id=account_id, name=display_name, email=email
+    )
+    await record(connection, caller, action="serviceAccount.create", target_type="serviceAccount", target_id=account_id)
+    return _account(row)
+
+
+async def list_accounts(
+    connection: AsyncConnection, caller: Caller, *, request: AdminServiceAccountsListRequest
+) -> AdminServiceAccountsListResponse:
+    """A page of the organization's service accounts; for admins."""
+    cursor = Cursor.read(caller, operation="admin/serviceAccounts/list", request=request)
+    rows = await queries.list_accounts(
+        connection,
+        caller.organization_id,
+        query=request.query,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
+    return AdminServiceAccountsListResponse(
+        service_accounts=[_account(row) for row in page.items], next_page_token=page.next_page_token
+    )
+
+
+async def delete_account(
+    connection: AsyncConnection, caller: Caller, *, account_id: UUID
+) -> AdminServiceAccountsDeleteResponse:
+    """Delete a service account, stop its tokens and take it out of its groups; for admins. NotFound when unknown.
+
+    What it uploaded stays. Its grants stay without effect, since nobody can act with them any more.
+    """
+    await lock_organization(connection, caller.organization_id)
+    if not await queries.mark_deleted(connection, caller.organization_id, account_id=account_id):
+        raise unknown_account()
+    # A token that was being minted is committed by now, so it is seen.
+    stopped = await queries.revoke_tokens_of(connection, caller.organization_id, account_id=account_id)
+    await leave_all_groups(connection, caller, member_id=account_id)
+    worked = sum(row.worked for row in stopped)
+    account = Change(
+        action="serviceAccount.delete",
+        target_type="serviceAccount",
+        target_id=account_id,
+        details={"revokedTokenCount": worked},
+    )
+    tokens = [
+        Change(
+            action="serviceAccountToken.revoke",
+            target_type="serviceAccountToken",
+            target_id=row.token_id,
+            details={"serviceAccountId": str(account_id)},
+        )
+        for row in stopped
+    ]
+    await record_all(connection, caller, changes=[account, *tokens])
+    return AdminServiceAccountsDeleteResponse(service_account_id=account_id, revoked_token_count=worked)
+
+
+def unknown_account() -> NotFound:
+    """The one answer for a service account that is unknown, deleted, or another organization's."""
+    message = "There is no such service account in this organization."
+    return NotFound(message, code="service_account_not_found", details=[FieldError("serviceAccountId", message)])
+
+
+async def _free_address(connection: AsyncConnection, caller: Caller, *, local: str, domain: str) -> str:
+    """The first address of this local part, numbered from 2 on, that is not taken. The organization is locked."""
+    candidates = _numbered(local, domain)
+    tried = FIRST_CANDIDATES
+    while True:
+        some = list(islice(candidates, tried))
+        taken = await queries.taken_addresses(connection, caller.organization_id, emails=some)
+        if free := next((email for email in some if email not in taken), None):
+            return free
+        tried *= 4
+
+
+def _numbered(local: str, domain: str) -> Iterator[str]:
+    yield normal_email(f"{local}@{domain}")
+    yield from (normal_email(f"{local}-{number}@{domain}") for number in count(2))
+
+
+def _account(row: AnyRow) -> ServiceAccount:
+    return ServiceAccount(
+        service_account_id=row.principal_id, display_name=row.name, email=row.email, created_at=row.created_at
+    )

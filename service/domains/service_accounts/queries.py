@@ -1,0 +1,296 @@
+"""SQL of service accounts, of their tokens, and of what one could reach. A deleted account only keeps its address."""
+
+from collections.abc import Collection, Mapping, Sequence
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, case, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import Role
+from service.auth.callers import Caller
+from service.identity.queries import credential_status
+from service.permissions.queries import readable_classes
+from service.platform.sql import AnyRow, among, narrowed
+from service.schema.agents import agents
+from service.schema.catalog import documents
+from service.schema.collections import collections
+from service.schema.identity import principals, service_account_tokens
+from service.schema.indexing import space_documents
+from service.schema.permissions import class_readers, resources
+
+_ACCOUNT = (principals.c.principal_id, principals.c.name, principals.c.email, principals.c.created_at)
+_TOKEN = tuple(column for column in service_account_tokens.c if column.name != "secret_hash")
+
+
+async def taken_addresses(connection: AsyncConnection, organization_id: UUID, *, emails: Collection[str]) -> set[str]:
+    """Which of these addresses (lower case) somebody has, or a service account had."""
+    statement = select(principals.c.email).where(
+        principals.c.organization_id == organization_id, among(principals.c.email, emails)
+    )
+    return set((await connection.execute(statement)).scalars())
+
+
+async def insert_account(
+    connection: AsyncConnection, organization_id: UUID, *, account_id: UUID, name: str, email: str
+) -> AnyRow:
+    """Add a service account; its row."""
+    statement = insert(principals).values(
+        principal_id=account_id, organization_id=organization_id, kind="serviceAccount", name=name, email=email
+    )
+    return (await connection.execute(statement.returning(*_ACCOUNT))).one()
+
+
+async def list_accounts(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    query: str | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """Service accounts (of these ids, if any are given) whose name or address contains `query`, in order of ids."""
+    own_id = principals.c.principal_id
+    statement = _accounts(organization_id).where(own_id > after, narrowed(own_id, ids))
+    if query:
+        matches = principals.c.name.icontains(query, autoescape=True)
+        statement = statement.where(or_(matches, principals.c.email.icontains(query, autoescape=True)))
+    return (await connection.execute(statement.order_by(principals.c.principal_id).limit(limit))).all()
+
+
+async def get_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> AnyRow | None:
+    """A service account."""
+    statement = _accounts(organization_id).where(principals.c.principal_id == account_id)
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def hold_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> bool:
+    """Keep a service account from being deleted until the transaction ends; False when there is none."""
+    statement = _accounts(organization_id).where(principals.c.principal_id == account_id)
+    return (await connection.execute(statement.with_for_update(read=True))).one_or_none() is not None
+
+
+async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> bool:
+    """Delete a service account, once whoever holds it is done; False when there is none (any more)."""
+    statement = (
+        update(principals)
+        .where(
+            principals.c.organization_id == organization_id,
+            principals.c.principal_id == account_id,
+            principals.c.kind == "serviceAccount",
+            principals.c.deleted_at.is_(None),
+        )
+        .values(active=False, deleted_at=func.now())
+        .returning(principals.c.principal_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+def _accounts(organization_id: UUID) -> Select[*tuple[UUID, str, str | None, object]]:
+    return select(*_ACCOUNT).where(
+        principals.c.organization_id == organization_id,
+        principals.c.kind == "serviceAccount",
+        principals.c.deleted_at.is_(None),
+    )
+
+
+async def insert_token(
+    connection: AsyncConnection, organization_id: UUID, *, token_id: UUID, row: Mapping[str, object]
+) -> None:
+    """Add a token; without `expires_at` it expires on the same day of the next year."""
+    values = {**row, "token_id": token_id, "organization_id": organization_id}
+    if values.get("expires_at") is None:
+        values["expires_at"] = func.now() + func.make_interval(1)
+    await connection.execute(insert(service_account_tokens).values(values))
+
+
+async def get_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> AnyRow | None:
+    """A token with its `status`."""
+    statement = _tokens(organization_id).where(service_account_tokens.c.token_id == token_id)
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def list_tokens(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    account_id: UUID | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
+) -> Sequence[AnyRow]:
+    """Tokens like that, of one account or of all (of these ids, if any are given), in the order of their ids."""
+    own_id = service_account_tokens.c.token_id
+    statement = _tokens(organization_id).where(own_id > after, narrowed(own_id, ids))
+    if account_id is not None:
+        statement = statement.where(service_account_tokens.c.service_account_id == account_id)
+    return (await connection.execute(statement.order_by(service_account_tokens.c.token_id).limit(limit))).all()
+
+
+async def revoke_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> bool:
+    """Stop a token; False when it was revoked already, or there is none."""
+    statement = (
+        update(service_account_tokens)
+        .where(
+            service_account_tokens.c.organization_id == organization_id,
+            service_account_tokens.c.token_id == token_id,
+            service_account_tokens.c.revoked_at.is_(None),
+        )
+        .values(revoked_at=func.now())
+        .returning(service_account_tokens.c.token_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def revoke_tokens_of(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> Sequence[AnyRow]:
+    """Stop every token of an account; the `token_id` of those that were not revoked, and whether each `worked`."""
+    statement = (
+        update(service_account_tokens)
+        .where(
+            service_account_tokens.c.organization_id == organization_id,
+            service_account_tokens.c.service_account_id == account_id,
+            service_account_tokens.c.revoked_at.is_(None),
+        )
+        .values(revoked_at=func.now())
+        .returning(
+            service_account_tokens.c.token_id, (service_account_tokens.c.expires_at > func.now()).label("worked")
+        )
+    )
+    return (await connection.execute(statement)).all()
+
+
+def _tokens(organization_id: UUID) -> Select[*tuple[object, ...]]:
+    return select(*_TOKEN, credential_status(service_account_tokens)).where(
+        service_account_tokens.c.organization_id == organization_id
+    )
+
+
+_document_resources = resources.alias("document_resources")
+
+
+async def count_documents(connection: AsyncConnection, caller: Caller, *, at_least: Role = Role.VIEWER) -> int:
+    """How many documents the caller has this role in, or a better one."""
+    statement = (
+        select(func.count())
+        .select_from(resources)
+        .join(documents, documents.c.document_id == resources.c.object_id)
+        .where(
+            resources.c.organization_id == caller.organization_id,
+            resources.c.access_class.in_(readable_classes(caller, at_least=at_least)),
+        )
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def list_granted_groups(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[str]:
+    """The names of the caller's groups (nested ones too) that a document is granted to, in their order."""
+    granted = (
+        select(class_readers.c.access_class)
+        .join(resources, resources.c.access_class == class_readers.c.access_class)
+        .join(documents, documents.c.document_id == resources.c.object_id)
+        .where(
+            class_readers.c.organization_id == caller.organization_id,
+            class_readers.c.principal_id == principals.c.principal_id,
+        )
+    )
+    statement = (
+        select(principals.c.name)
+        .where(
+            principals.c.organization_id == caller.organization_id,
+            principals.c.kind == "group",
+            among(principals.c.principal_id, caller.principals),
+            granted.exists(),
+        )
+        .order_by(principals.c.name, principals.c.principal_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).scalars().all()
+
+
+async def list_reached_collections(
+    connection: AsyncConnection, caller: Caller, *, at_least: Role, limit: int
+) -> Sequence[AnyRow]:
+    """The first collections the caller has this role in or a better one: id, name and `role`.
+
+    On each row, of all of them: how many in `total`, and how many it may change (`editable`).
+    """
+    editable = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
+    statement = (
+        select(
+            collections.c.collection_id,
+            collections.c.name,
+            _role(caller).label("role"),
+            func.count().over().label("total"),
+            func.count().filter(editable).over().label("editable"),
+        )
+        .join(resources, resources.c.object_id == collections.c.collection_id)
+        .where(*_reached(caller, at_least=at_least))
+        .order_by(collections.c.collection_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def count_fruitless_collections(connection: AsyncConnection, caller: Caller) -> int:
+    """How many collections the caller may search without one document in them that it may READ."""
+    # Not correlated, so that the memberships are gone through once, however many collections there are.
+    fruitful = (
+        select(space_documents.c.space_id)
+        .join(_document_resources, _document_resources.c.object_id == space_documents.c.document_id)
+        .where(
+            space_documents.c.organization_id == caller.organization_id,
+            _document_resources.c.access_class.in_(readable_classes(caller)),
+        )
+        .distinct()
+    )
+    statement = (
+        select(func.count())
+        .select_from(collections)
+        .join(resources, resources.c.object_id == collections.c.collection_id)
+        .where(*_reached(caller, at_least=Role.VIEWER), collections.c.space_id.not_in(fruitful))
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def list_reached_agents(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[AnyRow]:
+    """The first agents that are deployed to the caller: id, name and whether programs may message it.
+
+    On each row, of all of them: how many in `total`, and to how many programs may send no message (`closed`).
+    """
+    statement = (
+        select(
+            agents.c.agent_id,
+            agents.c.name,
+            agents.c.api_access_enabled,
+            func.count().over().label("total"),
+            func.count().filter(~agents.c.api_access_enabled).over().label("closed"),
+        )
+        .join(resources, resources.c.object_id == agents.c.agent_id)
+        .where(
+            agents.c.organization_id == caller.organization_id,
+            agents.c.deleted_at.is_(None),
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
+        .order_by(agents.c.agent_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).all()
+
+
+def _reached(caller: Caller, *, at_least: Role) -> tuple[ColumnElement[bool], ...]:
+    return (
+        collections.c.organization_id == caller.organization_id,
+        resources.c.access_class.in_(readable_classes(caller, at_least=at_least)),
+    )
+
+
+def _role(caller: Caller) -> ColumnElement[str]:
+    """The best role the caller has in the resource at hand, in which it has one."""
+    return case(
+        *(
+            (resources.c.access_class.in_(readable_classes(caller, at_least=role)), role.value)
+            for role in (Role.OWNER, Role.EDITOR)
+        ),
+        else_=Role.VIEWER.value,
+    )

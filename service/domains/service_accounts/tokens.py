@@ -1,0 +1,132 @@
+"""Service-account tokens: minted for an account by an admin, shown once, and stopped at once."""
+
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.admin import CredentialStatus
+from carrel.wire.common import Scope, format_instant
+from carrel.wire.service_accounts import (
+    AdminServiceAccountTokensListRequest,
+    AdminServiceAccountTokensListResponse,
+    AdminServiceAccountTokensMintRequest,
+    AdminServiceAccountTokensMintResponse,
+    ServiceAccountToken,
+)
+from service.audit.service import record
+from service.auth.callers import Caller
+from service.domains.service_accounts import queries
+from service.domains.service_accounts.accounts import unknown_account
+from service.identity.credentials import refuse_past
+from service.platform import secrets
+from service.platform.errors import NotFound
+from service.platform.identifiers import uuid7
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor
+
+
+async def mint_token(
+    connection: AsyncConnection, caller: Caller, *, request: AdminServiceAccountTokensMintRequest
+) -> AdminServiceAccountTokensMintResponse:
+    """Make a token for a service account; for admins. Its value is in this answer alone.
+
+    The account is held until the token is committed, so that whoever deletes it stops this token too. Raises NotFound
+    for an unknown account, BadRequest `expiry_past`.
+    """
+    refuse_past(request.expires_at)
+    account_id = request.service_account_id
+    if not await queries.hold_account(connection, caller.organization_id, account_id=account_id):
+        raise unknown_account()
+    secret = secrets.mint(secrets.SERVICE_ACCOUNT_TOKEN)
+    token_id = uuid7()
+    row = {
+        "service_account_id": account_id,
+        "name": request.name,
+        "description": request.description,
+        "scopes": [str(scope) for scope in Scope if scope in request.scopes],
+        "hint": secret.hint,
+        "secret_hash": secret.hash,
+        "expires_at": request.expires_at,
+    }
+    await queries.insert_token(connection, caller.organization_id, token_id=token_id, row=row)
+    token = await get_token(connection, caller, token_id=token_id)
+    details = {
+        "serviceAccountId": str(account_id),
+        "scopes": token.scopes,
+        "expiresAt": format_instant(token.expires_at),
+    }
+    await record(
+        connection,
+        caller,
+        action="serviceAccountToken.mint",
+        target_type="serviceAccountToken",
+        target_id=token_id,
+        details=details,
+    )
+    return AdminServiceAccountTokensMintResponse(**dict(token), token=secret.value.get_secret_value())
+
+
+async def list_tokens(
+    connection: AsyncConnection, caller: Caller, *, request: AdminServiceAccountTokensListRequest
+) -> AdminServiceAccountTokensListResponse:
+    """A page of tokens without their values, those of deleted accounts too; for admins.
+
+    NotFound when it is asked of an unknown account.
+    """
+    cursor = Cursor.read(caller, operation="admin/serviceAccountTokens/list", request=request)
+    account_id = request.service_account_id
+    if account_id is not None:
+        account = await queries.get_account(connection, caller.organization_id, account_id=account_id)
+        if account is None:
+            raise unknown_account()
+    rows = await queries.list_tokens(
+        connection,
+        caller.organization_id,
+        account_id=account_id,
+        ids=request.ids,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.token_id)])
+    return AdminServiceAccountTokensListResponse(
+        tokens=[_token(row) for row in page.items], next_page_token=page.next_page_token
+    )
+
+
+async def revoke_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ServiceAccountToken:
+    """Stop a token from the next request on; for admins. One that was revoked before stays so. NotFound if unknown."""
+    stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
+    token = await get_token(connection, caller, token_id=token_id)
+    if stopped:
+        await record(
+            connection,
+            caller,
+            action="serviceAccountToken.revoke",
+            target_type="serviceAccountToken",
+            target_id=token_id,
+            details={"serviceAccountId": str(token.service_account_id)},
+        )
+    return token
+
+
+async def get_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ServiceAccountToken:
+    """A token as it is now; for admins. NotFound when it is unknown, or another organization's."""
+    row = await queries.get_token(connection, caller.organization_id, token_id=token_id)
+    if row is None:
+        raise NotFound("There is no such token in this organization.", code="token_not_found")
+    return _token(row)
+
+
+def _token(row: AnyRow) -> ServiceAccountToken:
+    return ServiceAccountToken(
+        token_id=row.token_id,
+        service_account_id=row.service_account_id,
+        hint=row.hint,
+        name=row.name,
+        description=row.description,
+        scopes=row.scopes,
+        status=CredentialStatus(row.status),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
+    )

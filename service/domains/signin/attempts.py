@@ -1,0 +1,97 @@
+"""Signing in by address and password, slowed down where it fails: for an account, and for a network's address.
+
+An attempt counts as failed before it is made, in a transaction of its own, so that a hundred at once are a hundred.
+Whether there is such an account shows in nothing: not in the answer, the time it takes, nor in when it must wait.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+from uuid import UUID
+
+from pydantic import SecretStr
+
+from carrel.wire.common import normal_email
+from service.domains.signin import queries
+from service.identity.passwords import verify_password
+from service.platform.errors import TooMany
+from service.platform.rate_limits import network_of
+from service.platform.sql import AnyRow
+from service.runtime import Runtime
+
+FREE_FOR_ACCOUNT = 5
+FREE_FOR_ADDRESS = 20
+LONGEST_WAIT = timedelta(minutes=15)
+REMEMBERED = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try to sign in to an organization from a network's address."""
+
+    organization_id: UUID
+    email: str
+    password: SecretStr
+    address: str
+
+    @property
+    def account(self) -> bytes:
+        """The account's part of the count, whether it exists or not."""
+        return hashlib.sha256(f"account\n{normal_email(self.email)}".encode()).digest()
+
+    @property
+    def network(self) -> bytes:
+        """The address's part: of IPv6 the network, since whoever has one address there has all of them."""
+        return hashlib.sha256(f"address\n{network_of(self.address)}".encode()).digest()
+
+
+async def try_password(runtime: Runtime, attempt: Attempt) -> AnyRow | None:
+    """The active person of this address and password; None for a wrong one and for nobody alike.
+
+    Raises TooMany while the account or the network's address must wait.
+    """
+    await _count(runtime, attempt)
+    email = normal_email(attempt.email)
+    async with runtime.database.transaction(attempt.organization_id) as connection:
+        person = (
+            await queries.find_person(connection, attempt.organization_id, email=email) if "\0" not in email else None
+        )
+    right = await verify_password(attempt.password, None if person is None else person.password_hash)
+    if not right or person is None or not person.active:
+        return None
+    async with runtime.database.transaction(attempt.organization_id) as connection:
+        now = await runtime.clock.now(connection)
+        await queries.forget_attempts(connection, attempt.organization_id, subject=attempt.account)
+        await queries.take_back_attempt(connection, attempt.organization_id, subject=attempt.network, now=now)
+    return person
+
+
+async def _count(runtime: Runtime, attempt: Attempt) -> None:
+    async with runtime.database.transaction(attempt.organization_id) as connection:
+        now = await runtime.clock.now(connection)
+        for subject, free in ((attempt.network, FREE_FOR_ADDRESS), (attempt.account, FREE_FOR_ACCOUNT)):
+            until = await queries.begin_attempt(
+                connection,
+                attempt.organization_id,
+                subject=subject,
+                free=free,
+                longest=LONGEST_WAIT,
+                remembered=REMEMBERED,
+                now=now,
+            )
+            if until is not None:
+                raise _wait(until, now=now)
+
+
+def _wait(until: datetime, *, now: datetime) -> TooMany:
+    seconds = max(1, ceil((until - now).total_seconds()))
+    return TooMany(
+        f"Signing in failed too often. Try again in {_spoken(seconds)}.", retry_after=seconds, code="sign_in_throttled"
+    )
+
+
+def _spoken(seconds: int) -> str:
+    if seconds < 120:
+        return f"{seconds} second{'s' if seconds != 1 else ''}"
+    return f"{ceil(seconds / 60)} minutes"

@@ -1,0 +1,34 @@
+"""Signing a browser in by address and password."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from service.domains.signin.attempts import Attempt, try_password
+from service.domains.signin.browsers import Browser
+from service.domains.signin.sessions import begin_session
+from service.platform.errors import TooMany
+from service.runtime import Runtime
+
+WRONG = "The email address or the password is wrong."
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why nobody was signed in, as the page says it."""
+
+    notice: str
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Browser | Refused:
+    """The browser with its new value, which is to be kept; or why it stays as it is."""
+    try:
+        person = await try_password(runtime, attempt)
+    except TooMany as error:
+        return Refused(error.message, error.status, error.headers)
+    if person is None:
+        return Refused(WRONG, 403)
+    async with runtime.database.transaction(person.organization_id) as connection:
+        now = await runtime.clock.now(connection)
+        return await begin_session(connection, browser, person=person, now=now, by_password=True)

@@ -1,0 +1,170 @@
+"""SQL of browser sessions, sign-in attempts and identities elsewhere. Times come from the caller's clock."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, literal, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.platform.sql import AnyRow, entering, given
+from service.schema.identity import organizations, principals
+from service.schema.signin import browser_sessions, sign_in_attempts, upstream_identities
+
+MOST_DOUBLINGS = 30
+
+_SESSION_OF_HASH = (
+    select(
+        browser_sessions.c.session_id,
+        browser_sessions.c.organization_id,
+        browser_sessions.c.principal_id,
+        browser_sessions.c.password_mark,
+        browser_sessions.c.created_at,
+        browser_sessions.c.expires_at,
+        organizations.c.name.label("organization_name"),
+        entering(browser_sessions.c.organization_id),
+    )
+    .join(organizations, organizations.c.organization_id == browser_sessions.c.organization_id)
+    .where(browser_sessions.c.secret_hash == given(browser_sessions.c.secret_hash))
+)
+
+
+async def enter_by_session(connection: AsyncConnection, *, secret_hash: bytes) -> AnyRow | None:
+    """The session of this hash; the transaction is in its organization now, and one in another doesn't see it."""
+    return (await connection.execute(_SESSION_OF_HASH, {"given_secret_hash": secret_hash})).one_or_none()
+
+
+async def get_person(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow | None:
+    """A person with the hash of their password."""
+    return (await connection.execute(select(principals).where(_user(organization_id, principal_id)))).one_or_none()
+
+
+async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
+    """The same by address (lower case)."""
+    statement = select(principals).where(
+        principals.c.organization_id == organization_id, principals.c.kind == "user", principals.c.email == email
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+def _user(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
+    return and_(
+        principals.c.organization_id == organization_id,
+        principals.c.kind == "user",
+        principals.c.principal_id == principal_id,
+    )
+
+
+async def insert_session(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Add a session."""
+    await connection.execute(insert(browser_sessions).values({**row, "organization_id": organization_id}))
+
+
+async def delete_session(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> None:
+    """End a session."""
+    await connection.execute(
+        delete(browser_sessions).where(
+            browser_sessions.c.organization_id == organization_id, browser_sessions.c.secret_hash == secret_hash
+        )
+    )
+
+
+async def begin_attempt(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    subject: bytes,
+    free: int,
+    longest: timedelta,
+    remembered: timedelta,
+    now: datetime,
+) -> datetime | None:
+    """Count an attempt as failed before it is made, so that many at once are no more; until when it must wait, if so.
+
+    After `free` failures the wait doubles with each, up to `longest`; `remembered` is how long they count.
+    """
+    failures = case(
+        (sign_in_attempts.c.forgotten_at <= now, 1),
+        else_=sign_in_attempts.c.failures + 1,
+    )
+    values = {"failures": 1, "blocked_until": now, "forgotten_at": now + remembered}
+    new = insert(sign_in_attempts).values(organization_id=organization_id, subject=subject, **values)
+    statement = new.on_conflict_do_update(
+        index_elements=[sign_in_attempts.c.organization_id, sign_in_attempts.c.subject],
+        set_={
+            "failures": failures,
+            "blocked_until": literal(now) + _wait(failures, free=free, longest=longest),
+            "forgotten_at": now + remembered,
+        },
+        where=and_(
+            sign_in_attempts.c.organization_id == organization_id,
+            or_(sign_in_attempts.c.blocked_until <= now, sign_in_attempts.c.forgotten_at <= now),
+        ),
+    ).returning(sign_in_attempts.c.subject)
+    if (await connection.execute(statement)).one_or_none() is not None:
+        return None
+    blocked = select(sign_in_attempts.c.blocked_until).where(
+        sign_in_attempts.c.organization_id == organization_id, sign_in_attempts.c.subject == subject
+    )
+    return (await connection.execute(blocked)).scalar_one_or_none()
+
+
+def _wait(failures: ColumnElement[int], *, free: int, longest: timedelta) -> ColumnElement[timedelta]:
+    doublings = func.least(func.greatest(failures - free, 0), MOST_DOUBLINGS)
+    seconds = func.least(func.power(2.0, cast(doublings, Float)) - 1, longest.total_seconds())
+    return seconds * literal(timedelta(seconds=1))
+
+
+async def take_back_attempt(
+    connection: AsyncConnection, organization_id: UUID, *, subject: bytes, now: datetime
+) -> None:
+    """Uncount an attempt that succeeded."""
+    statement = update(sign_in_attempts).where(
+        sign_in_attempts.c.organization_id == organization_id,
+        sign_in_attempts.c.subject == subject,
+        sign_in_attempts.c.failures > 0,
+    )
+    await connection.execute(statement.values(failures=sign_in_attempts.c.failures - 1, blocked_until=now))
+
+
+async def forget_attempts(connection: AsyncConnection, organization_id: UUID, *, subject: bytes) -> None:
+    """Forget every failure of an account."""
+    await connection.execute(
+        delete(sign_in_attempts).where(
+            sign_in_attempts.c.organization_id == organization_id, sign_in_attempts.c.subject == subject
+        )
+    )
+
+
+async def forget_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime) -> None:
+    """Remove sessions that have ended, and attempts that count no more."""
+    await connection.execute(
+        delete(browser_sessions).where(
+            browser_sessions.c.organization_id == organization_id, browser_sessions.c.expires_at < now
+        )
+    )
+    await connection.execute(
+        delete(sign_in_attempts).where(
+            sign_in_attempts.c.organization_id == organization_id, sign_in_attempts.c.forgotten_at < now
+        )
+    )
+
+
+async def find_identity(
+    connection: AsyncConnection, organization_id: UUID, *, issuer: str, subject: str
+) -> UUID | None:
+    """Whom an upstream provider's subject is here."""
+    statement = select(upstream_identities.c.principal_id).where(
+        upstream_identities.c.organization_id == organization_id,
+        upstream_identities.c.issuer == issuer,
+        upstream_identities.c.subject == subject,
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def bind_identity(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
+    """Bind a subject to a person, once and for all; False when either is bound to somebody already."""
+    new = insert(upstream_identities).values({**row, "organization_id": organization_id})
+    statement = new.on_conflict_do_nothing().returning(upstream_identities.c.subject)
+    return (await connection.execute(statement)).one_or_none() is not None

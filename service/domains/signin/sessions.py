@@ -1,0 +1,85 @@
+"""Who is signed in with a browser, in which organization; asked anew for every page."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit.service import Change, record_for
+from service.domains.signin import queries
+from service.domains.signin.browsers import Browser
+from service.platform.identifiers import uuid7
+from service.platform.sql import AnyRow
+
+LIFETIME = timedelta(hours=12)
+
+
+@dataclass(frozen=True)
+class SignedIn:
+    """A person in front of a browser."""
+
+    organization_id: UUID
+    organization_name: str
+    principal_id: UUID
+    email: str
+    name: str
+    is_admin: bool
+
+
+async def find_session(connection: AsyncConnection, browser: Browser, *, now: datetime) -> SignedIn | None:
+    """Who is signed in; the transaction is in their organization now. In one of another organization: nobody.
+
+    A session ends after 12 hours, when the person is no longer active, and with the password it began with.
+    """
+    if not browser.known:
+        return None
+    row = await queries.enter_by_session(connection, secret_hash=browser.hash)
+    if row is None or row.expires_at <= now:
+        return None
+    person = await queries.get_person(connection, row.organization_id, principal_id=row.principal_id)
+    if person is None or not person.active:
+        return None
+    if row.password_mark is not None and row.password_mark != password_mark(person.password_hash):
+        return None
+    return SignedIn(
+        organization_id=row.organization_id,
+        organization_name=row.organization_name,
+        principal_id=person.principal_id,
+        email=person.email,
+        name=person.name,
+        is_admin=person.is_admin,
+    )
+
+
+async def begin_session(
+    connection: AsyncConnection, browser: Browser, *, person: AnyRow, now: datetime, by_password: bool
+) -> Browser:
+    """Sign a person in; the browser with its new value. Whoever was signed in before is signed out."""
+    organization_id = person.organization_id
+    await end_session(connection, browser, organization_id=organization_id)
+    renewed = browser.renewed()
+    row = {
+        "session_id": uuid7(),
+        "principal_id": person.principal_id,
+        "secret_hash": renewed.hash,
+        "password_mark": password_mark(person.password_hash) if by_password else None,
+        "created_at": now,
+        "expires_at": now + LIFETIME,
+    }
+    await queries.insert_session(connection, organization_id, row=row)
+    details = {"by": "password" if by_password else "openIdConnect"}
+    change = Change("session.begin", "user", person.principal_id, details=details)
+    await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
+    return renewed
+
+
+async def end_session(connection: AsyncConnection, browser: Browser, *, organization_id: UUID) -> None:
+    """Sign out whoever is signed in with this browser in this organization."""
+    await queries.delete_session(connection, organization_id, secret_hash=browser.hash)
+
+
+def password_mark(password_hash: str | None) -> bytes:
+    """What tells one password from the next, without being of use to anybody."""
+    return hashlib.sha256(f"carrel.session\n{password_hash}".encode()).digest()

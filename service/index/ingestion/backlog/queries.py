@@ -1,0 +1,263 @@
+"""Every statement about work that waits: who has claimed it until when, how far it is, and how much of it there is.
+
+`claimed_until` is when anybody may take work up: in the future while somebody is at it, or after it failed; in the past
+since it waits, so that what waits longest is claimed first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    FromClause,
+    Integer,
+    Uuid,
+    and_,
+    case,
+    column,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.index.ingestion.pace import Backlog
+from service.index.queries import is_pending, is_searched
+from service.platform.sql import among
+from service.schema.catalog import document_contents
+from service.schema.collections import caller_chunks
+from service.schema.indexing import space_documents, spaces
+
+# How long a worker that died keeps its work from the others; a living one renews its claim well before.
+LEASE = timedelta(seconds=30)
+FIRST_RETRY = timedelta(seconds=10)
+# What is claimed from is an index with the oldest first and NULL last.
+FIRST_IN_LINE = datetime.fromtimestamp(0, UTC)
+LONGEST_RETRY = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWork:
+    """A document that was claimed, the spaces it is to be indexed in, and the bytes of its packed text."""
+
+    document_id: UUID
+    space_ids: tuple[int, ...]
+    packed_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the indexing of a document in a space is: how many of its chunks have vectors, of how many."""
+
+    document_id: UUID
+    space_id: int
+    embedded: int
+    expected: int
+
+
+def _pending_in(organization_id: UUID, document_id: UUID, space_ids: Sequence[int]) -> ColumnElement[bool]:
+    return and_(
+        space_documents.c.organization_id == organization_id,
+        space_documents.c.document_id == document_id,
+        space_documents.c.space_id.in_(space_ids),
+        is_pending(),
+    )
+
+
+def _searched_spaces(organization_id: UUID) -> Any:
+    return select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, is_searched())
+
+
+def _with_texts() -> FromClause:
+    batch = and_(
+        caller_chunks.c.document_id == space_documents.c.document_id,
+        caller_chunks.c.space_id == space_documents.c.space_id,
+    )
+    contents = document_contents.c.document_id == space_documents.c.document_id
+    return space_documents.outerjoin(document_contents, contents).outerjoin(caller_chunks, batch)
+
+
+def _packed_bytes() -> ColumnElement[int]:
+    """The length of what is to be indexed, which is read without the text itself."""
+    chunks, blocks = func.octet_length(caller_chunks.c.chunks), func.octet_length(document_contents.c.blocks)
+    return func.coalesce(case((space_documents.c.caller_chunks, chunks), else_=blocks), 0)
+
+
+def _is_free() -> ColumnElement[bool]:
+    return or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until < func.now())
+
+
+async def has_waiting(connection: AsyncConnection, organization_id: UUID) -> bool:
+    """Whether an organization has work that nobody is at, in a space that is searched."""
+    waiting = exists().where(
+        space_documents.c.organization_id == organization_id,
+        space_documents.c.space_id.in_(_searched_spaces(organization_id)),
+        is_pending(),
+        _is_free(),
+    )
+    return bool((await connection.execute(select(waiting))).scalar())
+
+
+async def claim_pending(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    limit: int,
+    space_id: int | None = None,
+    at_least: int = 0,
+    below: int | None = None,
+) -> list[PendingWork]:
+    """Claim up to `limit` pieces of work that nobody works on, the oldest first; others who claim pass over them.
+
+    In every space that is searched, or with `space_id` in one that is built; of texts with at least so many packed
+    bytes, and fewer than `below`.
+    """
+    keys = (space_documents.c.document_id, space_documents.c.space_id)
+    there, size = space_documents.c.space_id, _packed_bytes()
+    free = (
+        select(*keys, size.label("packed_bytes"))
+        .select_from(_with_texts())
+        .where(
+            space_documents.c.organization_id == organization_id,
+            there.in_(_searched_spaces(organization_id)) if space_id is None else there == space_id,
+            is_pending(),
+            _is_free(),
+            *((size >= at_least,) if at_least else ()),
+            *((size < below,) if below is not None else ()),
+        )
+        # As in the index of pending places, so that a claim reads the first of many and sorts none.
+        .order_by(space_documents.c.claimed_until)
+        .limit(limit)
+        .with_for_update(of=space_documents, skip_locked=True)
+        .cte("free")
+    )
+    statement = (
+        update(space_documents)
+        .where(space_documents.c.document_id == free.c.document_id, space_documents.c.space_id == free.c.space_id)
+        .values(claimed_until=func.now() + LEASE)
+        .returning(*keys, free.c.packed_bytes)
+    )
+    claimed: dict[UUID, list[int]] = {}
+    sizes: dict[UUID, int] = {}
+    for row in await connection.execute(statement):
+        claimed.setdefault(row.document_id, []).append(row.space_id)
+        sizes[row.document_id] = max(sizes.get(row.document_id, 0), row.packed_bytes)
+    return [PendingWork(each, tuple(sorted(there)), sizes[each]) for each, there in claimed.items()]
+
+
+async def renew_claims(connection: AsyncConnection, organization_id: UUID, *, progress: Sequence[Progress]) -> None:
+    """Renew the claims on documents that are worked on, and tell how far they are.
+
+    A row that is locked is passed over: whoever writes it is at that work, or takes it away.
+    """
+    columns = {
+        "document_id": (Uuid(), [each.document_id for each in progress]),
+        "space_id": (Integer(), [each.space_id for each in progress]),
+        "embedded": (Integer(), [each.embedded for each in progress]),
+        "expected": (Integer(), [each.expected for each in progress]),
+    }
+    told = (
+        func.unnest(*(literal(values, ARRAY(kind)) for kind, values in columns.values()))
+        .table_valued(*(column(name, kind) for name, (kind, _) in columns.items()))
+        .render_derived(name="told")
+    )
+    keys = (space_documents.c.document_id, space_documents.c.space_id)
+    free = (
+        select(*keys)
+        .where(space_documents.c.organization_id == organization_id, is_pending())
+        .where(tuple_(*keys).in_(select(told.c.document_id, told.c.space_id)))
+        .with_for_update(skip_locked=True)
+        .cte("free")
+    )
+    statement = (
+        update(space_documents)
+        .where(*(key == free.c[key.name] for key in keys), *(key == told.c[key.name] for key in keys))
+        .values(claimed_until=func.now() + LEASE, chunks_embedded=told.c.embedded, chunks_expected=told.c.expected)
+    )
+    await connection.execute(statement)
+
+
+async def note_failure(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_ids: Sequence[int], error: str
+) -> None:
+    """Record why indexing failed and when to try again: later each time, at most an hour."""
+    wait = func.least(LONGEST_RETRY, FIRST_RETRY * func.power(2, func.least(space_documents.c.attempts, 20)))
+    statement = (
+        update(space_documents)
+        .where(_pending_in(organization_id, document_id, space_ids))
+        .values(claimed_until=func.now() + wait, attempts=space_documents.c.attempts + 1, error=error)
+    )
+    await connection.execute(statement)
+
+
+async def release_claims(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Give up the claims of all processes: for a start after which nobody else can be at work.
+
+    What was claimed goes first again; what waited keeps its place.
+    """
+    statement = (
+        update(space_documents)
+        .where(
+            space_documents.c.organization_id == organization_id,
+            is_pending(),
+            or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until > func.now()),
+        )
+        .values(claimed_until=FIRST_IN_LINE)
+    )
+    await connection.execute(statement)
+
+
+async def list_pending(
+    connection: AsyncConnection, organization_id: UUID, *, document_ids: Sequence[UUID]
+) -> dict[tuple[UUID, int], tuple[bool, int]]:
+    """Return of documents, by their ids and spaces', whether something is to be indexed, and their chunks' number.
+
+    Of a space that another one has taken the place of, what is there.
+    """
+    successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
+    statement = (
+        select(
+            space_documents.c.document_id,
+            spaces.c.space_id,
+            is_pending().label("is_pending"),
+            space_documents.c.chunk_count,
+        )
+        .join(spaces, successor == space_documents.c.space_id)
+        .where(
+            space_documents.c.organization_id == organization_id,
+            spaces.c.organization_id == organization_id,
+            among(space_documents.c.document_id, document_ids),
+        )
+    )
+    rows = await connection.execute(statement)
+    return {(row.document_id, row.space_id): (row.is_pending, row.chunk_count) for row in rows}
+
+
+async def measure_backlog(connection: AsyncConnection, organization_id: UUID) -> Backlog:
+    """Return how much of an organization is to be indexed where it is searched, and was not given up for a while."""
+    places, is_cut = space_documents.c, space_documents.c.chunks_expected > 0
+    left = func.greatest(places.chunks_expected - places.chunks_embedded, 0)
+    statement = (
+        select(
+            func.count(places.document_id.distinct()).label("documents"),
+            func.coalesce(func.sum(case((is_cut, 0), else_=_packed_bytes())), 0).label("packed_bytes"),
+            func.coalesce(func.sum(case((is_cut, left), else_=0)), 0).label("chunks"),
+        )
+        .select_from(_with_texts())
+        .where(
+            places.organization_id == organization_id,
+            places.space_id.in_(_searched_spaces(organization_id)),
+            is_pending(),
+            or_(places.attempts == 0, places.claimed_until.is_(None), places.claimed_until < func.now()),
+        )
+    )
+    row = (await connection.execute(statement)).one()
+    return Backlog(documents=row.documents, packed_bytes=int(row.packed_bytes), chunks=int(row.chunks))

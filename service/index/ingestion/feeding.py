@@ -1,0 +1,150 @@
+"""Taking up what waits in the database when there is room for it: after uploads found none, a crash, or a failure."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from uuid import UUID
+
+from service.index.ingestion.backlog.queries import (
+    LEASE,
+    PendingWork,
+    claim_pending,
+    has_waiting,
+    list_pending,
+    measure_backlog,
+    renew_claims,
+)
+from service.index.ingestion.indexer import LARGE_BYTES, Indexer
+from service.index.ingestion.pace import Backlog
+from service.index.ingestion.turns import Lane
+from service.platform.background import Background
+from service.platform.disk import DiskGuard
+from service.platform.logs import logger
+
+WATCH_SECONDS = 1.0
+ANSWERED_SECONDS = 2.0
+# So often that a claim outlives a renewal that got no connection (`INDEXING_WAIT_SECONDS`) and the next one's wait.
+RENEWED_SECONDS = LEASE.total_seconds() / 10
+# What waits is measured so rarely that it takes a tenth of the time.
+MEASURED_SECONDS, MEASURED_SHARE = 2.0, 10
+_SIZES: dict[Lane, dict[str, int]] = {Lane.SMALL: {"below": LARGE_BYTES}, Lane.LARGE: {"at_least": LARGE_BYTES}}
+
+
+async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None) -> int:
+    """Take up what waits, as far as there is room, in these organizations, or in those known to have a backlog.
+
+    Of the latter, those with the least at work come first. Returns how many documents were taken up.
+    """
+    taken, is_looked_for = 0, organization_ids is not None
+    if organization_ids is None:
+        organization_ids = sorted(indexer.backlogged, key=lambda each: len(indexer.jobs_of(each)))
+    for organization_id in organization_ids:
+        try:
+            # One at a time: two would both take up as much as there is room for.
+            async with indexer.feeding:
+                if is_looked_for and await _has_waiting(indexer, organization_id):
+                    indexer.note_backlog(organization_id, *_SIZES)
+                taken += await _feed_organization(indexer, organization_id)
+        except Exception:  # noqa: BLE001 - the other organizations' documents wait too
+            logger.exception("feeding_failed", organization_id=str(organization_id))
+    return taken
+
+
+async def _has_waiting(indexer: Indexer, organization_id: UUID) -> bool:
+    async with indexer.database.transaction(organization_id, read_only=True) as connection:
+        return await has_waiting(connection, organization_id)
+
+
+async def _feed_organization(indexer: Indexer, organization_id: UUID) -> int:
+    taken = 0
+    lanes = indexer.backlogged.get(organization_id, set[Lane]())
+    for lane in [each for each in _SIZES if each in lanes]:
+        room = indexer.room(organization_id, lane)
+        if room and indexer.is_worth_a_claim(organization_id, lane, room):
+            # Before they are claimed, so that what is wanted meanwhile puts it back.
+            lanes.discard(lane)
+            taken += await _feed_lane(indexer, organization_id, lane, room)
+    if not lanes and indexer.backlogged.get(organization_id) is lanes:
+        del indexer.backlogged[organization_id]
+    return taken
+
+
+async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: int) -> int:
+    is_empty = False
+    try:
+        claimed = await _claim(indexer, organization_id, lane, room)
+        for each in claimed:
+            indexer.take_up(organization_id, each)
+        is_empty = sum(len(each.space_ids) for each in claimed) < room
+        return len(claimed)
+    finally:
+        if not is_empty:
+            indexer.backlogged.setdefault(organization_id, set()).add(lane)
+
+
+async def _claim(indexer: Indexer, organization_id: UUID, lane: Lane, room: int) -> list[PendingWork]:
+    async with indexer.database.transaction(organization_id) as connection:
+        return await claim_pending(connection, organization_id, limit=room, **_SIZES[lane])
+
+
+def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> None:
+    """Start what feeds, measures and answers for the indexer as long as the service runs."""
+    background.repeat("indexing-feed", partial(_feed_on, indexer, disk), every=0)
+    background.repeat("indexing-pace", _sampling(indexer), every=WATCH_SECONDS)
+    background.repeat("indexing-backlog", partial(_measure_seldom, indexer), every=MEASURED_SECONDS)
+    background.repeat("indexing-answers", partial(answer_waiting, indexer), every=ANSWERED_SECONDS)
+    background.repeat("indexing-claims", partial(renew, indexer), every=RENEWED_SECONDS)
+
+
+async def _feed_on(indexer: Indexer, disk: DiskGuard) -> None:
+    """Take up what waits as soon as there is room for it or something new waits."""
+    await indexer.changed.wait()
+    indexer.changed.clear()
+    await disk.wait_for_room()
+    await feed(indexer)
+
+
+def _sampling(indexer: Indexer) -> Callable[[], Awaitable[None]]:
+    began = time.monotonic()
+
+    async def sample() -> None:
+        nonlocal began
+        now = time.monotonic()
+        indexer.parts.pace.sample(max(now - began, WATCH_SECONDS / 2), is_saturated=indexer.is_saturated)
+        began = now
+
+    return sample
+
+
+async def _measure_seldom(indexer: Indexer) -> None:
+    """Measure the backlog, then rest in proportion to what that took."""
+    began = time.monotonic()
+    await measure(indexer)
+    await asyncio.sleep(MEASURED_SHARE * (time.monotonic() - began))
+
+
+async def measure(indexer: Indexer) -> None:
+    """Measure what waits of the organizations that have a backlog."""
+    found: dict[UUID, Backlog] = {}
+    for organization_id in list(indexer.backlogged):
+        async with indexer.database.transaction(organization_id, read_only=True) as connection:
+            found[organization_id] = await measure_backlog(connection, organization_id)
+    indexer.pressure.measure(found)
+
+
+async def answer_waiting(indexer: Indexer) -> None:
+    """Answer requests whose documents were indexed by another process, or are gone."""
+    for organization_id, waiters in indexer.list_waiters().items():
+        document_ids = list({waiter.key[1] for waiter in waiters})
+        async with indexer.database.transaction(organization_id, read_only=True) as connection:
+            places = await list_pending(connection, organization_id, document_ids=document_ids)
+        # Requests that came meanwhile are of documents that weren't looked for.
+        indexer.answer(waiters, places)
+
+
+async def renew(indexer: Indexer) -> None:
+    """Renew the claims on all that is taken up, and tell how far it is."""
+    for organization_id, progress in indexer.progress().items():
+        async with indexer.database.transaction(organization_id) as connection:
+            await renew_claims(connection, organization_id, progress=progress)

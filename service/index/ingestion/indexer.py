@@ -1,0 +1,307 @@
+"""The one place where documents are indexed: what is in memory, who waits for it, and what is refused.
+
+So many documents are taken up at most. What is beyond that is in the database alone, which names what is wanted and
+what is there (docs/decisions/001), and is claimed from there when there is room (`ingestion.feeding`). So a
+backlog costs no memory, and a crash loses none of it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from service.index.ingestion.backlog.queries import PendingWork, Progress
+from service.index.ingestion.indexing import IndexOutcome, Outcomes, Parts, Work, index_everywhere
+from service.index.ingestion.pace import BackPressure, Pace
+from service.index.ingestion.queries import IndexingWork
+from service.index.ingestion.turns import Lane
+from service.platform.database import Database
+from service.platform.logs import logger
+from service.text.embedding import Embedders
+
+# In memory at most, of all organizations together and of each: enough to have the next at hand when one is done.
+MOST_DOCUMENTS = 64
+MOST_OF_LANE = {Lane.SMALL: 16, Lane.LARGE: 2}
+# Rebuilds whose next few documents are taken up; `service.index.rebuilds.running` says how many those are.
+REBUILDS_AT_ONCE = 2
+# Large documents of all organizations, so that there is room for small ones however many organizations have large ones.
+MOST_LARGE = MOST_DOCUMENTS // 2
+# Of the packed texts of large documents; the largest counts for half at most, so that there is room for two. Beyond
+# that each organization without a large one at work may have one, up to twice as much.
+MOST_BYTES = 64 * 1024 * 1024
+# A text is large from so many packed bytes on, which are about as many chunks as are embedded in one turn.
+LARGE_BYTES = 16 * 1024
+# Requests that wait for their own documents; any further one is answered at once that its document is waiting.
+MOST_WAITING = 256
+
+Key = tuple[UUID, UUID]
+"""A document: its organization's id and its own."""
+
+
+def lane_of(packed_bytes: int) -> Lane:
+    """Return the lane of a document that isn't indexed for a rebuild."""
+    return Lane.SMALL if packed_bytes < LARGE_BYTES else Lane.LARGE
+
+
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """A request that waits until a document is indexed in some spaces: by its future, None after a failure."""
+
+    key: Key
+    space_ids: tuple[int, ...]
+    future: "asyncio.Future[Outcomes | None]"
+
+    def answer(self, outcomes: Outcomes | None) -> None:
+        """Tell the request what came of its document in each space; only the first answer counts."""
+        if not self.future.done():
+            self.future.set_result(outcomes)
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """A document that was taken up: where it is being indexed, and where it is wanted again since that began."""
+
+    work: Work
+    packed_bytes: int
+    space_ids: tuple[int, ...]
+    again: set[int] = field(default_factory=set[int])
+    waiters: list[Waiter] = field(default_factory=list[Waiter])
+    later: list[Waiter] = field(default_factory=list[Waiter])
+    task: "asyncio.Task[None] | None" = None
+
+    @property
+    def key(self) -> Key:
+        """Which document it is."""
+        return self.work.organization_id, self.work.document_id
+
+    def begin_again(self) -> bool:
+        """Turn to what is wanted since this began; False when nothing is."""
+        self.space_ids, self.waiters = tuple(sorted(self.again)), [*self.waiters, *self.later]
+        self.again, self.later, self.work.known = set(), [], None
+        return bool(self.space_ids)
+
+
+class Indexer:
+    """Documents that are being indexed, in the bounds of memory, and the requests that wait for them."""
+
+    def __init__(self, database: Database, embedders: Embedders, *, backlog_seconds: float) -> None:
+        self.database = database
+        pace = Pace()
+        self.parts = Parts(database, embedders, pace=pace)
+        self.pressure = BackPressure(backlog_seconds, pace=pace)
+        self.changed = asyncio.Event()
+        self.rebuilding = asyncio.Semaphore(REBUILDS_AT_ONCE)
+        self.feeding = asyncio.Lock()
+        self.backlogged: dict[UUID, set[Lane]] = {}
+        self._jobs: dict[Key, Job] = {}
+        self._waiters: dict[Key, list[Waiter]] = {}
+        self._closed = False
+
+    @property
+    def running(self) -> int:
+        """How many documents are taken up."""
+        return len(self._jobs)
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether there is more to index than this process indexes at a time, so that its pace can be told."""
+        return bool(self._jobs) and (bool(self.backlogged) or self.parts.turns.are_exhausted)
+
+    @property
+    def waiting(self) -> int:
+        """How many documents wait to be taken up, or for their turn, as far as this process knows."""
+        return max(self.pressure.documents, len(self._jobs)) - self.parts.turns.held
+
+    @property
+    def chunks_per_second(self) -> float:
+        """How many chunks this process indexes a second, lately; 0 when there is nothing to index."""
+        return self.parts.pace.chunks_per_second if self._jobs else 0.0
+
+    def pace_of(self, organization_id: UUID) -> float:
+        """Return how many chunks of an organization are indexed a second, lately; 0 when there are none to index."""
+        is_busy = organization_id in self.backlogged or any(key[0] == organization_id for key in self._jobs)
+        return self.pressure.pace_of(organization_id) if is_busy else 0.0
+
+    def has_room(self, organization_id: UUID, *, packed_bytes: int) -> bool:
+        """Whether a document of this size may be begun at once: there is room, and none of its organization's waits.
+
+        A document whose size isn't known is not to be begun at once: it is claimed with its size a moment later.
+        """
+        lane = lane_of(packed_bytes)
+        return lane not in self.backlogged.get(organization_id, ()) and self.room(organization_id, lane) > 0
+
+    def room(self, organization_id: UUID, lane: Lane) -> int:
+        """Return how many more documents of an organization's lane may be taken up."""
+        own = sum(job.work.turn.lane is lane for job in self.jobs_of(organization_id))
+        lanes = [job.work.turn.lane for job in self._jobs.values()]
+        free = MOST_DOCUMENTS - len(lanes) + lanes.count(Lane.REBUILD)
+        if lane is Lane.LARGE:
+            free = min(free, MOST_LARGE - lanes.count(lane), self._large_that_fit(own))
+        return 0 if self._closed else max(0, min(MOST_OF_LANE[lane] - own, free))
+
+    def is_worth_a_claim(self, organization_id: UUID, lane: Lane, room: int) -> bool:
+        """Whether there is room for half a lane, or nothing of the lane is at work: a claim is for many at once."""
+        at_work = any(job.work.turn.lane is lane for job in self.jobs_of(organization_id))
+        return not at_work or 2 * room >= MOST_OF_LANE[lane]
+
+    def jobs_of(self, organization_id: UUID) -> list[Job]:
+        """Return what is taken up of an organization's."""
+        return [job for key, job in self._jobs.items() if key[0] == organization_id]
+
+    def refuse_backlog(self, organization_id: UUID) -> None:
+        """Raise Unavailable `indexing_backlog` when too much of an organization's waits for anything more."""
+        self.pressure.refuse(organization_id)
+
+    def request(
+        self,
+        organization_id: UUID,
+        *,
+        document_id: UUID,
+        space_ids: Sequence[int],
+        is_begun: bool,
+        known: IndexingWork | None = None,
+        packed_bytes: int = 0,
+    ) -> Waiter:
+        """Have a document indexed that was recorded as wanted in these spaces: now if it `is_begun`, else in its turn.
+
+        `known` is what to index in one of the spaces, kept only while that is being done.
+        """
+        key = (organization_id, document_id)
+        waiter = Waiter(key, tuple(space_ids), asyncio.get_running_loop().create_future())
+        self._waiters.setdefault(key, []).append(waiter)
+        if is_begun:
+            self.take_up(organization_id, PendingWork(document_id, waiter.space_ids, packed_bytes), known=known)
+        elif (job := self._jobs.get(key)) is not None:
+            self._do_again(job, waiter.space_ids, lane=lane_of(max(packed_bytes, job.packed_bytes)))
+        else:
+            self.pressure.add(organization_id, packed_bytes=packed_bytes)
+            self.note_backlog(organization_id, *([lane_of(packed_bytes)] if packed_bytes else MOST_OF_LANE))
+        return waiter
+
+    async def wait(self, waiter: Waiter, *, seconds: float | None) -> Outcomes | None:
+        """Wait until a document is indexed; None when it takes longer than so many seconds (None: no limit), or fails.
+
+        However long it takes, its indexing goes on.
+        """
+        crowded = sum(map(len, self._waiters.values())) > MOST_WAITING
+        try:
+            done, _ = await asyncio.wait({waiter.future}, timeout=0 if crowded and seconds is not None else seconds)
+            return waiter.future.result() if done else None
+        finally:
+            waiter.answer(None)
+            self._drop(waiter)
+
+    async def index_now(self, organization_id: UUID, claimed: Iterable[PendingWork]) -> None:
+        """Index claimed documents for a rebuild, and wait until that is done or has failed."""
+        tasks = [self.take_up(organization_id, each, lane=Lane.REBUILD).task for each in claimed]
+        await asyncio.gather(*(asyncio.shield(task) for task in tasks if task is not None), return_exceptions=True)
+
+    def take_up(
+        self,
+        organization_id: UUID,
+        claimed: PendingWork,
+        *,
+        known: IndexingWork | None = None,
+        lane: Lane | None = None,
+    ) -> Job:
+        """Begin with a document that is claimed for this process; again afterwards, if it is being indexed already."""
+        key = (organization_id, claimed.document_id)
+        own_lane = lane or lane_of(claimed.packed_bytes)
+        job = self._jobs.get(key)
+        if job is None:
+            turn = self.parts.turns.place(organization_id, own_lane)
+            work = Work(self.parts, turn, claimed.document_id, known)
+            job = self._jobs[key] = Job(work, claimed.packed_bytes, claimed.space_ids)
+            job.waiters = self._waiters.pop(key, [])
+            job.task = asyncio.create_task(self._run(job))
+        else:
+            self._do_again(job, claimed.space_ids, lane=own_lane)
+        return job
+
+    def note_backlog(self, organization_id: UUID, *lanes: Lane) -> None:
+        """Note that documents of an organization wait to be taken up."""
+        self.backlogged.setdefault(organization_id, set()).update(lanes)
+        self.changed.set()
+
+    def list_waiters(self) -> dict[UUID, list[Waiter]]:
+        """Return the requests whose documents aren't taken up by this process, by organization."""
+        found: dict[UUID, list[Waiter]] = {}
+        for (organization_id, _), waiters in self._waiters.items():
+            found.setdefault(organization_id, []).extend(waiters)
+        return found
+
+    def answer(self, waiters: Iterable[Waiter], places: dict[tuple[UUID, int], tuple[bool, int]]) -> None:
+        """Answer requests that waited before the index was read: is it pending, and chunks, by document and space."""
+        for waiter in waiters:
+            there = {space_id: places.get((waiter.key[1], space_id), (False, 0)) for space_id in waiter.space_ids}
+            if not any(is_pending for is_pending, _ in there.values()):
+                waiter.answer({space_id: IndexOutcome(chunks, 0) for space_id, (_, chunks) in there.items()})
+                self._drop(waiter)
+
+    def progress(self) -> dict[UUID, list[Progress]]:
+        """Return how far each document that is taken up is, by organization."""
+        found: dict[UUID, list[Progress]] = {}
+        for (organization_id, document_id), job in self._jobs.items():
+            for space_id in {*job.space_ids, *job.again}:
+                told = Progress(document_id, space_id, job.work.embedded, job.work.expected)
+                found.setdefault(organization_id, []).append(told)
+        return found
+
+    async def close(self) -> None:
+        """Stop; what is not done stays wanted, and is claimed again once its claims have run out."""
+        self._closed = True
+        tasks = [job.task for job in self._jobs.values() if job.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, job: Job) -> None:
+        try:
+            while True:
+                self._answer(job, await index_everywhere(job.work, job.space_ids))
+                if not job.begin_again():
+                    return
+        except Exception:  # noqa: BLE001 - a task has nobody else to tell; the claim runs out
+            logger.exception("indexing_given_up", document_id=str(job.work.document_id))
+        finally:
+            del self._jobs[job.key]
+            for waiter in (*job.waiters, *job.later):
+                waiter.answer(None)
+            if self.backlogged:
+                self.changed.set()
+
+    def _answer(self, job: Job, outcomes: Outcomes | None) -> None:
+        """Answer the requests that wait for these spaces alone; keep the others waiting."""
+        waiters, job.waiters = job.waiters, []
+        for waiter in [each for each in waiters if not each.future.done()]:
+            if outcomes is None:
+                waiter.answer(None)
+            elif set(waiter.space_ids) <= outcomes.keys():
+                waiter.answer({space_id: outcomes[space_id] for space_id in waiter.space_ids})
+            else:
+                self._waiters.setdefault(waiter.key, []).append(waiter)
+
+    def _do_again(self, job: Job, space_ids: Sequence[int], *, lane: Lane) -> None:
+        """Have a document indexed once more; what a rebuild took up goes on with those that somebody waits for."""
+        if job.work.turn.lane is Lane.REBUILD:
+            job.work.turn.lane = lane
+        job.again.update(space_ids)
+        job.later += self._waiters.pop(job.key, [])
+
+    def _drop(self, waiter: Waiter) -> None:
+        with suppress(KeyError, ValueError):
+            self._waiters[waiter.key].remove(waiter)
+            if not self._waiters[waiter.key]:
+                del self._waiters[waiter.key]
+
+    def _large_that_fit(self, own: int) -> int:
+        """Return how many large documents the bounds of memory let an organization have that has so many at work."""
+        free = MOST_BYTES - self._large_bytes()
+        if free >= MOST_BYTES // 2:
+            return free // (MOST_BYTES // 2)
+        return int(not own and free >= -MOST_BYTES // 2)
+
+    def _large_bytes(self) -> int:
+        large = (job.packed_bytes for job in self._jobs.values() if job.work.turn.lane is Lane.LARGE)
+        return sum(min(packed_bytes, MOST_BYTES // 2) for packed_bytes in large)

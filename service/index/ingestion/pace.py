@@ -1,0 +1,107 @@
+"""The pace of indexing, and how much waits for it: what uploads are refused by, and told when to come again."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from service.platform.errors import Unavailable
+
+# Before anything was measured: about what the local model does with full chunks on two cores.
+FIRST_PACE = 20.0
+SLOWEST_PACE = 0.5
+SMOOTHING = 0.1
+# Of a chunk's text as it is kept, packed: about 250 words of English.
+FIRST_CHUNK_BYTES = 500.0
+# So few documents are no backlog, however long they are: as many are taken up at once anyway.
+FEWEST_WAITING = 16
+# A refused upload is to come again when there is room for more than itself.
+DRAINED = 0.9
+LONGEST_RETRY_SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What an organization has waiting to be indexed.
+
+    `packed_bytes` are those of documents that weren't cut into chunks yet, `chunks` those left of the others.
+    """
+
+    documents: int = 0
+    packed_bytes: int = 0
+    chunks: int = 0
+
+
+@dataclass(slots=True)
+class Pace:
+    """How many chunks a second this process indexes, and how long a chunk is."""
+
+    chunks_per_second: float = FIRST_PACE
+    chunk_bytes: float = FIRST_CHUNK_BYTES
+    _chunks: int = 0
+
+    def count(self, chunks: int) -> None:
+        """Count chunks that were embedded."""
+        self._chunks += chunks
+
+    def learn_length(self, *, packed_bytes: int, chunks: int) -> None:
+        """Note how many chunks a document of so many packed bytes has come to."""
+        if chunks and packed_bytes:
+            self.chunk_bytes += SMOOTHING * (packed_bytes / chunks - self.chunk_bytes)
+
+    def sample(self, seconds: float, *, is_saturated: bool) -> None:
+        """Take the count of the last so many seconds into the pace, if there was more to do than was done at a time.
+
+        Else the count says how much was asked for, and nothing of how much can be done.
+        """
+        chunks, self._chunks = self._chunks, 0
+        if is_saturated:
+            self.chunks_per_second += SMOOTHING * min(seconds, 5) * (chunks / seconds - self.chunks_per_second)
+
+    def chunks_in(self, backlog: Backlog) -> int:
+        """Estimate how many chunks wait."""
+        return backlog.chunks + math.ceil(backlog.packed_bytes / self.chunk_bytes)
+
+
+@dataclass(slots=True)
+class BackPressure:
+    """Refuses work of organizations that have more than `seconds` of it waiting, at the share of the pace they get."""
+
+    seconds: float
+    pace: Pace = field(default_factory=Pace)
+    _backlogs: dict[UUID, Backlog] = field(default_factory=dict[UUID, Backlog])
+
+    @property
+    def documents(self) -> int:
+        """How many documents wait, of all organizations, as last measured."""
+        return sum(backlog.documents for backlog in self._backlogs.values())
+
+    def measure(self, backlogs: Mapping[UUID, Backlog]) -> None:
+        """Take what was found waiting; organizations that aren't named, or have no documents there, have nothing."""
+        self._backlogs = {key: backlog for key, backlog in backlogs.items() if backlog.documents}
+
+    def add(self, organization_id: UUID, *, packed_bytes: int) -> None:
+        """Count another document, until it is measured."""
+        known = self._backlogs.get(organization_id, Backlog())
+        self._backlogs[organization_id] = Backlog(known.documents + 1, known.packed_bytes + packed_bytes, known.chunks)
+
+    def pace_of(self, organization_id: UUID) -> float:
+        """Return how many chunks a second an organization gets: its share of the pace."""
+        sharing = len(self._backlogs.keys() | {organization_id})
+        return max(self.pace.chunks_per_second, SLOWEST_PACE) / sharing
+
+    def refuse(self, organization_id: UUID) -> None:
+        """Raise Unavailable `indexing_backlog` when too much of an organization waits, with the seconds till then."""
+        backlog = self._backlogs.get(organization_id)
+        if backlog is None or backlog.documents < FEWEST_WAITING:
+            return
+        waiting = self.pace.chunks_in(backlog) / self.pace_of(organization_id)
+        if waiting <= self.seconds:
+            return
+        seconds = math.ceil(min(max(waiting - DRAINED * self.seconds, 1), LONGEST_RETRY_SECONDS))
+        raise Unavailable(
+            f"The service is busy indexing: {backlog.documents:,} documents of your organization wait, about "
+            f"{math.ceil(waiting / 60):,} min of work. Nothing of this request was kept. Try again in {seconds} s.",
+            code="indexing_backlog",
+            retry_after=seconds,
+        )

@@ -1,0 +1,390 @@
+"""Every statement about what is to be indexed: what is wanted where, and the text that work starts from.
+
+The queue is the difference between `version` and `indexed_version` of a document in a space; there is no other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+from uuid import UUID
+
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Integer,
+    LargeBinary,
+    Select,
+    Uuid,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    union_all,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.index.ingestion.backlog.queries import LEASE
+from service.index.queries import is_pending, is_searched, stands_for
+from service.platform.sql import ORGANIZATION, AnyRow, given, giving
+from service.schema.catalog import document_contents, documents
+from service.schema.collections import caller_chunks
+from service.schema.indexing import space_documents, spaces
+
+# What is forgotten of earlier work when something new is wanted.
+FROM_THE_START = {"attempts": 0, "error": None, "chunks_embedded": 0, "chunks_expected": 0}
+
+
+class SpaceOfWork(Protocol):
+    """What indexing has to know of a space; `service.index.service.Space` has it."""
+
+    @property
+    def space_id(self) -> int:
+        """Its id."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """Its embedding model's name."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """The length of its vectors."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """The language of its terms."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexingWork:
+    """What indexing one document in one space starts from.
+
+    `title` stands in the embedding input and stays with the contents; `name` is what the document is called now.
+    `caller_batch` and `caller_chunks` are set when a caller sent the chunks. `indexed_before`: some space holds chunks
+    of this document, so that vectors may be there to reuse.
+    """
+
+    space_id: int
+    model: str
+    dimensions: int
+    language: str
+    wanted_version: int
+    contents_version: int
+    name: str
+    title: str
+    blocks: bytes
+    caller_batch: UUID | None
+    caller_chunks: bytes | None
+    caller_chunks_wanted: bool
+    chunk_count: int
+    indexed_before: bool
+    is_pending: bool = True
+
+    @classmethod
+    def of_contents(
+        cls, space: SpaceOfWork, *, version: int, name: str, title: str, blocks: bytes, indexed_before: bool
+    ) -> Self:
+        """Return the work on contents that are at hand, so that they needn't be read again."""
+        return cls(
+            space_id=space.space_id,
+            model=space.model,
+            dimensions=space.dimensions,
+            language=space.language,
+            wanted_version=version,
+            contents_version=version,
+            name=name,
+            title=title,
+            blocks=blocks,
+            caller_batch=None,
+            caller_chunks=None,
+            caller_chunks_wanted=False,
+            chunk_count=0,
+            indexed_before=indexed_before,
+        )
+
+    @property
+    def packed_bytes(self) -> int:
+        """The length of the text it starts from, packed."""
+        return len(self.blocks if self.caller_chunks is None else self.caller_chunks)
+
+    @property
+    def behind(self) -> bool:
+        """Whether an older version is wanted than the one whose text is kept."""
+        return self.wanted_version < self.contents_version
+
+
+def _own(organization_id: UUID, document_id: UUID, space_id: int) -> ColumnElement[bool]:
+    return and_(
+        space_documents.c.organization_id == organization_id,
+        space_documents.c.document_id == document_id,
+        space_documents.c.space_id == space_id,
+    )
+
+
+def _claimed(is_begun: ColumnElement[bool]) -> ColumnElement[Any]:
+    """Until when new work is claimed: by whoever begins with it at once, else it waits from now on."""
+    return case((is_begun, func.now() + LEASE), else_=func.now())
+
+
+def _claimed_again(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Until when work is claimed that is wanted again: what waits keeps its place, unless it is begun at once.
+
+    So does what somebody works on, who finds the newer version at the end.
+    """
+    known = space_documents.c
+    return case(
+        (claimed_until > func.now(), claimed_until),
+        (and_(is_pending(), known.attempts == 0), known.claimed_until),
+        else_=claimed_until,
+    )
+
+
+def _wanting(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
+    wanted = space_documents.c
+    version, own = given(wanted.version), given(wanted.document_id)
+    is_begun: ColumnElement[bool] = bindparam("given_is_begun", type_=Boolean())
+    is_catalog = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
+    catalog_id = select(spaces.c.space_id).where(is_catalog).scalar_subquery()
+    # The catalog's space and the one that is built to replace it, as they are with the lock held: whoever puts one in
+    # the other's place waits for this, or this for them.
+    homes = (
+        select(spaces)
+        .where(
+            spaces.c.organization_id == ORGANIZATION,
+            spaces.c.retired_at.is_(None),
+            or_(spaces.c.is_catalog, spaces.c.replaces_space_id == catalog_id),
+        )
+        .order_by(spaces.c.space_id)
+        .with_for_update(key_share=True, read=True)
+        .cte("homes")
+    )
+    new = insert(space_documents).from_select(
+        ["document_id", "space_id", "organization_id", "version", "claimed_until"],
+        select(own, homes.c.space_id, ORGANIZATION, version, _claimed(and_(homes.c.is_catalog, is_begun))),
+    )
+    replaced = {
+        "version": new.excluded.version,
+        "claimed_until": _claimed_again(new.excluded.claimed_until),
+    } | FROM_THE_START
+    catalog = new.on_conflict_do_update(index_elements=[wanted.document_id, wanted.space_id], set_=replaced).cte(
+        "catalog"
+    )
+    elsewhere = (
+        update(space_documents)
+        .where(
+            wanted.organization_id == ORGANIZATION,
+            wanted.document_id == own,
+            spaces.c.space_id == wanted.space_id,
+            ~spaces.c.is_catalog,
+            spaces.c.retired_at.is_(None),
+            spaces.c.replaces_space_id.is_distinct_from(catalog_id),
+            ~wanted.caller_chunks,
+            true() if collections_too else is_pending(),
+        )
+        .values(
+            version=version,
+            claimed_until=_claimed_again(_claimed(and_(is_searched(), is_begun))),
+            **FROM_THE_START,
+        )
+        .returning(wanted.space_id)
+        .cte("elsewhere")
+    )
+    both = union_all(
+        select(homes).where(homes.c.is_catalog),
+        select(spaces).join(elsewhere, elsewhere.c.space_id == spaces.c.space_id).where(is_searched()),
+    ).subquery()
+    return select(both).add_cte(catalog).order_by(both.c.is_catalog.desc(), both.c.space_id)
+
+
+_WANT_EVERYWHERE = {collections_too: _wanting(collections_too=collections_too) for collections_too in (False, True)}
+
+
+async def want_everywhere(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    version: int,
+    collections_too: bool,
+    is_begun: bool,
+) -> Sequence[AnyRow]:
+    """Want a version in the catalog and, with `collections_too`, wherever else the document is.
+
+    With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn.
+
+    A collection that is still waiting for an older version waits for this one instead: the older text is gone. Chunks
+    a caller made stay as they are. Returns the spaces to index in at once, the catalog's first; no catalog's when there
+    is none, or another space took its place this moment. Spaces that are built to replace others want it too, later.
+    """
+    parameters = giving(organization_id, document_id=document_id, version=version, is_begun=is_begun)
+    return (await connection.execute(_WANT_EVERYWHERE[collections_too], parameters)).all()
+
+
+async def want_in_space(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    space_id: int,
+    version: int,
+    custom_metadata: Mapping[str, str],
+    is_begun: bool,
+    from_caller: bool = False,
+    anew: bool = False,
+) -> None:
+    """Want a version of a document in a collection's space, with this metadata there.
+
+    With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn.
+
+    A space that is built to replace it wants the same, later. `from_caller`: the chunks are the caller's. Those,
+    and with `anew` the document's own, count as not yet indexed, whatever was there.
+    """
+    values = {
+        "version": literal(version, Integer()),
+        "custom_metadata": literal(dict(custom_metadata), JSONB()),
+        "caller_chunks": literal(from_caller),
+        "claimed_until": _claimed(and_(spaces.c.space_id == space_id, literal(is_begun))),
+    }
+    new = insert(space_documents).from_select(
+        ["document_id", "space_id", "organization_id", *values],
+        select(literal(document_id, Uuid()), spaces.c.space_id, spaces.c.organization_id, *values.values())
+        .where(spaces.c.organization_id == organization_id, stands_for(space_id))
+        .order_by(spaces.c.space_id),
+    )
+    changed: dict[str, Any] = {name: new.excluded[name] for name in values} | FROM_THE_START
+    changed["claimed_until"] = _claimed_again(new.excluded.claimed_until)
+    if from_caller or anew:
+        changed["indexed_version"] = None
+    keys = [space_documents.c.document_id, space_documents.c.space_id]
+    await connection.execute(new.on_conflict_do_update(index_elements=keys, set_=changed))
+
+
+async def keep_caller_chunks(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    space_id: int,
+    batch_id: UUID,
+    chunks: bytes,
+) -> None:
+    """Keep the chunks a caller sent until they are indexed; they take the place of ones that still wait.
+
+    For the space, and for the one that is built to replace it.
+    """
+    new = insert(caller_chunks).from_select(
+        ["document_id", "space_id", "organization_id", "batch_id", "chunks"],
+        select(
+            literal(document_id, Uuid()),
+            spaces.c.space_id,
+            spaces.c.organization_id,
+            literal(batch_id, Uuid()),
+            literal(chunks, LargeBinary()),
+        )
+        .where(spaces.c.organization_id == organization_id, stands_for(space_id))
+        .order_by(spaces.c.space_id),
+    )
+    keys = [caller_chunks.c.document_id, caller_chunks.c.space_id]
+    replaced = {"batch_id": new.excluded.batch_id, "chunks": new.excluded.chunks}
+    await connection.execute(new.on_conflict_do_update(index_elements=keys, set_=replaced))
+
+
+async def take_caller_chunks(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID
+) -> bool:
+    """Let go of a batch that is being indexed in this transaction; False when a newer one has taken its place."""
+    statement = delete(caller_chunks).where(
+        caller_chunks.c.organization_id == organization_id,
+        caller_chunks.c.document_id == document_id,
+        caller_chunks.c.space_id == space_id,
+        caller_chunks.c.batch_id == batch_id,
+    )
+    return (await connection.execute(statement)).rowcount == 1
+
+
+async def read_work(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
+) -> IndexingWork | None:
+    """Return what to index for a document in a space; None when it is not to be there any more.
+
+    Where another space has taken its place meanwhile, in that one.
+    """
+    successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
+    asked = spaces.c.organization_id == organization_id, spaces.c.space_id == space_id
+    others = space_documents.alias()
+    before = select(others.c.space_id).where(others.c.document_id == document_id, others.c.chunk_count > 0).exists()
+    batch = and_(
+        caller_chunks.c.document_id == space_documents.c.document_id,
+        caller_chunks.c.space_id == space_documents.c.space_id,
+    )
+    statement = (
+        select(
+            spaces.c.space_id,
+            spaces.c.model,
+            spaces.c.dimensions,
+            spaces.c.language,
+            space_documents.c.version,
+            space_documents.c.caller_chunks,
+            space_documents.c.chunk_count,
+            documents.c.name,
+            document_contents.c.version.label("contents_version"),
+            document_contents.c.title,
+            document_contents.c.blocks,
+            caller_chunks.c.batch_id,
+            caller_chunks.c.chunks,
+            before.label("indexed_before"),
+            is_pending().label("is_pending"),
+        )
+        .select_from(space_documents)
+        .join(spaces, spaces.c.space_id == space_documents.c.space_id)
+        .join(documents, documents.c.document_id == space_documents.c.document_id)
+        .join(document_contents, document_contents.c.document_id == space_documents.c.document_id)
+        .outerjoin(caller_chunks, batch)
+        .where(
+            space_documents.c.organization_id == organization_id,
+            space_documents.c.document_id == document_id,
+            space_documents.c.space_id == select(successor).where(*asked).correlate(None).scalar_subquery(),
+        )
+    )
+    row = (await connection.execute(statement)).one_or_none()
+    if row is None:
+        return None
+    return IndexingWork(
+        space_id=row.space_id,
+        model=row.model,
+        dimensions=row.dimensions,
+        language=row.language,
+        wanted_version=row.version,
+        contents_version=row.contents_version,
+        name=row.name,
+        title=row.title or row.name,
+        blocks=row.blocks,
+        caller_batch=row.batch_id,
+        caller_chunks=row.chunks,
+        caller_chunks_wanted=row.caller_chunks,
+        chunk_count=row.chunk_count,
+        indexed_before=row.indexed_before,
+        is_pending=row.is_pending,
+    )
+
+
+async def want_newest(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int) -> int:
+    """Want the newest version of a document in a space, since only its text is kept; returns the number, 0 if gone."""
+    newest = select(documents.c.version).where(documents.c.document_id == document_id).scalar_subquery()
+    statement = (
+        update(space_documents)
+        .where(_own(organization_id, document_id, space_id))
+        .values(version=func.greatest(space_documents.c.version, newest))
+        .returning(space_documents.c.version)
+    )
+    return (await connection.execute(statement)).scalar() or 0

@@ -1,0 +1,32 @@
+"""Finding what was left: work that a crash, another process's end or a failing embedder kept from being done."""
+
+from service.identity.queries import organization_ids
+from service.index.ingestion.backlog import queries
+from service.index.ingestion.feeding import feed
+from service.index.ingestion.indexer import Indexer
+from service.index.service import fold_statistics
+from service.platform.database import Database
+from service.platform.disk import DiskGuard
+
+
+async def sweep(indexer: Indexer, disk: DiskGuard) -> int:
+    """Take up the work that nobody does, in every organization; return how many documents were taken up.
+
+    Documents that there is no room for now are taken up later.
+    """
+    await disk.wait_for_room()
+    return await feed(indexer, await organization_ids(indexer.database))
+
+
+async def fold_all(database: Database) -> None:
+    """Fold the deltas of every organization's term statistics."""
+    for organization_id in await organization_ids(database):
+        async with database.transaction(organization_id) as connection:
+            await fold_statistics(connection, organization_id)
+
+
+async def release_claims(database: Database) -> None:
+    """Give up all claims on work, in every organization; only where no other process can be at it."""
+    for organization_id in await organization_ids(database):
+        async with database.transaction(organization_id) as connection:
+            await queries.release_claims(connection, organization_id)

@@ -1,0 +1,486 @@
+"""SQL of the index: a document's chunks in a space, their code pages, and how many chunks contain which term."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    FromClause,
+    Integer,
+    LargeBinary,
+    Select,
+    Table,
+    TableValuedAlias,
+    Text,
+    Update,
+    Uuid,
+    and_,
+    any_,
+    bindparam,
+    case,
+    cast,
+    delete,
+    false,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    tuple_,
+    union_all,
+    update,
+)
+from sqlalchemy import Insert as CoreInsert
+from sqlalchemy.dialects.postgresql import Insert, distinct_on
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import TypeEngine
+
+from carrel.wire.catalog import IndexingStatus
+from service.index.codes import from_binary
+from service.index.progress import FAILED_AFTER
+from service.platform.sql import ORGANIZATION, AnyRow, among, given, giving
+from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
+from service.schema.permissions import resources
+
+# As many rows as the driver writes into one statement without holding the event loop for longer than a moment.
+ROWS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A document in a space, whose vectors have so many dimensions."""
+
+    organization_id: UUID
+    space_id: int
+    document_id: UUID
+    dimensions: int
+
+    def chosen(self, table: Table) -> ColumnElement[bool]:
+        """Return the condition that a row of `table` is of this document in this space."""
+        return and_(
+            table.c.organization_id == self.organization_id,
+            table.c.document_id == self.document_id,
+            table.c.space_id == self.space_id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRow:
+    """A chunk to write; `terms` and `embedding` as pgvector reads them."""
+
+    chunk_no: int
+    chunk_id: UUID
+    text: str
+    text_hash: bytes
+    terms: str
+    embedding: str
+
+
+def is_searched() -> ColumnElement[bool]:
+    """Whether a space is one that is searched: neither built to replace one, nor retired."""
+    return and_(spaces.c.replaces_space_id.is_(None), spaces.c.retired_at.is_(None))
+
+
+def is_pending(places: FromClause = space_documents) -> ColumnElement[bool]:
+    """Whether what is wanted of a document in a space is not there yet; written as in the index of such places."""
+    return places.c.indexed_version.is_distinct_from(places.c.version)
+
+
+def is_at(
+    status: IndexingStatus, *, document_id: ColumnElement[UUID], organization_id: UUID, space_id: ColumnElement[int]
+) -> ColumnElement[bool]:
+    """Whether a document's place in a space has this status, as `service.index.progress.status_of` says it.
+
+    The place is the row of `space_documents` beside. What is pending is few, and looked up once by its index; what is
+    done is most: the CASE keeps the planner from thinking otherwise, and so from reading all before the first page.
+    """
+    if status is IndexingStatus.DONE:
+        return case((is_pending(), false()), else_=space_documents.c.version.is_not(None))
+    places = space_documents.alias("pending")
+    has_failed = places.c.attempts >= FAILED_AFTER
+    found = select(places.c.document_id).where(
+        places.c.organization_id == organization_id,
+        places.c.space_id == space_id,
+        is_pending(places),
+        has_failed if status is IndexingStatus.FAILED else ~has_failed,
+    )
+    ids: Any = func.array(found.scalar_subquery())
+    return document_id == any_(ids)
+
+
+def stands_for(space_id: int) -> ColumnElement[bool]:
+    """Whether a space is this one, or is built to replace it: what is wanted in the one is wanted in the other."""
+    return or_(spaces.c.space_id == space_id, spaces.c.replaces_space_id == space_id)
+
+
+async def find_catalog_space(connection: AsyncConnection, organization_id: UUID) -> AnyRow | None:
+    """The organization's catalog."""
+    statement = select(spaces).where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def read_successor(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> AnyRow | None:
+    """The space that is searched in this one's place: itself, or what has replaced it; None when it is gone."""
+    known = spaces.alias("known")
+    statement = (
+        select(spaces)
+        .join(known, spaces.c.space_id == func.coalesce(known.c.replaced_by_space_id, known.c.space_id))
+        .where(known.c.organization_id == organization_id, known.c.space_id == space_id)
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def insert_space(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    model: str,
+    dimensions: int,
+    language: str,
+    is_catalog: bool = False,
+) -> int | None:
+    """Add a space; None when it is to be the catalog and another transaction has just added that."""
+    statement = (
+        upsert(spaces)
+        .values(
+            organization_id=organization_id,
+            model=model,
+            dimensions=dimensions,
+            language=language,
+            is_catalog=is_catalog,
+        )
+        .on_conflict_do_nothing()
+        .returning(spaces.c.space_id)
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+_LOCK_PLACE = (
+    select(resources.c.access_class, space_documents.c.version, space_documents.c.chunk_count)
+    .join(space_documents, space_documents.c.document_id == resources.c.object_id)
+    .join(spaces, spaces.c.space_id == space_documents.c.space_id)
+    .where(
+        resources.c.organization_id == ORGANIZATION,
+        resources.c.object_id == given(resources.c.object_id),
+        space_documents.c.space_id == given(space_documents.c.space_id),
+        spaces.c.retired_at.is_(None),
+    )
+    .with_for_update(of=[resources, space_documents])
+    # After the others, as everybody locks a space after its documents; whoever retires it waits for its writers.
+    .suffix_with("FOR KEY SHARE OF spaces")
+)
+
+
+async def lock_place(connection: AsyncConnection, place: Place) -> AnyRow | None:
+    """Lock a document's resource and then its row in the space, and return both as they are with the locks held.
+
+    The access_class, the version wanted there and its chunk_count as far as indexed; None when it is not to be there,
+    or the space is retired. Until the transaction ends, the space isn't.
+    """
+    parameters = giving(place.organization_id, object_id=place.document_id, space_id=place.space_id)
+    return (await connection.execute(_LOCK_PLACE, parameters)).one_or_none()
+
+
+async def lock_places(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int | None = None
+) -> Sequence[Place]:
+    """Lock a document's row in every space it is in, in the order of the spaces.
+
+    With `space_id`: in that one, and in the one that is built to replace it.
+    """
+    statement = (
+        select(space_documents.c.space_id, spaces.c.dimensions)
+        .join(spaces, spaces.c.space_id == space_documents.c.space_id)
+        .where(space_documents.c.organization_id == organization_id, space_documents.c.document_id == document_id)
+        .order_by(space_documents.c.space_id)
+        .with_for_update(of=space_documents)
+    )
+    if space_id is not None:
+        statement = statement.where(stands_for(space_id))
+    rows = await connection.execute(statement)
+    return [Place(organization_id, row.space_id, document_id, row.dimensions) for row in rows]
+
+
+@cache
+def _listing(dimensions: int) -> Select[*tuple[Any, ...]]:
+    chunks = INDEX_TABLES[dimensions].chunks
+    return (
+        select(chunks.c.chunk_no, chunks.c.text_hash, chunks.c.text, cast(chunks.c.terms, Text).label("terms"))
+        .where(
+            chunks.c.organization_id == ORGANIZATION,
+            chunks.c.document_id == given(chunks.c.document_id),
+            chunks.c.space_id == given(chunks.c.space_id),
+        )
+        .order_by(chunks.c.chunk_no)
+    )
+
+
+async def list_chunks(connection: AsyncConnection, place: Place) -> Sequence[AnyRow]:
+    """What is indexed of a document in a space: chunk_no, text_hash, text and terms (as pgvector writes them)."""
+    parameters = giving(place.organization_id, document_id=place.document_id, space_id=place.space_id)
+    return (await connection.execute(_listing(place.dimensions), parameters)).all()
+
+
+@cache
+def _embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
+    chunks = INDEX_TABLES[dimensions].chunks
+    hashes: Any = bindparam("given_hashes", type_=ARRAY(LargeBinary))
+    return (
+        select(chunks.c.text_hash, func.halfvec_send(chunks.c.embedding, type_=LargeBinary))
+        .ext(distinct_on(chunks.c.text_hash))
+        .join(spaces, spaces.c.space_id == chunks.c.space_id)
+        .where(
+            chunks.c.organization_id == ORGANIZATION,
+            chunks.c.document_id == given(chunks.c.document_id),
+            spaces.c.model == given(spaces.c.model),
+            chunks.c.text_hash == any_(hashes),
+        )
+        .order_by(chunks.c.text_hash, chunks.c.space_id, chunks.c.chunk_no)
+    )
+
+
+async def stored_embeddings(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    model: str,
+    dimensions: int,
+    hashes: Sequence[bytes],
+) -> dict[bytes, NDArray[np.float32]]:
+    """The vectors that any space holds of these texts of a document, by the texts' hashes."""
+    parameters = giving(organization_id, document_id=document_id, model=model, hashes=list(hashes))
+    rows = await connection.execute(_embeddings(dimensions), parameters)
+    return {text_hash: from_binary(sent) for text_hash, sent in rows}
+
+
+_OWN = ("organization_id", "space_id", "document_id", "access_class")
+_SLOTS = tuple(f"c{number}" for number in range(1, CHUNKS_PER_PAGE + 1))
+_OF_CHUNKS: dict[str, TypeEngine[Any]] = {
+    "chunk_no": Integer(),
+    "chunk_id": Uuid(),
+    "text": Text(),
+    "text_hash": LargeBinary(),
+    "terms": Text(),
+    "embedding": Text(),
+}
+_OF_PAGES: dict[str, TypeEngine[Any]] = {"page_no": Integer(), **dict.fromkeys(_SLOTS, Text())}
+_OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": Integer(), "delta": Integer()}
+
+
+def _rows_given(kind: str, types: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:
+    """Rows that come as one array a column, called like `chunks_text`."""
+    arrays = (bindparam(f"given_{kind}_{name}", type_=ARRAY(each)) for name, each in types.items())
+    return func.unnest(*arrays).table_valued(*types).render_derived(name=f"{kind}_given")
+
+
+def _replacing(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
+    """Write rows, with what is of the document in common, in place of those with the same key."""
+    values: dict[str, ColumnElement[Any]] = {name: given(table.c[name]) for name in _OWN}
+    types: dict[str, TypeEngine[Any]] = {column.name: column.type for column in table.columns}
+    values |= {column.name: cast(column, types[column.name]) for column in rows.c}
+    statement = upsert(table).from_select(list(values), select(*values.values()))
+    replaced = {name: statement.excluded[name] for name in values if name not in {"document_id", "space_id", key}}
+    return statement.on_conflict_do_update(index_elements=["document_id", "space_id", key], set_=replaced)
+
+
+def _adding_deltas() -> CoreInsert:
+    rows = _rows_given("deltas", _OF_DELTAS)
+    space_id = given(term_deltas.c.space_id)
+    values = select(ORGANIZATION, space_id, cast(rows.c.term, Integer), cast(rows.c.delta, Integer))
+    return insert(term_deltas).from_select(["organization_id", "space_id", "term", "delta"], values)
+
+
+_ADD_DELTAS = _adding_deltas()
+
+
+@cache
+def _writing(dimensions: int) -> Update:
+    tables, place = INDEX_TABLES[dimensions], space_documents.c
+    chunks = _replacing(tables.chunks, _rows_given("chunks", _OF_CHUNKS), key="chunk_no")
+    pages = _replacing(tables.code_pages, _rows_given("pages", _OF_PAGES), key="page_no")
+    indexed = (
+        update(space_documents)
+        .where(
+            place.organization_id == ORGANIZATION,
+            place.document_id == given(place.document_id),
+            place.space_id == given(place.space_id),
+        )
+        .values(
+            indexed_version=given(place.version),
+            chunk_count=given(place.chunk_count),
+            claimed_until=None,
+            attempts=0,
+            error=None,
+        )
+    )
+    return indexed.add_cte(chunks.cte("chunks"), pages.cte("pages"), _ADD_DELTAS.cte("deltas"))
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What to write of a document in a space: chunks, code pages by number, and how the terms' counts change."""
+
+    access_class: int
+    version: int
+    chunk_count: int
+    rows: Sequence[ChunkRow]
+    pages: Mapping[int, Sequence[str | None]]
+    deltas: Mapping[int, int]
+
+
+async def write(connection: AsyncConnection, place: Place, writing: Writing) -> None:
+    """Write chunks and pages, each in place of the one that had its number, and note that the version is indexed.
+
+    In one statement, or several when the document is large.
+    """
+    own = {
+        "space_id": place.space_id,
+        "document_id": place.document_id,
+        "access_class": writing.access_class,
+        "version": writing.version,
+        "chunk_count": writing.chunk_count,
+    }
+    pages = [(number, *writing.pages[number]) for number in sorted(writing.pages)]
+    deltas = _changed(writing.deltas)
+    for start in range(0, max(len(writing.rows), len(pages), 1), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        chunks = [[getattr(row, name) for row in writing.rows[part]] for name in _OF_CHUNKS]
+        parameters = giving(
+            place.organization_id,
+            **own,
+            **_arrays("chunks", _OF_CHUNKS, chunks),
+            **_arrays("pages", _OF_PAGES, _columns(pages[part], len(_OF_PAGES))),
+            **_arrays("deltas", _OF_DELTAS, _columns(deltas if start == 0 else [], len(_OF_DELTAS))),
+        )
+        await connection.execute(_writing(place.dimensions), parameters)
+
+
+def _arrays(kind: str, names: Iterable[str], columns: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    return {f"{kind}_{name}": column for name, column in zip(names, columns, strict=True)}
+
+
+def _columns(rows: Sequence[Sequence[Any]], number: int) -> list[list[Any]]:
+    return [[row[place] for row in rows] for place in range(number)]
+
+
+def _changed(deltas: Mapping[int, int]) -> list[tuple[int, int]]:
+    return sorted((term, delta) for term, delta in deltas.items() if delta)
+
+
+async def cut_off(connection: AsyncConnection, place: Place, *, chunk_count: int) -> None:
+    """Remove what is indexed of a document beyond so many chunks."""
+    tables = INDEX_TABLES[place.dimensions]
+    page_count = -(-chunk_count // CHUNKS_PER_PAGE)
+    for table, number, kept in ((tables.chunks, "chunk_no", chunk_count), (tables.code_pages, "page_no", page_count)):
+        await connection.execute(delete(table).where(place.chosen(table), table.c[number] >= kept))
+
+
+async def remove_place(connection: AsyncConnection, place: Place) -> None:
+    """Remove a document, whose row in the space is locked, from it."""
+    await cut_off(connection, place, chunk_count=0)
+    await connection.execute(delete(space_documents).where(place.chosen(space_documents)))
+
+
+async def retire_replacement(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+    """Retire the space that is built to replace this one, if one is; it is emptied later."""
+    replacing = and_(spaces.c.organization_id == organization_id, spaces.c.replaces_space_id == space_id)
+    await connection.execute(update(spaces).where(replacing).values(replaces_space_id=None, retired_at=func.now()))
+
+
+async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+    """Remove a space and all that is indexed in it; waits for whoever is writing there.
+
+    One that is built to replace it is retired, and one that it has replaced leads nowhere any more.
+    """
+    await retire_replacement(connection, organization_id, space_id=space_id)
+    replaced = and_(spaces.c.organization_id == organization_id, spaces.c.replaced_by_space_id == space_id)
+    await connection.execute(update(spaces).where(replaced).values(replaced_by_space_id=None))
+    documents = select(space_documents.c.document_id).where(
+        space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id
+    )
+    await connection.execute(documents.order_by(space_documents.c.document_id).with_for_update())
+    index = [table for tables in INDEX_TABLES.values() for table in (tables.chunks, tables.code_pages)]
+    for table in (*index, space_documents, term_statistics, term_deltas, spaces):
+        own = and_(table.c.organization_id == organization_id, table.c.space_id == space_id)
+        await connection.execute(delete(table).where(own))
+
+
+async def add_deltas(
+    connection: AsyncConnection, organization_id: UUID, *, space_id: int, deltas: Mapping[int, int]
+) -> None:
+    """Append by how much the number of chunks with each term has changed."""
+    rows = _changed(deltas)
+    if rows:
+        arrays = _arrays("deltas", _OF_DELTAS, _columns(rows, len(_OF_DELTAS)))
+        await connection.execute(_ADD_DELTAS, giving(organization_id, space_id=space_id, **arrays))
+
+
+async def count_frequencies(
+    connection: AsyncConnection, organization_id: UUID, *, space_id: int, terms: Iterable[int]
+) -> dict[int, int]:
+    """How many chunks of a space contain each of these terms, the deltas not yet folded included."""
+    wanted = list(terms)
+    counted = union_all(
+        *(
+            select(table.c.term, amount.label("amount")).where(
+                table.c.organization_id == organization_id, table.c.space_id == space_id, among(table.c.term, wanted)
+            )
+            for table, amount in (
+                (term_statistics, term_statistics.c.frequency),
+                (term_deltas, term_deltas.c.delta),
+            )
+        )
+    ).subquery()
+    statement = select(counted.c.term, func.sum(counted.c.amount)).group_by(counted.c.term)
+    return {term: int(amount) for term, amount in await connection.execute(statement)}
+
+
+async def try_lock_statistics(connection: AsyncConnection, organization_id: UUID) -> bool:
+    """Become the one who folds an organization's deltas until the transaction ends; False when another one is."""
+    key = func.hashtextextended(f"carrel.term_statistics {organization_id}", 0)
+    return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(key)))).scalar_one())
+
+
+async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> int:
+    """Turn up to `limit` deltas into statistics, in one statement: a reader sees each exactly once. How many it was."""
+    keys = (term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta_id)
+    own = term_deltas.c.organization_id == organization_id
+    taken = (
+        delete(term_deltas)
+        .where(own, tuple_(*keys).in_(select(*keys).where(own).order_by(*keys).limit(limit)))
+        .returning(term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta)
+        .cte("taken")
+    )
+    sums = (
+        select(taken.c.space_id, taken.c.term, literal(organization_id), func.sum(taken.c.delta))
+        .group_by(taken.c.space_id, taken.c.term)
+        .order_by(taken.c.space_id, taken.c.term)
+    )
+    folding = upsert(term_statistics).from_select(["space_id", "term", "organization_id", "frequency"], sums)
+    folded = (
+        folding.on_conflict_do_update(
+            index_elements=["space_id", "term"],
+            set_={"frequency": term_statistics.c.frequency + folding.excluded.frequency},
+        )
+        .returning(term_statistics.c.term)
+        .cte("folded")
+    )
+    statement = select(select(func.count()).select_from(taken).scalar_subquery()).add_cte(folded)
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def forget_vanished_terms(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Remove the statistics of terms no chunk contains any more."""
+    await connection.execute(
+        delete(term_statistics).where(
+            term_statistics.c.organization_id == organization_id, term_statistics.c.frequency == 0
+        )
+    )

@@ -1,0 +1,409 @@
+"""Every statement about rebuilds: what is left to do, the copying of places, the swap, and what remains of old spaces.
+
+A space that is built is written by the indexer as every other; here is what only a rebuild does with it.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Integer, Select, and_, delete, func, literal, or_, select, true, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller
+from service.permissions.queries import readable_classes
+from service.platform.sql import AnyRow, among
+from service.schema.catalog import documents
+from service.schema.collections import caller_chunks, collections
+from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
+from service.schema.permissions import resources
+from service.schema.rebuilds import index_rebuilds
+
+# A request that began before a swap may go on reading the old index for so long.
+READ_FOR = timedelta(minutes=1)
+# And one that indexes finds by the old space's row for so long which one took its place.
+LEADS_FOR = timedelta(hours=1)
+
+_old = space_documents.alias("old_places")
+_new = space_documents.alias("new_places")
+
+
+def _is_ready() -> ColumnElement[bool]:
+    """Whether a document's place in the new space has what is searched of it in the old one.
+
+    What the old one has nothing of yet needs only be wanted in the new one.
+    """
+    never_indexed = and_(
+        _old.c.indexed_version.is_(None), or_(_new.c.indexed_version.is_not(None), _old.c.chunk_count == 0)
+    )
+    as_new = func.coalesce(_new.c.indexed_version >= _old.c.indexed_version, never_indexed)
+    return and_(_new.c.document_id.is_not(None), as_new)
+
+
+def _places(organization_id: UUID, old_id: int, new_id: int, *columns: Any) -> Select[*tuple[Any, ...]]:
+    """Select from the documents of the old space, each beside its place in the new one if it has one there."""
+    beside = and_(_new.c.document_id == _old.c.document_id, _new.c.space_id == new_id)
+    chosen: Select[*tuple[Any, ...]] = select(*columns)
+    return (
+        chosen.select_from(_old.outerjoin(_new, beside))
+        .join(resources, resources.c.object_id == _old.c.document_id)
+        .where(_old.c.organization_id == organization_id, _old.c.space_id == old_id)
+    )
+
+
+async def lock_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> AnyRow | None:
+    """Lock a space that is searched: nobody indexes or adds anything there until the transaction ends.
+
+    None when another one took its place while this waited.
+    """
+    statement = (
+        select(spaces)
+        .where(
+            spaces.c.organization_id == organization_id, spaces.c.space_id == space_id, spaces.c.retired_at.is_(None)
+        )
+        .with_for_update()
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def insert_replacement(
+    connection: AsyncConnection, organization_id: UUID, *, replaced: AnyRow, model: str, dimensions: int
+) -> int:
+    """Add an empty space that is to replace another (a row of `spaces`, locked); its id."""
+    statement = (
+        insert(spaces)
+        .values(
+            organization_id=organization_id,
+            model=model,
+            dimensions=dimensions,
+            language=replaced.language,
+            replaces_space_id=replaced.space_id,
+        )
+        .returning(spaces.c.space_id)
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def insert_rebuild(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    rebuild_id: UUID,
+    collection_id: UUID | None,
+    space_id: int,
+    models: tuple[str, str],
+    forced: bool,
+) -> None:
+    """Add a rebuild that runs; `models` are the previous one and the new one."""
+    previous, new = models
+    await connection.execute(
+        insert(index_rebuilds).values(
+            rebuild_id=rebuild_id,
+            organization_id=caller.organization_id,
+            collection_id=collection_id,
+            space_id=space_id,
+            previous_model=previous,
+            model=new,
+            forced=forced,
+            started_by=caller.principal_id,
+        )
+    )
+
+
+_replaced = spaces.alias("replaced")
+
+
+def _rebuilds(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+    """Select rebuilds, each with the space it is to replace, and that one's dimensions, while it runs."""
+    chosen: Select[*tuple[Any, ...]] = select(
+        index_rebuilds, spaces.c.replaces_space_id, _replaced.c.dimensions.label("replaced_dimensions")
+    )
+    return (
+        chosen.outerjoin(spaces, spaces.c.space_id == index_rebuilds.c.space_id)
+        .outerjoin(_replaced, _replaced.c.space_id == spaces.c.replaces_space_id)
+        .where(index_rebuilds.c.organization_id == organization_id)
+    )
+
+
+async def newest_rebuild(
+    connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID | None
+) -> AnyRow | None:
+    """The newest rebuild of a collection's index, or of the catalog's: a row, with `replaces_space_id`.
+
+    That is the one that runs, if one does. Ids tell no order: they come from the clocks of replicas.
+    """
+    statement = (
+        _rebuilds(organization_id)
+        .where(index_rebuilds.c.collection_id.is_not_distinct_from(collection_id))
+        .order_by((index_rebuilds.c.status == "RUNNING").desc(), index_rebuilds.c.started_at.desc())
+        .limit(1)
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def list_running(connection: AsyncConnection, organization_id: UUID) -> Sequence[AnyRow]:
+    """The rebuilds that run, the oldest first: rows, each with `replaces_space_id`."""
+    statement = _rebuilds(organization_id).where(index_rebuilds.c.status == "RUNNING")
+    return (await connection.execute(statement.order_by(index_rebuilds.c.rebuild_id))).all()
+
+
+async def force(connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID) -> None:
+    """Let a rebuild come to its end without the documents that fail."""
+    await connection.execute(
+        update(index_rebuilds)
+        .where(index_rebuilds.c.organization_id == organization_id, index_rebuilds.c.rebuild_id == rebuild_id)
+        .values(forced=True)
+    )
+
+
+async def try_failed_again(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+    """Have what failed in a space tried at once, as if for the first time."""
+    failed = and_(
+        space_documents.c.organization_id == organization_id,
+        space_documents.c.space_id == space_id,
+        space_documents.c.indexed_version.is_distinct_from(space_documents.c.version),
+        space_documents.c.error.is_not(None),
+    )
+    await connection.execute(
+        update(space_documents).where(failed).values(attempts=0, error=None, claimed_until=func.now())
+    )
+
+
+async def missing_places(
+    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, limit: int
+) -> Sequence[UUID]:
+    """Documents of the old space that are not in the new one, in one order."""
+    statement = _places(organization_id, old_id, new_id, _old.c.document_id).where(_new.c.document_id.is_(None))
+    return (await connection.execute(statement.order_by(_old.c.document_id).limit(limit))).scalars().all()
+
+
+async def lock_documents(connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID]) -> None:
+    """Lock the resources of documents, in the order that everybody locks several in."""
+    statement = (
+        select(resources.c.object_id)
+        .where(resources.c.organization_id == organization_id, among(resources.c.object_id, document_ids))
+        .order_by(resources.c.object_id)
+        .with_for_update()
+    )
+    await connection.execute(statement)
+
+
+async def copy_places(
+    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
+) -> Sequence[AnyRow]:
+    """Want in the new space what is wanted of these locked documents in the old one, if it still replaces that one.
+
+    Returns document_id and caller_chunks of each that was not there yet.
+    """
+    copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
+    still = and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
+    wanted = (
+        select(*(space_documents.c[name] for name in copied), spaces.c.space_id, func.now())
+        .join(spaces, still)
+        .where(
+            space_documents.c.organization_id == organization_id,
+            space_documents.c.space_id == old_id,
+            among(space_documents.c.document_id, document_ids),
+        )
+    )
+    statement = (
+        insert(space_documents)
+        .from_select([*copied, "space_id", "claimed_until"], wanted)
+        .on_conflict_do_nothing()
+        .returning(space_documents.c.document_id, space_documents.c.caller_chunks)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def copy_waiting_chunks(
+    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
+) -> set[UUID]:
+    """Keep for the new space the chunks of callers that still wait for the old one; of which documents there were."""
+    kept = ("document_id", "organization_id", "batch_id", "chunks")
+    waiting = select(*(caller_chunks.c[name] for name in kept), literal(new_id, Integer())).where(
+        caller_chunks.c.organization_id == organization_id,
+        caller_chunks.c.space_id == old_id,
+        among(caller_chunks.c.document_id, document_ids),
+    )
+    statement = (
+        insert(caller_chunks)
+        .from_select([*kept, "space_id"], waiting)
+        .on_conflict_do_nothing()
+        .returning(caller_chunks.c.document_id)
+    )
+    return set((await connection.execute(statement)).scalars())
+
+
+async def keep_chunks(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    space_id: int,
+    batch_id: UUID,
+    chunks: bytes,
+) -> None:
+    """Keep a caller's chunks of a document until they are indexed in this space, unless there are newer ones."""
+    new = insert(caller_chunks).values(
+        document_id=document_id, space_id=space_id, organization_id=organization_id, batch_id=batch_id, chunks=chunks
+    )
+    await connection.execute(new.on_conflict_do_nothing())
+
+
+async def count_blocking(
+    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
+) -> int:
+    """How many documents keep the new space from taking the old one's place: not ready, and not failed if forced."""
+    failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None)) if forced else ~true()
+    statement = _places(organization_id, old_id, new_id, func.count()).where(~_is_ready(), ~failed)
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def count_unready(connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int) -> int:
+    """How many documents the new space hasn't got as the old one has them."""
+    statement = _places(organization_id, old_id, new_id, func.count()).where(~_is_ready())
+    return (await connection.execute(statement)).scalar_one()
+
+
+def _known(caller: Caller) -> ColumnElement[bool]:
+    return true() if caller.is_admin else resources.c.access_class.in_(readable_classes(caller))
+
+
+async def count_progress(
+    connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, hopeless: int
+) -> AnyRow:
+    """Count what the caller may know of: `documents`, `indexed` of them, and `failed`; and over all of them `held`.
+
+    `held` is whether something is left, and all of it failed at least `hopeless` times in a row.
+    """
+    ready, known = _is_ready(), _known(caller)
+    failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None))
+    given_up = and_(failed, _new.c.attempts >= hopeless)
+    left, beyond_hope = func.count().filter(~ready), func.count().filter(~ready, given_up)
+    statement = _places(
+        caller.organization_id,
+        old_id,
+        new_id,
+        func.count().filter(known).label("documents"),
+        func.count().filter(known, ready).label("indexed"),
+        func.count().filter(known, ~ready, failed).label("failed"),
+        and_(left > 0, left == beyond_hope).label("held"),
+    )
+    return (await connection.execute(statement)).one()
+
+
+async def list_failures(
+    connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, after: UUID, limit: int
+) -> Sequence[AnyRow]:
+    """The documents that failed and that the caller may know of, by id: with name, external_id, error, attempts."""
+    statement = (
+        _places(
+            caller.organization_id,
+            old_id,
+            new_id,
+            documents.c.document_id,
+            documents.c.name,
+            documents.c.external_id,
+            _new.c.error,
+            _new.c.attempts,
+        )
+        .join(documents, documents.c.document_id == _old.c.document_id)
+        .where(~_is_ready(), _new.c.error.is_not(None), _known(caller), _old.c.document_id > after)
+        .order_by(_old.c.document_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).all()
+
+
+async def swap(
+    connection: AsyncConnection, organization_id: UUID, *, old: AnyRow, new_id: int, collection_id: UUID | None
+) -> None:
+    """Put the new space in the old one's place (a row of `spaces`, locked; its collection is, too), and retire that."""
+    own = spaces.c.organization_id == organization_id
+    retired = {"is_catalog": False, "retired_at": func.now(), "replaced_by_space_id": new_id}
+    await connection.execute(update(spaces).where(own, spaces.c.space_id == old.space_id).values(retired))
+    # One hop from whichever space a request still knows.
+    before = update(spaces).where(own, spaces.c.replaced_by_space_id == old.space_id)
+    await connection.execute(before.values(replaced_by_space_id=new_id))
+    searched = {"is_catalog": old.is_catalog, "replaces_space_id": None}
+    await connection.execute(update(spaces).where(own, spaces.c.space_id == new_id).values(searched))
+    if collection_id is not None:
+        of_collection = and_(
+            collections.c.organization_id == organization_id, collections.c.collection_id == collection_id
+        )
+        await connection.execute(update(collections).where(of_collection).values(space_id=new_id))
+
+
+async def finish(
+    connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID, status: str, left_count: int = 0
+) -> None:
+    """Note how a rebuild ended."""
+    await connection.execute(
+        update(index_rebuilds)
+        .where(index_rebuilds.c.organization_id == organization_id, index_rebuilds.c.rebuild_id == rebuild_id)
+        .values(status=status, left_count=left_count, finished_at=func.now())
+    )
+
+
+async def list_retired(connection: AsyncConnection, organization_id: UUID) -> Sequence[AnyRow]:
+    """The retired spaces that nobody reads any more: space_id, dimensions, and whether its row may go too (`done`)."""
+    done = or_(spaces.c.replaced_by_space_id.is_(None), spaces.c.retired_at < func.now() - LEADS_FOR)
+    statement = select(spaces.c.space_id, spaces.c.dimensions, done.label("done")).where(
+        spaces.c.organization_id == organization_id, spaces.c.retired_at < func.now() - READ_FOR
+    )
+    return (await connection.execute(statement.order_by(spaces.c.space_id))).all()
+
+
+async def some_documents(
+    connection: AsyncConnection, organization_id: UUID, *, space_id: int, limit: int
+) -> Sequence[UUID]:
+    """Some of the documents that have a place in a space."""
+    statement = (
+        select(space_documents.c.document_id)
+        .where(space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id)
+        .order_by(space_documents.c.document_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).scalars().all()
+
+
+async def empty_places(
+    connection: AsyncConnection, organization_id: UUID, *, space: AnyRow, document_ids: Collection[UUID]
+) -> None:
+    """Remove these locked documents from a retired space; its term statistics go with it as a whole."""
+    tables = INDEX_TABLES[space.dimensions]
+    for table in (tables.chunks, tables.code_pages, caller_chunks, space_documents):
+        own = and_(
+            table.c.organization_id == organization_id,
+            table.c.space_id == space.space_id,
+            among(table.c.document_id, document_ids),
+        )
+        await connection.execute(delete(table).where(own))
+
+
+async def forget_statistics(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> bool:
+    """Remove the term statistics of a space that nobody writes; whether there were any. Nobody folds them meanwhile."""
+    found = 0
+    for table in (term_statistics, term_deltas):
+        own = and_(table.c.organization_id == organization_id, table.c.space_id == space_id)
+        found += (await connection.execute(delete(table).where(own))).rowcount
+    return found > 0
+
+
+async def delete_row(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+    """Remove the row of an empty space."""
+    await connection.execute(
+        delete(spaces).where(spaces.c.organization_id == organization_id, spaces.c.space_id == space_id)
+    )
+
+
+async def lock_collection(connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID) -> bool:
+    """Lock a collection against being added to; False when there is none."""
+    statement = (
+        select(collections.c.collection_id)
+        .where(collections.c.organization_id == organization_id, collections.c.collection_id == collection_id)
+        .with_for_update()
+    )
+    return (await connection.execute(statement)).one_or_none() is not None

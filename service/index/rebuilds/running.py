@@ -1,0 +1,174 @@
+"""Bringing rebuilds to their end, in every replica, step by step: each step is found again by whoever comes next.
+
+Copy what is wanted in the old space into the new one; index it; when everything is there, put the new space in the old
+one's place, in one transaction; empty the old one. What happens to a document meanwhile happens in both spaces
+(`ingestion.queries`, `index.service`), and what a transaction did that didn't know of the new space
+yet is copied like the rest: the swap locks the old space against all who write there, and looks once more.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.audit.service import Change, record_unattended
+from service.identity.queries import organization_ids
+from service.index.ingestion.backlog.queries import claim_pending
+from service.index.ingestion.indexer import Indexer
+from service.index.ingestion.indexing import pack_chunks
+from service.index.queries import Place, list_chunks, try_lock_statistics
+from service.index.rebuilds import queries
+from service.platform.disk import DiskGuard
+from service.platform.identifiers import uuid7
+from service.platform.logs import logger
+from service.platform.sql import AnyRow
+
+COPIED_AT_ONCE = 200
+EMPTIED_AT_ONCE = 200
+INDEXED_AT_ONCE = 8
+
+
+async def rebuild_all(indexer: Indexer, disk: DiskGuard) -> None:
+    """Take steps, one organization's after the other's, until there is nothing to do in any of them for now.
+
+    What fails in one keeps none of the others waiting: it is raised once they have nothing to do.
+    """
+    doing, failures = asyncio.current_task(), dict[UUID, Exception]()
+    going_on = True
+    while going_on:
+        going_on = False
+        for each in await organization_ids(indexer.database):
+            if each in failures:
+                continue
+            try:
+                await disk.wait_for_room()
+                going_on |= await rebuild_organization(indexer, each)
+            except Exception as error:
+                if doing is not None and doing.cancelling():
+                    raise
+                failures[each] = error
+    if failures:
+        raise ExceptionGroup("rebuilds failed", list(failures.values()))
+
+
+async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
+    """Take a step of each rebuild of an organization, and of emptying what is retired; whether there was any."""
+    async with indexer.database.transaction(organization_id, read_only=True) as connection:
+        rebuilds = await queries.list_running(connection, organization_id)
+        retired = await queries.list_retired(connection, organization_id)
+    went_on = [await _go_on(indexer, organization_id, rebuild) for rebuild in rebuilds]
+    went_on += [await _empty(indexer, organization_id, space) for space in retired]
+    return any(went_on)
+
+
+async def _go_on(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+    # Indexing first: to look for what is not copied yet compares all places of both spaces.
+    return (
+        await _index_some(indexer, organization_id, rebuild)
+        or await copy_some(indexer, organization_id, rebuild)
+        or await try_swap(indexer, organization_id, rebuild)
+    )
+
+
+async def copy_some(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+    """Want some documents of the old space in the new one; whether there were any that were not."""
+    spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
+    async with indexer.database.transaction(organization_id) as connection:
+        missing = await queries.missing_places(connection, organization_id, **spaces, limit=COPIED_AT_ONCE)
+        if not missing:
+            return False
+        await queries.lock_documents(connection, organization_id, document_ids=missing)
+        copied = await queries.copy_places(connection, organization_id, **spaces, document_ids=missing)
+        by_callers = [row.document_id for row in copied if row.caller_chunks]
+        await _copy_chunks(connection, organization_id, rebuild, by_callers)
+    return bool(copied)
+
+
+async def _copy_chunks(
+    connection: AsyncConnection, organization_id: UUID, rebuild: AnyRow, document_ids: Sequence[UUID]
+) -> None:
+    """Take along the texts of chunks that callers made: those that wait to be indexed, else those that are."""
+    if not document_ids:
+        return
+    old_id, new_id = rebuild.replaces_space_id, rebuild.space_id
+    waiting = await queries.copy_waiting_chunks(
+        connection, organization_id, old_id=old_id, new_id=new_id, document_ids=document_ids
+    )
+    for document_id in document_ids:
+        if document_id not in waiting:
+            place = Place(organization_id, old_id, document_id, rebuild.replaced_dimensions)
+            texts = [row.text for row in await list_chunks(connection, place)]
+            await queries.keep_chunks(
+                connection,
+                organization_id,
+                document_id=document_id,
+                space_id=new_id,
+                batch_id=uuid7(),
+                chunks=await asyncio.to_thread(pack_chunks, texts),
+            )
+
+
+async def _index_some(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+    async with indexer.rebuilding:
+        async with indexer.database.transaction(organization_id) as connection:
+            claimed = await claim_pending(connection, organization_id, limit=INDEXED_AT_ONCE, space_id=rebuild.space_id)
+        await indexer.index_now(organization_id, claimed)
+    return bool(claimed)
+
+
+async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+    """Put the new space in the old one's place if it has all that is searched there; whether it has."""
+    key = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id, "forced": rebuild.forced}
+    async with indexer.database.transaction(organization_id, read_only=True) as connection:
+        if await queries.count_blocking(connection, organization_id, **key):
+            return False
+    async with indexer.database.transaction(organization_id) as connection:
+        old = await _lock(connection, organization_id, rebuild)
+        if old is None or await queries.count_blocking(connection, organization_id, **key):
+            return False
+        await _swap(connection, organization_id, rebuild, old)
+    logger.info("index_rebuilt", collection_id=str(rebuild.collection_id), model=rebuild.model)
+    return True
+
+
+async def _lock(connection: AsyncConnection, organization_id: UUID, rebuild: AnyRow) -> AnyRow | None:
+    """Lock what the rebuild is of, and return the old space; None when the rebuild doesn't run any more."""
+    if rebuild.collection_id is not None:
+        await queries.lock_collection(connection, organization_id, collection_id=rebuild.collection_id)
+    old = await queries.lock_space(connection, organization_id, space_id=rebuild.replaces_space_id)
+    now = await queries.newest_rebuild(connection, organization_id, collection_id=rebuild.collection_id)
+    runs = now is not None and (now.rebuild_id, now.status) == (rebuild.rebuild_id, "RUNNING")
+    return old if runs else None
+
+
+async def _swap(connection: AsyncConnection, organization_id: UUID, rebuild: AnyRow, old: AnyRow) -> None:
+    new_id = rebuild.space_id
+    left = await queries.count_unready(connection, organization_id, old_id=old.space_id, new_id=new_id)
+    await queries.swap(connection, organization_id, old=old, new_id=new_id, collection_id=rebuild.collection_id)
+    await queries.finish(
+        connection, organization_id, rebuild_id=rebuild.rebuild_id, status="COMPLETED", left_count=left
+    )
+    details = {"model": rebuild.model, "left": left} | (
+        {} if rebuild.collection_id is None else {"collectionId": str(rebuild.collection_id)}
+    )
+    change = Change("index.rebuild_complete", target_type="indexRebuild", target_id=rebuild.rebuild_id, details=details)
+    await record_unattended(connection, organization_id, change=change)
+
+
+async def _empty(indexer: Indexer, organization_id: UUID, space: AnyRow) -> bool:
+    """Remove some of what is in a retired space, at last its row; whether there was anything."""
+    space_id = space.space_id
+    async with indexer.database.transaction(organization_id) as connection:
+        some = await queries.some_documents(connection, organization_id, space_id=space_id, limit=EMPTIED_AT_ONCE)
+        if some:
+            await queries.lock_documents(connection, organization_id, document_ids=some)
+            await queries.empty_places(connection, organization_id, space=space, document_ids=some)
+            return True
+        # Whoever folds deltas writes statistics of this space too.
+        if not await try_lock_statistics(connection, organization_id):
+            return False
+        had_terms = await queries.forget_statistics(connection, organization_id, space_id=space_id)
+        if space.done:
+            await queries.delete_row(connection, organization_id, space_id=space_id)
+    return had_terms or space.done

@@ -1,0 +1,301 @@
+"""Spaces, and writing documents into them.
+
+Every function that changes what is indexed of a document locks the document's resource first, as whoever changes its
+access does: so an index write never brings back an older access class, and a removed document never comes back.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ParamSpec, Protocol, TypeVar
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.index import queries
+from service.index.codes import as_vector, binary_codes, pages_of
+from service.index.queries import ChunkRow, Place, Writing, stored_embeddings
+from service.index.terms import as_sparsevec, read_sparsevec, weigh_chunks
+from service.permissions.queries import lock_resource
+from service.platform.identifiers import uuid7
+from service.platform.sql import AnyRow
+from service.schema.indexing import CHUNKS_PER_PAGE, TOTAL_TERM
+
+__all__ = [
+    "Space",
+    "catalog_space",
+    "create_space",
+    "delete_space",
+    "find_catalog",
+    "fold_statistics",
+    "remove_everywhere",
+    "remove_from_space",
+    "space_now",
+    "space_of",
+    "stored_embeddings",
+    "write_index",
+]
+
+ENGLISH = "english"
+FOLDED_AT_ONCE = 20_000
+
+# So little is worked on sooner than a thread is found for it: about five milliseconds.
+FEW_CHUNKS = 16
+FEW_CHARACTERS = 20_000
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class Model(Protocol):
+    """What a space has to know of its embedding model."""
+
+    @property
+    def name(self) -> str:
+        """The name it is configured under."""
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """The length of its vectors."""
+        ...
+
+
+class ChunkToIndex(Protocol):
+    """A chunk with its text and the hash of what is embedded of it."""
+
+    @property
+    def text(self) -> str:
+        """The words that are searched and shown."""
+        ...
+
+    @property
+    def hash(self) -> bytes:
+        """SHA-256 of the text that is embedded."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The catalog or a collection's index: one model, and one language for its terms."""
+
+    space_id: int
+    model: str
+    dimensions: int
+    language: str = ENGLISH
+
+
+async def catalog_space(connection: AsyncConnection, organization_id: UUID, *, model: Model) -> Space:
+    """The organization's catalog, created with this model when there is none yet; it keeps the model it began with."""
+    while (row := await queries.find_catalog_space(connection, organization_id)) is None:
+        await queries.insert_space(
+            connection,
+            organization_id,
+            model=model.name,
+            dimensions=model.dimensions,
+            language=ENGLISH,
+            is_catalog=True,
+        )
+    return space_of(row)
+
+
+async def find_catalog(connection: AsyncConnection, organization_id: UUID) -> Space | None:
+    """The organization's catalog; None before its first upload."""
+    row = await queries.find_catalog_space(connection, organization_id)
+    return None if row is None else space_of(row)
+
+
+async def space_now(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> Space | None:
+    """The space that is searched where this one was a moment ago: itself, or what has replaced it; None: deleted."""
+    row = await queries.read_successor(connection, organization_id, space_id=space_id)
+    return None if row is None else space_of(row)
+
+
+async def create_space(
+    connection: AsyncConnection, organization_id: UUID, *, model: Model, language: str = ENGLISH
+) -> Space:
+    """Create a space for a collection."""
+    space_id = await queries.insert_space(
+        connection, organization_id, model=model.name, dimensions=model.dimensions, language=language
+    )
+    if space_id is None:
+        raise RuntimeError("A space that is no catalog can't be in conflict with another.")
+    return Space(space_id, model.name, model.dimensions, language)
+
+
+def space_of(row: AnyRow) -> Space:
+    """Read a row of `spaces`."""
+    return Space(row.space_id, row.model, row.dimensions, row.language)
+
+
+async def write_index(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    space: Space,
+    document_id: UUID,
+    version: int,
+    title: str,
+    chunks: Sequence[ChunkToIndex],
+    embeddings: NDArray[np.float32],
+    mean: NDArray[np.float32],
+) -> bool:
+    """Replace what is indexed of a document in a space by these chunks; searches see it from the commit on.
+
+    `embeddings` has a row of unit norm for each chunk, `mean` is the model's; chunks that stay as they are aren't
+    written again. The transaction is READ COMMITTED. False, with nothing written, when that version is no longer
+    wanted there, the document is gone, or another space has taken this one's place.
+    """
+    texts = [chunk.text for chunk in chunks]
+    terms = await _beside(texts, weigh_chunks, texts, title=title, language=space.language)
+    place = Place(organization_id, space.space_id, document_id, space.dimensions)
+    locked = await queries.lock_place(connection, place)
+    if locked is None or locked.version != version:
+        return False
+    before = await queries.list_chunks(connection, place) if locked.chunk_count else ()
+    change = await _beside(
+        [*texts, *(row.text for row in before)], _change, before, _Contents(chunks, terms, embeddings, mean)
+    )
+    if change.shorter:
+        await queries.cut_off(connection, place, chunk_count=len(chunks))
+    writing = Writing(
+        access_class=locked.access_class,
+        version=version,
+        chunk_count=len(chunks),
+        rows=change.rows,
+        pages=change.pages,
+        deltas=change.deltas,
+    )
+    await queries.write(connection, place, writing)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What a document is to be indexed by: its chunks, with the terms and the vector of each, and the model's mean."""
+
+    chunks: Sequence[ChunkToIndex]
+    terms: Sequence[Mapping[int, float]]
+    embeddings: NDArray[np.float32]
+    mean: NDArray[np.float32]
+
+    def row(self, number: int) -> ChunkRow:
+        """Return a chunk as it is written."""
+        chunk = self.chunks[number]
+        return ChunkRow(
+            chunk_no=number,
+            chunk_id=uuid7(),
+            text=chunk.text,
+            text_hash=chunk.hash,
+            terms=as_sparsevec(self.terms[number]),
+            embedding=as_vector(self.embeddings[number]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What there is to write: chunks, pages by number, whether chunks go, and by how much terms' counts change."""
+
+    rows: list[ChunkRow]
+    pages: Mapping[int, Sequence[str | None]]
+    shorter: bool
+    deltas: Mapping[int, int]
+
+
+def _change(before: Sequence[AnyRow], contents: _Contents) -> _Change:
+    known = {row.chunk_no: row for row in before}
+    written = [
+        number
+        for number, chunk in enumerate(contents.chunks)
+        if number not in known or not _unchanged(known[number], chunk, contents.terms[number])
+    ]
+    gone = [number for number in known if number >= len(contents.chunks)]
+    replaced = [read_sparsevec(known[number].terms) for number in (*written, *gone) if number in known]
+    touched = {number // CHUNKS_PER_PAGE for number in (*written, *gone)}
+    pages = enumerate(pages_of(binary_codes(contents.embeddings, contents.mean)))
+    return _Change(
+        rows=[contents.row(number) for number in written],
+        pages={number: page for number, page in pages if number in touched},
+        shorter=bool(gone),
+        deltas=_deltas(added=[contents.terms[number] for number in written], removed=replaced),
+    )
+
+
+async def remove_from_space(
+    connection: AsyncConnection, organization_id: UUID, *, space_id: int, document_id: UUID
+) -> None:
+    """Remove a document from a space and from the one that is built to replace it, with its rows there.
+
+    Nothing happens when it isn't in it.
+    """
+    await lock_resource(connection, organization_id, document_id)
+    places = await queries.lock_places(connection, organization_id, document_id=document_id, space_id=space_id)
+    for place in places:
+        await _remove(connection, place)
+
+
+async def remove_everywhere(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
+    """Remove a document from the catalog and every collection."""
+    await lock_resource(connection, organization_id, document_id)
+    for place in await queries.lock_places(connection, organization_id, document_id=document_id):
+        await _remove(connection, place)
+
+
+async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+    """Remove a space with all that is indexed in it; no collection may refer to it any more."""
+    await queries.delete_space(connection, organization_id, space_id=space_id)
+
+
+async def fold_statistics(connection: AsyncConnection, organization_id: UUID) -> int:
+    """Fold the deltas of an organization's term statistics; how many there were.
+
+    Safe beside itself and beside everything else: the second of two at once does nothing, and a search counts a delta
+    exactly once whether or not it is folded.
+    """
+    if not await queries.try_lock_statistics(connection, organization_id):
+        return 0
+    total = 0
+    while folded := await queries.fold_deltas(connection, organization_id, limit=FOLDED_AT_ONCE):
+        total += folded
+    if total:
+        await queries.forget_vanished_terms(connection, organization_id)
+    return total
+
+
+async def _beside(
+    texts: Sequence[str], work: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
+) -> Result:
+    """Do work on these texts: at once when it is little, else in a thread, so that other requests go on."""
+    if len(texts) <= FEW_CHUNKS and sum(map(len, texts)) <= FEW_CHARACTERS:
+        return work(*args, **options)
+    return await asyncio.to_thread(work, *args, **options)
+
+
+def _unchanged(before: AnyRow, chunk: ChunkToIndex, terms: Mapping[int, float]) -> bool:
+    if before.text_hash != chunk.hash or before.text != chunk.text:
+        return False
+    known = read_sparsevec(before.terms)
+    return known.keys() == terms.keys() and all(abs(known[term] - weight) < 1e-6 for term, weight in terms.items())
+
+
+async def _remove(connection: AsyncConnection, place: Place) -> None:
+    rows = await queries.list_chunks(connection, place)
+    deltas = await _beside([row.text for row in rows], _deltas_without, rows)
+    await queries.add_deltas(connection, place.organization_id, space_id=place.space_id, deltas=deltas)
+    await queries.remove_place(connection, place)
+
+
+def _deltas_without(rows: Sequence[AnyRow]) -> Mapping[int, int]:
+    return _deltas(added=[], removed=[read_sparsevec(row.terms) for row in rows])
+
+
+def _deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapping[int, float]]) -> Mapping[int, int]:
+    deltas = Counter({TOTAL_TERM: len(added) - len(removed)})
+    for terms in added:
+        deltas.update(terms.keys())
+    for terms in removed:
+        deltas.subtract(terms.keys())
+    return deltas

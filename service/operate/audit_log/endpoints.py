@@ -1,0 +1,40 @@
+"""admin/auditLog and admin/searchLog: extensions, for admins only. Nothing changes or deletes an entry."""
+
+from carrel.wire.admin import (
+    AdminAuditLogQueryRequest,
+    AdminAuditLogQueryResponse,
+    AdminSearchLogQueryRequest,
+    AdminSearchLogQueryResponse,
+)
+from carrel.wire.oversight import AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse
+from service.domains.search import log as search_log
+from service.domains.search import summaries
+from service.operate.audit_log import log
+from service.web.dependencies import CallerDep, ConnectionDep
+from service.web.routing import Router
+
+router = Router(prefix="/admin", tags=["extension"])
+
+
+@router.post("/auditLog/query")
+async def query_audit_log(
+    request: AdminAuditLogQueryRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminAuditLogQueryResponse:
+    """Read the audit log, newest first."""
+    return await log.query_log(connection, caller, request=request)
+
+
+@router.post("/searchLog/query")
+async def query_search_log(
+    request: AdminSearchLogQueryRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminSearchLogQueryResponse:
+    """Read the search log, newest first; `withoutResults` and `feedback` narrow it."""
+    return await search_log.query_log(connection, caller, request=request)
+
+
+@router.post("/searchLog/summarize")
+async def summarize_search_log(
+    request: AdminSearchLogSummarizeRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminSearchLogSummarizeResponse:
+    """Count searches by day or week: all, those that found nothing, and those that people liked or didn't."""
+    return await summaries.summarize(connection, caller, request=request)

@@ -1,0 +1,55 @@
+"""Reading the audit log."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.admin import AdminAuditLogQueryRequest, AdminAuditLogQueryResponse, AuditEntry, AuditTarget
+from carrel.wire.common import UserPrincipal, normal_email
+from service.audit import queries
+from service.audit.queries import EntryFilter
+from service.auth.callers import Caller
+from service.platform.sql import AnyRow
+from service.web.pagination import Cursor
+
+
+async def query_log(
+    connection: AsyncConnection, caller: Caller, *, request: AdminAuditLogQueryRequest
+) -> AdminAuditLogQueryResponse:
+    """A page of entries, newest first; for admins. `actor` finds what somebody did, and what was done for them."""
+    cursor = Cursor.read(caller, operation="admin/auditLog/query", request=request)
+    wanted = EntryFilter(
+        actor=None if request.actor is None else normal_email(request.actor),
+        action=request.action,
+        target_id=request.target_id,
+        since=request.from_,
+        until=request.to,
+        ids=request.ids,
+    )
+    before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
+    rows = await queries.list_entries(
+        connection, caller.organization_id, wanted=wanted, before=before, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [row.at.isoformat(), str(row.audit_log_id)])
+    return AdminAuditLogQueryResponse(entries=[_entry(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+def _entry(row: AnyRow) -> AuditEntry:
+    return AuditEntry(
+        audit_log_id=row.audit_log_id,
+        at=row.at,
+        actor=_person(row.actor_id, name=row.actor_name, email=row.actor_email),
+        acting_for=_person(row.acting_for_id, name=row.acting_for_name, email=row.acting_for_email),
+        action=row.action,
+        target=None if row.target_id is None else AuditTarget(type=row.target_type, id=row.target_id),
+        details=row.details,
+        text=row.text,
+        request_id=row.request_id,
+    )
+
+
+def _person(principal_id: UUID | None, *, name: str | None, email: str | None) -> UserPrincipal | None:
+    if principal_id is None:
+        return None
+    return UserPrincipal(id=str(principal_id), name=name or "", email=email or "")

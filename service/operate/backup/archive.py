@@ -1,0 +1,362 @@
+"""The archive: a gzipped tar, written and read as a stream, of which nothing is ever whole in memory.
+
+    files/<SHA-256>       each file once, in the order of their names
+    database/<number>     pg_dump's custom format, cut into pieces, because a tar wants to know a member's size first
+    secret.key            when it lies in the data folder
+    manifest.json         what the archive holds; without it, or with another content, the archive is refused
+
+Members are never unpacked to a path: their names are compared with these four shapes, in this order, and every byte
+goes where its kind goes.
+"""
+
+import fcntl
+import gzip
+import hashlib
+import io
+import os
+import re
+import stat
+import tarfile
+import time
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Protocol, Self, cast
+
+from pydantic import SecretStr, ValidationError
+
+from service.operate.backup.errors import ArchiveError, BackupError
+from service.operate.backup.manifest import Contents, Manifest
+from service.operate.deployment.key_files import sync_folder
+
+PIECE = 8 * 1024 * 1024
+_READ = 1024 * 1024
+_LARGEST_SMALL_MEMBER = 4 * 1024 * 1024
+# Documents and vectors gain little from more, and it takes several times as long.
+_LEVEL = 1
+_FILE = re.compile(r"files/([0-9a-f]{64})")
+_DATABASE = "database/{:06}"
+_SECRET_KEY = "secret.key"  # noqa: S105 - a member's name
+_MANIFEST = "manifest.json"
+
+
+@dataclass
+class _Tally:
+    """What has passed so far."""
+
+    files: int = 0
+    file_bytes: int = 0
+    names: Any = field(default_factory=hashlib.sha256)
+    database_bytes: int = 0
+    database: Any = field(default_factory=hashlib.sha256)
+    secret_key: str | None = None
+
+    def add_file(self, sha256: bytes, size: int) -> None:
+        self.files += 1
+        self.file_bytes += size
+        self.names.update(sha256)
+
+    def add_database(self, piece: bytes) -> None:
+        self.database_bytes += len(piece)
+        self.database.update(piece)
+
+    def contents(self) -> Contents:
+        return Contents(
+            files=self.files,
+            file_bytes=self.file_bytes,
+            files_sha256=self.names.hexdigest(),
+            database_bytes=self.database_bytes,
+            database_sha256=self.database.hexdigest(),
+            secret_key_sha256=self.secret_key,
+        )
+
+
+@contextmanager
+def new_file(path: Path) -> Generator[IO[bytes]]:
+    """Give a file to write that is at `path` when the block has ended well, and nowhere when it hasn't.
+
+    It is written beside its place (`.partial`), readable by its owner alone. Killed, it leaves that, which the next
+    backup to the same place takes over. Raises BackupError when there is something already, or somebody writes there,
+    or has put a file of their own there, which they could read.
+    """
+    partial = path.with_name(f"{path.name}.partial")
+    _refuse_existing(path)
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            raise BackupError(f"Another backup is being written to {path}.") from exc
+        _refuse_foreign(partial, descriptor)
+        try:
+            os.fchmod(descriptor, 0o600)
+            file.truncate(0)
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+            _refuse_existing(path)
+            partial.rename(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+    sync_folder(path.parent)
+
+
+class ArchiveWriter:
+    """Writes the members, in their order; `close` adds what it was told to say of them."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._gzip = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0)
+        # A size of any length stands in this format's own header.
+        self._tar = tarfile.open(fileobj=self._gzip, mode="w", format=tarfile.GNU_FORMAT)  # noqa: SIM115 - `close` does
+        self._tally = _Tally()
+
+    def add_file(self, sha256: bytes, pieces: Iterable[bytes], *, size: int) -> None:
+        """Add a file of this SHA-256 and size in bytes; BackupError when its content has others."""
+        content = _Hashed(pieces)
+        damaged = f"The file {sha256.hex()} in the file store is damaged. Put it back from an earlier backup."
+        try:
+            self._add(f"files/{sha256.hex()}", content, size)
+        except OSError as exc:
+            if content.failure is not None:
+                raise content.failure from exc
+            if content.ended:
+                raise BackupError(damaged) from exc
+            raise
+        if content.sha256() != sha256:
+            raise BackupError(damaged)
+        self._tally.add_file(sha256, size)
+
+    def add_database(self, pieces: Iterable[bytes]) -> None:
+        """Add a dump, in pieces of at most `PIECE` bytes."""
+        for number, piece in enumerate(pieces, start=1):
+            self._add(_DATABASE.format(number), io.BytesIO(piece), len(piece))
+            self._tally.add_database(piece)
+
+    def add_secret_key(self, key: SecretStr) -> None:
+        """Add the secret key."""
+        text = key.get_secret_value().encode()
+        self._add(_SECRET_KEY, io.BytesIO(text), len(text))
+        self._tally.secret_key = hashlib.sha256(text).hexdigest()
+
+    def close(self, describe: Callable[[Contents], Manifest]) -> Manifest:
+        """Add the manifest, which says what the archive holds, and end."""
+        manifest = describe(self._tally.contents())
+        text = manifest.model_dump_json(indent=1).encode()
+        self._add(_MANIFEST, io.BytesIO(text), len(text))
+        self._tar.close()
+        self._gzip.close()
+        return manifest
+
+    def _add(self, name: str, content: object, size: int) -> None:
+        member = tarfile.TarInfo(name)
+        member.size, member.mode, member.mtime = size, 0o600, int(time.time())
+        self._tar.addfile(member, cast("IO[bytes]", content))
+        _forget_members(self._tar)
+
+
+class _Hashed:
+    """Pieces as a file to read, hashed on their way."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._rest = memoryview(b"")
+        self._hash = hashlib.sha256()
+        self.ended = False
+        self.failure: BackupError | None = None
+
+    def read(self, size: int) -> bytes:
+        """Return `size` bytes, fewer only at the end."""
+        parts, wanted = [self._rest[:size]], size - len(self._rest)
+        self._rest = self._rest[size:]
+        while wanted > 0 and (piece := memoryview(self._next())):
+            parts.append(piece[:wanted])
+            self._rest = piece[wanted:]
+            wanted -= len(piece)
+        return b"".join(parts)
+
+    def sha256(self) -> bytes:
+        """Return the SHA-256 of all of it, what was not read included."""
+        while self._next():
+            pass
+        return self._hash.digest()
+
+    def _next(self) -> bytes:
+        try:
+            piece = next(self._pieces, b"")
+        except BackupError as error:
+            self.failure = error
+            raise OSError from error
+        self.ended = self.ended or not piece
+        self._hash.update(piece)
+        return piece
+
+
+class Sink(Protocol):
+    """Where the members of an archive go. What it doesn't read is read for it."""
+
+    def take_file(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
+        """Take a file; reading its last piece raises ArchiveError when the content isn't what its name says."""
+
+    def take_database(self, pieces: Iterator[bytes]) -> None:
+        """Take the dump."""
+
+    def take_secret_key(self, key: SecretStr) -> None:
+        """Take the secret key."""
+
+
+def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
+    """Give every member to `sink`, and return the manifest when all of it is as it says.
+
+    Raises:
+        ArchiveError: it isn't, at whatever point that shows; what the sink was given by then is not to be used.
+    """
+    try:
+        with (
+            gzip.GzipFile(fileobj=file) as content,
+            tarfile.open(fileobj=content, mode="r|", bufsize=_READ, tarinfo=_PlainMember) as tar,
+        ):
+            manifest = _Reader(tar).read(sink)
+            while content.read(_READ):  # to the end, where gzip's own checksum is
+                pass
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as exc:
+        raise _damaged("it is cut off, or no backup of Carrel's") from exc
+    return manifest
+
+
+class _PlainMember(tarfile.TarInfo):
+    """A plain file's header; the contents of other headers are read into memory, however large they say they are."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Read a header; ArchiveError for one that is no plain file's."""
+        member = super().frombuf(buf, encoding, errors)
+        if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE}:
+            raise _damaged(f"{member.name[:100]!r} is no plain file")
+        return member
+
+
+class _Reader:
+    """Walks through the members in their order."""
+
+    def __init__(self, tar: tarfile.TarFile) -> None:
+        self._tar = tar
+        self._tally = _Tally()
+        self._member: tarfile.TarInfo | None = None
+
+    def read(self, sink: Sink) -> Manifest:
+        self._advance()
+        self._read_files(sink)
+        dump = self._database()
+        sink.take_database(dump)
+        _exhaust(dump)
+        if self._name == _SECRET_KEY:
+            text = self._small()
+            self._tally.secret_key = hashlib.sha256(text).hexdigest()
+            sink.take_secret_key(SecretStr(text.decode("ascii", errors="replace")))
+            self._advance()
+        return self._read_manifest()
+
+    def _read_files(self, sink: Sink) -> None:
+        last = b""
+        while match := _FILE.fullmatch(self._name):
+            sha256 = bytes.fromhex(match[1])
+            if sha256 <= last:
+                raise _damaged("its files are out of order")
+            last = sha256
+            pieces = self._file(sha256)
+            sink.take_file(sha256, pieces)
+            _exhaust(pieces)
+            self._advance()
+
+    def _file(self, sha256: bytes) -> Iterator[bytes]:
+        seen, size = hashlib.sha256(), 0
+        # One piece behind, so that whoever takes the pieces never has the last one of a wrong content.
+        held = b""
+        for piece in self._pieces():
+            if held:
+                yield held
+            seen.update(piece)
+            size += len(piece)
+            held = piece
+        if seen.digest() != sha256:
+            raise _damaged(f"the file {sha256.hex()} has another content")
+        self._tally.add_file(sha256, size)
+        if held:
+            yield held
+
+    def _database(self) -> Iterator[bytes]:
+        number = 1
+        while self._name == _DATABASE.format(number):
+            for piece in self._pieces():
+                self._tally.add_database(piece)
+                yield piece
+            number += 1
+            self._advance()
+
+    def _read_manifest(self) -> Manifest:
+        if self._name != _MANIFEST:
+            raise _damaged(f"it has no manifest in its place, but {self._name[:100]!r}")
+        try:
+            manifest = Manifest.model_validate_json(self._small())
+        except ValidationError as exc:
+            raise _damaged("its manifest can't be read: it may be of a newer Carrel, which can restore it") from exc
+        self._advance()
+        if self._member is not None:
+            raise _damaged("something follows its manifest")
+        if manifest.contents != self._tally.contents():
+            raise _damaged("its manifest says something else than it holds")
+        return manifest
+
+    @property
+    def _name(self) -> str:
+        return "" if self._member is None else self._member.name
+
+    def _advance(self) -> None:
+        self._member = self._tar.next()
+        _forget_members(self._tar)
+
+    def _pieces(self) -> Iterator[bytes]:
+        assert self._member is not None  # noqa: S101 - its name was looked at
+        content = cast("IO[bytes]", self._tar.extractfile(self._member))
+        while piece := content.read(_READ):
+            yield piece
+
+    def _small(self) -> bytes:
+        if self._member is None or self._member.size > _LARGEST_SMALL_MEMBER:
+            raise _damaged(f"{self._name!r} is too large")
+        return b"".join(self._pieces())
+
+
+def _forget_members(tar: tarfile.TarFile) -> None:
+    """Keep a tar from remembering every member; there may be millions."""
+    tar.members = []  # pyright: ignore[reportAttributeAccessIssue] - the stubs don't know it
+
+
+def _exhaust(pieces: Iterator[bytes]) -> None:
+    for _ in pieces:
+        pass
+
+
+def _damaged(why: str) -> ArchiveError:
+    return ArchiveError(f"This archive can't be restored: {why}. Use another backup.")
+
+
+def _refuse_foreign(partial: Path, descriptor: int) -> None:
+    """Refuse a file of another user or name, and one that became a whole backup before this one had its lock."""
+    status = os.fstat(descriptor)
+    try:
+        named = partial.lstat()
+    except FileNotFoundError as exc:
+        raise BackupError(f"Another backup was just written from {partial}. See what it is, and name another.") from exc
+    if not os.path.samestat(status, named):
+        raise BackupError(f"Another backup is being written to {partial}.")
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_uid != os.geteuid():
+        raise BackupError(f"{partial} is no file of your own. Remove it, or name another folder.")
+
+
+def _refuse_existing(path: Path) -> None:
+    if path.exists() or path.is_symlink():
+        raise BackupError(f"{path} exists already, and is not overwritten. Name another file.")

@@ -1,0 +1,146 @@
+"""pg_dump and pg_restore of the wheel, told their database by the environment, which no other user reads."""
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO
+
+import psycopg.pq
+from psycopg.conninfo import make_conninfo
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.engine import URL
+
+from service.operate.backup.archive import PIECE
+from service.operate.backup.errors import PostgresToolError
+from service.platform.database import BACKUP_SETTING
+from service.platform.postgres.host import own_binaries
+
+# What libpq reads from no variable, and what must not stand on a command line.
+_SECRETS = {"sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret"}
+_LONGEST_COMPLAINT = 2000
+# The part of a server's version number that tells its major version.
+_MAJOR = 10_000
+
+
+def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
+    """Yield the database as the exported snapshot sees it, in pieces of at most `PIECE` bytes; the last may be small.
+
+    Owners are left out, and so is every extension but the one the schema needs, so that another PostgreSQL can take it.
+
+    Raises:
+        PostgresToolError: with what pg_dump said.
+    """
+    arguments = (
+        "--format=custom",
+        "--compress=none",
+        "--no-owner",
+        "--no-comments",
+        "--extension=vector",
+        # The owner of an outside database sees rows through a policy of its own, see service.migrations.row_security.
+        "--enable-row-security",
+        f"--snapshot={snapshot}",
+    )
+    with tempfile.TemporaryFile() as complaints, _start("pg_dump", arguments, url, complaints, reading=True) as process:
+        try:
+            output = process.stdout
+            assert output is not None  # noqa: S101 - asked for
+            while piece := output.read(PIECE):
+                yield piece
+            _check(process, "pg_dump", complaints)
+        finally:
+            process.kill()
+
+
+def load(url: URL, pieces: Iterator[bytes]) -> None:
+    """Fill an empty database with a dump, all of it or nothing.
+
+    Raises:
+        PostgresToolError: with what pg_restore said.
+    """
+    arguments = ("--single-transaction", "--no-owner", "--no-comments", "--exit-on-error")
+    with (
+        tempfile.TemporaryFile() as complaints,
+        _start("pg_restore", arguments, url, complaints, reading=False) as process,
+    ):
+        try:
+            _feed(process, pieces)
+            _check(process, "pg_restore", complaints)
+        finally:
+            process.kill()
+
+
+def tools_major_version() -> int:
+    """Return the newest major version of PostgreSQL that these programs can dump."""
+    command = [str(own_binaries() / "pg_dump"), "--version"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603 - our own
+    found = re.search(r"(\d+)(?:\.\d+)?\s*$", said)
+    assert found is not None, said  # noqa: S101
+    return int(found[1])
+
+
+def check_version(server_version: int) -> int:
+    """Return the server's major version (of its `server_version_num`); PostgresToolError when it is too new to dump."""
+    server, ours = server_version // _MAJOR, tools_major_version()
+    if server > ours:
+        raise PostgresToolError(
+            f"The database is PostgreSQL {server}; this Carrel can back up versions up to {ours}. Use pg_dump {server}"
+            " and copy the files yourself, or a newer Carrel."
+        )
+    return server
+
+
+def _start(
+    program: str, arguments: tuple[str, ...], url: URL, complaints: IO[bytes], *, reading: bool
+) -> "subprocess.Popen[bytes]":
+    environment, rest = _connection(url)
+    command = [str(own_binaries() / program), *arguments, "--no-password", f"--dbname={rest}"]
+    return subprocess.Popen(  # noqa: S603 - our own
+        command,
+        env=environment,
+        cwd="/",
+        stdin=subprocess.DEVNULL if reading else subprocess.PIPE,
+        stdout=subprocess.PIPE if reading else subprocess.DEVNULL,
+        stderr=complaints,
+    )
+
+
+def _connection(url: URL) -> tuple[dict[str, str], str]:
+    """Return the environment that names the database, and a conninfo of the little that has no variable."""
+    # As the service's own connections understand it.
+    dialect = PGDialect_psycopg()
+    _, parameters = dialect.create_connect_args(url)  # pyright: ignore[reportUnknownMemberType] - it leaves url untyped
+    wanted = {name: str(value) for name, value in parameters.items()}
+    wanted["options"] = f"{wanted.get('options', '')} -c {BACKUP_SETTING}=on".strip()
+    variables = {
+        option.keyword.decode(): option.envvar.decode()
+        for option in psycopg.pq.Conninfo.get_defaults()
+        if option.envvar is not None
+    }
+    rest = {name: value for name, value in wanted.items() if name not in variables}
+    if secret := _SECRETS & rest.keys():
+        raise PostgresToolError(f"{min(secret)} in CARREL_DATABASE_URL can't be given to pg_dump. Use another way in.")
+    given = {variables[name]: value for name, value in wanted.items() if name in variables}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
+    return kept | given, make_conninfo(application_name="carrel-backup", **rest)
+
+
+def _feed(process: "subprocess.Popen[bytes]", pieces: Iterator[bytes]) -> None:
+    entrance = process.stdin
+    assert entrance is not None  # noqa: S101 - asked for
+    # A program that fails reads no further; what it said tells more than the broken pipe.
+    with suppress(BrokenPipeError):
+        for piece in pieces:
+            entrance.write(piece)
+    with suppress(BrokenPipeError):
+        entrance.close()
+
+
+def _check(process: "subprocess.Popen[bytes]", program: str, complaints: IO[bytes]) -> None:
+    if process.wait() == 0:
+        return
+    complaints.seek(0)
+    said = complaints.read().decode(errors="replace").strip()[-_LONGEST_COMPLAINT:]
+    raise PostgresToolError(f"{program} failed:\n{said or f'it was ended by signal {-process.returncode}'}")

@@ -1,0 +1,165 @@
+"""SQL of backups: as the database's owner, over every organization at once."""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, LargeBinary, column, create_engine, func, select, table, text
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import NullPool
+
+from service.platform.database import BACKUP_SETTING, MAY_BECOME, SERVICE_ROLE
+from service.schema.catalog import document_versions
+from service.schema.deployment import deployment
+
+_FETCHED_AT_ONCE = 1000
+_OPTIONS = f"-c {BACKUP_SETTING}=on -c TimeZone=UTC -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
+
+# Tables of the schema that the tables of the service lie in; not those that extensions brought.
+_TABLES = """
+    SELECT c.relname FROM pg_class c
+    WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
+      AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+    ORDER BY 1
+"""
+_ANYTHING = """
+    SELECT EXISTS (
+        SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND n.nspname NOT LIKE 'pg\\_%'
+          AND n.nspname <> 'information_schema'
+          AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+    )
+"""
+_READS_EVERYTHING = """
+    SELECT pg_has_role(current_user, 'pg_database_owner', 'USAGE') OR rolsuper OR rolbypassrls
+    FROM pg_roles WHERE rolname = current_user
+"""
+_HIDDEN = """
+    SELECT relname FROM pg_class
+    WHERE relrowsecurity AND relnamespace = current_schema()::regnamespace AND NOT EXISTS (
+        SELECT FROM pg_policy WHERE polrelid = pg_class.oid AND polname = 'backup')
+    ORDER BY 1
+"""
+
+
+@contextmanager
+def connect(url: URL) -> Generator[Connection]:
+    """Connect as the owner, in autocommit mode, to read whatever there is."""
+    engine = _engine(url)
+    with engine.connect() as connection:
+        yield connection.execution_options(isolation_level="AUTOCOMMIT")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One moment of the database, held still for as long as it is open."""
+
+    connection: Connection
+    name: str
+
+    def rows(self) -> dict[str, int]:
+        """Return how many rows each table has."""
+        return count_rows(self.connection)
+
+    def files(self) -> Iterator[tuple[bytes, int]]:
+        """Yield the SHA-256 and size of every file that a document's version has, each once, in the order of SHA-256.
+
+        They come with the walk; there may be millions.
+        """
+        statement = (
+            select(document_versions.c.file_sha256, func.max(document_versions.c.file_size))
+            .group_by(document_versions.c.file_sha256)
+            .order_by(document_versions.c.file_sha256)
+            .execution_options(stream_results=True, yield_per=_FETCHED_AT_ONCE)
+        )
+        for sha256, size in self.connection.execute(statement):
+            yield bytes(sha256), size
+
+    def file_totals(self) -> tuple[int, int]:
+        """Return how many there are, and their bytes."""
+        each = (
+            select(func.max(document_versions.c.file_size).label("size"))
+            .group_by(document_versions.c.file_sha256)
+            .subquery()
+        )
+        count, size = self.connection.execute(select(func.count(), func.coalesce(func.sum(each.c.size), 0))).one()
+        return int(count), int(size)
+
+    def key_fingerprint(self) -> bytes | None:
+        """Return the secret key's fingerprint; None when the database has none yet."""
+        return read_key_fingerprint(self.connection)
+
+
+@contextmanager
+def open_snapshot(url: URL) -> Generator[Snapshot]:
+    """Hold the database still, for this connection and whoever names the snapshot.
+
+    Tables are locked against migrations first: the snapshot of rows doesn't hold their definitions still.
+    """
+    engine = _engine(url)
+    with engine.connect() as plain:
+        names = table_names(plain)
+        plain.rollback()
+        connection = plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        if names:
+            quoted = ", ".join(connection.dialect.identifier_preparer.quote(name) for name in names)
+            connection.execute(text(f"LOCK TABLE {quoted} IN ACCESS SHARE MODE"))
+        name = connection.execute(text("SELECT pg_export_snapshot()")).scalar_one()
+        yield Snapshot(connection, name)
+
+
+def table_names(connection: Connection) -> list[str]:
+    """Return the names of the service's tables."""
+    return list(connection.execute(text(_TABLES)).scalars())
+
+
+def count_rows(connection: Connection) -> dict[str, int]:
+    """Return how many rows each table has."""
+    counts = {name: select(func.count()).select_from(table(name)) for name in table_names(connection)}
+    return {name: connection.execute(count).scalar_one() for name, count in counts.items()}
+
+
+def read_key_fingerprint(connection: Connection) -> bytes | None:
+    """Return the secret key's fingerprint; None when the database has none, or no place for one yet."""
+    if deployment.name not in table_names(connection):
+        return None
+    statement = select(column("key_fingerprint", LargeBinary)).select_from(table(deployment.name))
+    return connection.execute(statement).scalar_one_or_none()
+
+
+def server_version(connection: Connection) -> int:
+    """Return the server's version as it numbers it: 180004 for 18.4."""
+    return int(connection.execute(text("SHOW server_version_num")).scalar_one())
+
+
+def unreadable(connection: Connection) -> list[str]:
+    """Return the tables whose rows this connection's user would see only in part; none may stay out of a backup."""
+    bypasses = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+    if connection.execute(text(bypasses)).scalar_one():
+        return []
+    if not connection.execute(text(_READS_EVERYTHING)).scalar_one():
+        return table_names(connection)
+    return list(connection.execute(text(_HIDDEN)).scalars())
+
+
+def has_anything(connection: Connection) -> bool:
+    """Whether there is any table, view or sequence that no extension brought."""
+    return bool(connection.execute(text(_ANYTHING)).scalar_one())
+
+
+def prepare_empty(connection: Connection) -> None:
+    """Make what a dump takes for granted: the service's role, which is the whole cluster's."""
+    if not connection.execute(text("SELECT FROM pg_roles WHERE rolname = :role"), {"role": SERVICE_ROLE}).rowcount:
+        connection.execute(text(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS"))
+    may_become = f"SELECT pg_has_role(current_user, :role, {MAY_BECOME})"
+    if not connection.execute(text(may_become), {"role": SERVICE_ROLE}).scalar_one():
+        connection.execute(text(f"GRANT {SERVICE_ROLE} TO CURRENT_USER"))
+
+
+def vacuum(connection: Connection) -> None:
+    """Bring the planner's statistics and visibility maps up: the first searches are as quick as later ones."""
+    connection.execute(text("VACUUM (ANALYZE)"))
+
+
+def _engine(url: URL) -> Engine:
+    return create_engine(url, poolclass=NullPool, hide_parameters=True, connect_args={"options": _OPTIONS})

@@ -1,0 +1,114 @@
+"""Restoring a backup: read twice, once to trust it, once to use it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from pydantic import SecretStr
+from sqlalchemy.engine import URL
+
+from service import migrations
+from service.operate.backup import postgres_tools, queries
+from service.operate.backup.archive import read_archive
+from service.operate.backup.errors import ArchiveError, BackupError, NotEmptyError
+from service.operate.backup.manifest import Manifest
+from service.operate.backup.progress import Progress
+from service.operate.deployment import key_files
+from service.operate.deployment.service import matches
+from service.platform.files import FileStore
+
+
+def verify(file: IO[bytes]) -> Manifest:
+    """Read an archive to its end, keeping nothing; returns its manifest.
+
+    Raises:
+        ArchiveError: it is damaged, or of a newer Carrel.
+    """
+    sink = _Verifying()
+    manifest = read_archive(file, sink)
+    sink.progress.end()
+    if not migrations.is_known(manifest.schema_revision):
+        raise ArchiveError(
+            f"This backup was taken by a newer Carrel (schema {manifest.schema_revision}; this one knows schemas up to"
+            f" {migrations.HEAD}). Restore it with that one."
+        )
+    fingerprint = None if manifest.key_fingerprint is None else bytes.fromhex(manifest.key_fingerprint)
+    if sink.key is not None and fingerprint is not None and not matches(sink.key, fingerprint):
+        raise ArchiveError("The secret key in this archive isn't that of its database. Use another backup.")
+    return manifest
+
+
+def refuse_filled_database(owner: URL) -> None:
+    """Raise NotEmptyError unless the database is empty."""
+    with queries.connect(owner) as connection:
+        if queries.has_anything(connection):
+            raise NotEmptyError("The database has something in it. Restore into an empty one.")
+
+
+def fill(file: IO[bytes], manifest: Manifest, *, owner: URL, files: FileStore, key_folder: Path | None) -> None:
+    """Bring what a verified archive holds to an empty database and a file store, and the schema up to date.
+
+    The secret key goes to `key_folder`, unless that is None. The database comes last, in one transaction.
+
+    Raises:
+        BackupError: the target is not to be used then.
+    """
+    with queries.connect(owner) as connection:
+        queries.prepare_empty(connection)
+    sink = _Filling(owner, files=files, key_folder=key_folder)
+    if read_archive(file, sink) != manifest:
+        raise ArchiveError("The archive has changed since it was verified. Nobody may write to it meanwhile.")
+    sink.progress.end()
+    with queries.connect(owner) as connection:
+        if queries.count_rows(connection) != manifest.rows:
+            raise BackupError("The restored database has not the rows that the backup counted. Use another backup.")
+    migrations.upgrade(owner)
+    with queries.connect(owner) as connection:
+        queries.vacuum(connection)
+
+
+class _Verifying:
+    """Looks at everything and keeps nothing."""
+
+    def __init__(self) -> None:
+        self.progress = Progress("Verifying")
+        self.key: SecretStr | None = None
+
+    def take_file(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
+        del sha256
+        self._count(pieces)
+
+    def take_database(self, pieces: Iterator[bytes]) -> None:
+        self._count(pieces)
+
+    def take_secret_key(self, key: SecretStr) -> None:
+        self.key = key
+
+    def _count(self, pieces: Iterator[bytes]) -> None:
+        for piece in pieces:
+            self.progress.add(len(piece))
+
+
+class _Filling:
+    """Puts everything where it belongs."""
+
+    def __init__(self, owner: URL, *, files: FileStore, key_folder: Path | None) -> None:
+        self._owner = owner
+        self._files = files
+        self._key_folder = key_folder
+        self.progress = Progress("Restoring")
+
+    def take_file(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
+        self._files.write(sha256, self._counted(pieces))
+
+    def take_database(self, pieces: Iterator[bytes]) -> None:
+        postgres_tools.load(self._owner, self._counted(pieces))
+
+    def take_secret_key(self, key: SecretStr) -> None:
+        if self._key_folder is not None:
+            key_files.keep_key(self._key_folder, key)
+
+    def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            yield piece
+            self.progress.add(len(piece))

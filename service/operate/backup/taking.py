@@ -1,0 +1,110 @@
+"""Taking a backup while the service runs: one snapshot of the database, and the files that it names."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from obstore.exceptions import BaseError
+from pydantic import SecretStr
+from sqlalchemy.engine import URL
+
+from service import migrations
+from service.operate.backup import postgres_tools, queries
+from service.operate.backup.archive import ArchiveWriter, new_file
+from service.operate.backup.errors import BackupError
+from service.operate.backup.manifest import Contents, Manifest
+from service.operate.backup.progress import Progress
+from service.operate.backup.queries import Snapshot
+from service.operate.deployment import key_files
+from service.operate.deployment.service import matches
+from service.platform.files import FileStore
+
+
+def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, secret_key: SecretStr | None) -> Manifest:
+    """Write a backup of the database (connected to as its `owner`) and its files to `path`; returns what it holds.
+
+    Files are content-addressed and never removed, so those the snapshot names are there for as long as it takes. The
+    secret key goes along unless it is given (`secret_key`) rather than kept in the data folder.
+
+    Raises:
+        BackupError: nothing was written then.
+        MigrationError: the database is a newer Carrel's, and nothing was written either.
+    """
+    with new_file(path) as file, queries.open_snapshot(owner) as snapshot:
+        revision, postgresql = _check(snapshot)
+        fingerprint = snapshot.key_fingerprint()
+        key = None if secret_key is not None else _kept_key(data_dir, fingerprint)
+        rows = snapshot.rows()
+        archive = ArchiveWriter(file)
+        _add_files(archive, snapshot, files)
+        archive.add_database(_watched(postgres_tools.dump(owner, snapshot=snapshot.name)))
+        if key is not None:
+            archive.add_secret_key(key)
+
+        def describe(contents: Contents) -> Manifest:
+            return Manifest(
+                created_at=datetime.now(UTC),
+                schema_revision=revision,
+                postgresql=postgresql,
+                key_fingerprint=None if fingerprint is None else fingerprint.hex(),
+                rows=rows,
+                contents=contents,
+            )
+
+        return archive.close(describe)
+
+
+def _check(snapshot: Snapshot) -> tuple[str, int]:
+    """Return the schema's revision and the server's major version."""
+    postgresql = postgres_tools.check_version(queries.server_version(snapshot.connection))
+    if not queries.table_names(snapshot.connection):
+        raise BackupError("The database is empty: there is nothing to back up. Is CARREL_DATA_DIR the right folder?")
+    revision = migrations.current_revision(snapshot.connection)
+    migrations.refuse_newer(revision)
+    if revision is None:
+        raise BackupError("The database's schema is not one this Carrel knows. Back it up with the Carrel that runs.")
+    if hidden := queries.unreadable(snapshot.connection):
+        raise BackupError(
+            f"The user of CARREL_DATABASE_URL can't read all rows of {', '.join(hidden[:3])}. Use the database's owner"
+            " or a user with BYPASSRLS; a database last started with an earlier Carrel needs one start with this one."
+        )
+    return revision, postgresql
+
+
+def _kept_key(data_dir: Path, fingerprint: bytes | None) -> SecretStr | None:
+    """Return the folder's key as the snapshot has it; a rotation may have been cut off between its two steps."""
+    key = key_files.read_key(data_dir)
+    if fingerprint is None or matches(key, fingerprint):
+        return key
+    successor = key_files.read_successor(data_dir)
+    if matches(successor, fingerprint):
+        return successor
+    raise BackupError(
+        f"The secret key in {data_dir} is not the one this database was set up with. Put it back, or set"
+        " CARREL_SECRET_KEY."
+    )
+
+
+def _add_files(archive: ArchiveWriter, snapshot: Snapshot, files: FileStore) -> None:
+    count, size = snapshot.file_totals()
+    progress = Progress("Files")
+    for number, (sha256, file_size) in enumerate(snapshot.files(), start=1):
+        archive.add_file(sha256, _read(files, sha256), size=file_size)
+        progress.add(file_size, f" of {size / 1e6:,.0f}, {number} of {count}")
+    progress.end()
+
+
+def _read(files: FileStore, sha256: bytes) -> Iterator[bytes]:
+    try:
+        yield from files.read(sha256)
+    except (BaseError, OSError) as exc:
+        message = f"The file {sha256.hex()} can't be read from the file store. Put it back from an earlier backup."
+        raise BackupError(message) from exc
+
+
+def _watched(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    progress = Progress("Database")
+    for piece in pieces:
+        yield piece
+        progress.add(len(piece))
+    progress.end()

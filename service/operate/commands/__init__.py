@@ -1,0 +1,56 @@
+"""Commands beside serving: `python -m service organization create`, `backup FILE`, and so on.
+
+What a command says goes to standard error, and what it makes that is secret to standard output, once. It ends with 0
+when it did what was asked, 1 when it did nothing and says why, 2 when the command line is not understood.
+"""
+
+import signal
+import sys
+from collections.abc import Sequence
+
+import typer
+from sqlalchemy.exc import DBAPIError
+
+from service.operate.backup.errors import BackupError
+from service.operate.commands import archives, keys, organizations, texts, users
+from service.operate.commands.errors import CommandError
+from service.platform.deployment_errors import DeploymentError
+from service.platform.errors import ServiceError
+from service.platform.postgres.host import DatabaseServerError
+from service.platform.settings import Settings
+
+app = typer.Typer(
+    name="python -m service",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Without arguments, serve, set up by CARREL_… variables (docs/settings.md). The commands know the same ones.",
+)
+app.add_typer(organizations.app, name="organization")
+app.add_typer(users.app, name="user")
+app.add_typer(texts.app, name="texts")
+app.command()(archives.backup)
+app.command()(archives.restore)
+app.command("rotate-key")(keys.rotate_key)
+
+
+def run(arguments: Sequence[str], settings: Settings) -> int:
+    """Run a command; returns the process's exit status."""
+    try:
+        app(list(arguments), obj=settings)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except (CommandError, BackupError, DeploymentError, DatabaseServerError, ServiceError, ValueError) as error:
+        return _fail(str(error))
+    except DBAPIError as error:
+        return _fail(f"The database refused, or went away:\n{error.orig}")
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error))
+    return 0
+
+
+def _fail(reason: str) -> int:
+    sys.stderr.write(f"{reason}\n")
+    return 1

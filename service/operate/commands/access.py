@@ -1,0 +1,116 @@
+"""How a command gets at the deployment's database, whether or not the service is running.
+
+The embedded PostgreSQL is started, and stopped afterwards, unless a running service has done so: then its socket is
+used. As on a start of the service, one process at a time may have the data folder to itself.
+"""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.engine import URL
+
+from service import migrations
+from service.operate.backup import queries
+from service.operate.commands.errors import CommandError
+from service.operate.deployment.restore_mark import refuse_marked
+from service.platform.database import Database, driver_url
+from service.platform.postgres.host import DatabaseServerError, server_account
+from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres, FolderLock
+from service.platform.settings import Settings
+
+
+@dataclass(frozen=True)
+class Access:
+    """A database that answers: its addresses as its owner and as the service, and whether nobody serves from it."""
+
+    owner: URL
+    service: URL
+    is_alone: bool
+
+
+@contextmanager
+def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -> Generator[Access]:
+    """Give access to the deployment's database for the length of the block.
+
+    With `alone`, a service that is running on the data folder is refused. Only with `new` may there be no database yet.
+
+    Raises:
+        CommandError: there is no database, or a service is running.
+        DatabaseServerError: the embedded PostgreSQL does not start.
+        UnfinishedRestoreError: a restore was cut off.
+    """
+    refuse_marked(settings.data_dir)
+    if settings.database_url is not None:
+        url = driver_url(settings.database_url.get_secret_value())
+        yield Access(owner=url, service=url, is_alone=False)
+        return
+    if not new and not (settings.data_dir / "postgres").exists():
+        raise CommandError(f"There is no Carrel database in {settings.data_dir}. Set CARREL_DATA_DIR to its folder.")
+    settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+    lock = _lock(settings, alone=alone)
+    refuse_strangers(settings.data_dir / "postgres")
+    server = EmbeddedPostgres(settings.data_dir)
+    if lock is None:
+        server.wait_for_start()
+        yield Access(owner=server.url(user=SUPERUSER), service=server.url(), is_alone=False)
+        return
+    try:
+        server.start()
+        yield Access(owner=server.url(user=SUPERUSER), service=server.url(), is_alone=True)
+    finally:
+        server.stop()
+        lock.release()
+
+
+@asynccontextmanager
+async def open_database(settings: Settings) -> AsyncGenerator[Database]:
+    """Give the database as the service has it, restricted to one organization at a time; migrated when it is new."""
+    with open_access(settings, new=True) as access:
+        _bring_up_to_date(access)
+        database = Database(access.service, pool_size=2, statement_seconds=settings.request_seconds)
+        try:
+            yield database
+        finally:
+            await database.close()
+
+
+def check_schema(access: Access) -> None:
+    """Raise CommandError unless the database has the schema of this version; MigrationError when it has a newer one."""
+    with queries.connect(access.owner) as connection:
+        revision = migrations.current_revision(connection)
+    migrations.refuse_newer(revision)
+    if revision != migrations.HEAD:
+        raise CommandError(
+            f"The database's schema is {revision or 'empty'}, this Carrel's is {migrations.HEAD}. Start the service of"
+            " this version, which migrates it, and run the command again."
+        )
+
+
+def _bring_up_to_date(access: Access) -> None:
+    """Migrate what is empty, or nobody's but ours at the moment; a service that is running has its own version."""
+    with queries.connect(access.owner) as connection:
+        is_empty = not queries.has_anything(connection)
+    if is_empty or access.is_alone:
+        migrations.upgrade(access.owner)
+    check_schema(access)
+
+
+def refuse_strangers(cluster: Path) -> None:
+    """PostgreSQL lets in the user it runs as, and root where it was started by root."""
+    account = server_account()
+    if cluster.exists() and cluster.stat().st_uid != account.pw_uid:
+        raise CommandError(f"{cluster} is not {account.pw_name}'s. Run the command as the user the service runs as.")
+
+
+def _lock(settings: Settings, *, alone: bool) -> FolderLock | None:
+    try:
+        return FolderLock(settings.data_dir)
+    except DatabaseServerError:
+        if alone:
+            raise
+        return None
+    except PermissionError as exc:
+        message = f"{settings.data_dir} belongs to another user. Run the command as the user the service runs as."
+        raise CommandError(message) from exc

@@ -1,0 +1,32 @@
+"""`rotate-key`."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from service.operate.commands.access import check_schema, open_access
+from service.operate.commands.context import settings_of
+from service.operate.deployment import key_files
+from service.operate.deployment.rotation import Rotation, rotate_secret_key
+
+
+def rotate_key(
+    context: typer.Context,
+    lost: Annotated[
+        bool, typer.Option("--lost", help="The old key is lost: go on without what only it could read.")
+    ] = False,
+) -> None:
+    """Change the secret key; no service may be running. Page tokens that were handed out end."""
+    settings = settings_of(context)
+    rotation = Rotation(settings.data_dir, given=settings.secret_key, new=settings.new_secret_key, is_lost=lost)
+    with open_access(settings, alone=True) as access:
+        check_schema(access)
+        is_changed = asyncio.run(rotate_secret_key(access.owner, rotation))
+    if rotation.given is None:
+        message = f"The secret key is changed; the new one is in {settings.data_dir / key_files.KEY_FILE}."
+    elif is_changed:
+        message = "The secret key is changed. Set CARREL_SECRET_KEY to the new one on every replica, then start them."
+    else:
+        message = "The secret key was changed before. Set CARREL_SECRET_KEY to the new one on every replica."
+    typer.echo(message, err=True)

@@ -1,0 +1,76 @@
+"""`organization create`."""
+
+import asyncio
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from pydantic import SecretStr, TypeAdapter, ValidationError
+
+from carrel.wire.common import EmailAddress, Label, normal_email
+from service.domains.directory.organizations import create_organization
+from service.identity.passwords import hash_password
+from service.operate.commands.access import open_database
+from service.operate.commands.asking import ask_password
+from service.operate.commands.context import settings_of
+from service.operate.commands.errors import CommandError
+from service.platform import secrets
+from service.platform.database import enter_organization
+from service.platform.identifiers import uuid7
+from service.platform.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="Organizations, which know nothing of each other.")
+
+_LABEL: TypeAdapter[str] = TypeAdapter(Label)
+_EMAIL: TypeAdapter[str] = TypeAdapter(EmailAddress)
+
+
+@app.callback()
+def group() -> None:
+    """Organizations, which know nothing of each other."""
+
+
+@app.command()
+def create(
+    context: typer.Context,
+    name: Annotated[str, typer.Option(help="What people call it.")],
+    admin_email: Annotated[str, typer.Option(help="Its first admin; the domain is the organization's.")],
+    admin_password: Annotated[
+        bool, typer.Option("--admin-password", help="Ask for a password, or take it from standard input.")
+    ] = False,
+) -> None:
+    """Make an organization with its first admin, and print its id and the admin's API key, once."""
+    checked_name, email = _checked(_LABEL, name, "--name"), _checked(_EMAIL, admin_email, "--admin-email")
+    password = ask_password() if admin_password else None
+    key = secrets.mint(secrets.API_KEY)
+    organization_id = asyncio.run(
+        _create(settings_of(context), name=checked_name, email=normal_email(email), password=password, key=key)
+    )
+    typer.echo(f"organization_id={organization_id}")
+    typer.echo(f"api_key={key.value.get_secret_value()}")
+
+
+async def _create(
+    settings: Settings, *, name: str, email: str, password: SecretStr | None, key: secrets.Secret
+) -> UUID:
+    password_hash = None if password is None else await hash_password(password)
+    organization_id = uuid7()
+    async with open_database(settings) as database, database.transaction(None) as connection:
+        await enter_organization(connection, organization_id)
+        await create_organization(
+            connection,
+            organization_id,
+            name=name,
+            admin_email=email,
+            password_hash=password_hash,
+            api_key=key,
+            api_key_name="First",
+        )
+    return organization_id
+
+
+def _checked(kind: TypeAdapter[str], text: str, option: str) -> str:
+    try:
+        return kind.validate_python(text)
+    except ValidationError as error:
+        raise CommandError(f"{option}: {error.errors()[0]['msg'].removeprefix('Value error, ')}.") from error

@@ -1,0 +1,35 @@
+"""`texts erase`."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from service.operate.commands.access import open_database
+from service.operate.commands.context import settings_of
+from service.operate.commands.words import counted
+from service.platform.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="What people wrote: queries, comments, conversations with agents.")
+
+
+@app.callback()
+def group() -> None:
+    """What people wrote: queries, comments, conversations with agents."""
+
+
+@app.command()
+def erase(
+    context: typer.Context, email: Annotated[str, typer.Option(help="The address of the person who wrote them.")]
+) -> None:
+    """Erase what a person wrote, in every organization; the audit log and search log keep that they acted."""
+    count = asyncio.run(_erase(settings_of(context), email))
+    typer.echo(f"{counted(count, 'text')} erased. Backups taken before still hold them.", err=True)
+
+
+async def _erase(settings: Settings, email: str) -> int:
+    # Imported here, because it brings the whole service, which no other command needs.
+    from service.operate.audit_log.erasure import erase_person  # noqa: PLC0415
+
+    async with open_database(settings) as database:
+        return await erase_person(database, email=email)

@@ -1,0 +1,79 @@
+"""`user set-password`."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from pydantic import SecretStr
+
+from carrel.wire.common import normal_email
+from service.domains.directory.users import set_password
+from service.identity import queries
+from service.identity.passwords import hash_password
+from service.operate.commands.access import open_database
+from service.operate.commands.asking import ask_password
+from service.operate.commands.context import settings_of
+from service.operate.commands.errors import CommandError
+from service.platform.database import Database
+from service.platform.settings import Settings
+from service.platform.sql import AnyRow
+
+app = typer.Typer(no_args_is_help=True, help="Users.")
+
+
+@app.callback()
+def group() -> None:
+    """Users."""
+
+
+@app.command("set-password")
+def set_password_of(
+    context: typer.Context,
+    email: Annotated[str, typer.Option(help="The user's address.")],
+    organization: Annotated[
+        str | None, typer.Option(help="The organization's name or id, when several know the address.")
+    ] = None,
+) -> None:
+    """Give a user another password: asked for on a terminal, else one line of standard input."""
+    asyncio.run(_set(settings_of(context), email=normal_email(email), organization=organization))
+    typer.echo(f"The password of {email} is changed.", err=True)
+
+
+async def _set(settings: Settings, *, email: str, organization: str | None) -> None:
+    async with open_database(settings) as database:
+        organization_id = await _organization_of(database, email=email, wanted=organization)
+        password = await asyncio.to_thread(ask_password)
+        await _change(database, organization_id, email=email, password=password)
+
+
+async def _change(database: Database, organization_id: UUID, *, email: str, password: SecretStr) -> None:
+    password_hash = await hash_password(password)
+    async with database.transaction(organization_id) as connection:
+        if not await set_password(connection, organization_id, email=email, password_hash=password_hash):
+            raise CommandError(f"{email} is no user any more.")
+
+
+async def _organization_of(database: Database, *, email: str, wanted: str | None) -> UUID:
+    async with database.transaction(None, read_only=True) as connection:
+        organizations = await queries.list_organizations(connection)
+    among = [one for one in organizations if wanted in (None, one.name, str(one.organization_id))]
+    if not among:
+        raise CommandError(f"There is no organization {wanted!r}. There are: {_names(organizations)}.")
+    knowing = [one for one in among if await _knows(database, one.organization_id, email)]
+    if not knowing:
+        raise CommandError(f"There is no user {email} in {_names(among)}.")
+    if len(knowing) > 1:
+        raise CommandError(f"Several organizations have {email}: say which by --organization ID: {_names(knowing)}.")
+    return knowing[0].organization_id
+
+
+async def _knows(database: Database, organization_id: UUID, email: str) -> bool:
+    async with database.transaction(organization_id, read_only=True) as connection:
+        found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
+    return any(one.kind == "user" for one in found)
+
+
+def _names(organizations: Sequence[AnyRow]) -> str:
+    return ", ".join(f"{one.name} ({one.organization_id})" for one in organizations[:20]) or "none"

@@ -1,0 +1,64 @@
+"""Which secret key a deployment has: the one whose fingerprint its database keeps."""
+
+import asyncio
+import hmac
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from service.operate.deployment import key_files, queries
+from service.platform.database import Database
+from service.platform.deployment_errors import WrongSecretKeyError
+from service.platform.keys import Keys
+
+
+async def settle_secret_key(database: Database, *, given: SecretStr | None, data_dir: Path) -> SecretStr:
+    """The secret key to serve with: the `given` one, else the data folder's, made there on the first start of all.
+
+    What a rotation left half done is finished, or undone. Raises WrongSecretKeyError unless the key is the database's.
+    """
+    async with database.transaction(None) as connection:
+        wanted = await queries.key_fingerprint(connection)
+    key = given or await asyncio.to_thread(settle_folder, data_dir, wanted)
+    if wanted is None:
+        wanted = await _set_up(database, key)
+    if not matches(key, wanted):
+        raise WrongSecretKeyError(advice(data_dir, given=given is not None))
+    return key
+
+
+async def _set_up(database: Database, key: SecretStr) -> bytes | None:
+    """Set the fingerprint up. Replicas that start at once may each have a key, and one is first; returns its."""
+    async with database.transaction(None) as connection:
+        await queries.insert_key_fingerprint(connection, fingerprint=Keys(key).fingerprint)
+        return await queries.key_fingerprint(connection)
+
+
+def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:
+    """Whether there is a key and this is its fingerprint."""
+    return key is not None and fingerprint is not None and hmac.compare_digest(Keys(key).fingerprint, fingerprint)
+
+
+def settle_folder(data_dir: Path, wanted: bytes | None) -> SecretStr:
+    """Return the folder's key, having ended a rotation the way the database's fingerprint says it went; blocks.
+
+    Without a fingerprint there may be no key yet, and one is made. Raises WrongSecretKeyError when it is gone.
+    """
+    if matches(key_files.read_successor(data_dir), wanted):
+        key_files.promote_successor(data_dir)
+    elif matches(key_files.read_key(data_dir), wanted):
+        key_files.drop_successor(data_dir)
+    key = key_files.read_key(data_dir)
+    if key is None and wanted is not None:
+        raise WrongSecretKeyError(advice(data_dir, given=False))
+    return key or key_files.keep_key(data_dir, key_files.new_key())
+
+
+def advice(data_dir: Path, *, given: bool) -> str:
+    """Return what to do about a wrong key, whether it was `given` or is the folder's."""
+    what = "CARREL_SECRET_KEY" if given else f"The secret key in {data_dir}"
+    return (
+        f"{what} is not the one this database was set up with. Set the same CARREL_SECRET_KEY on every replica, or put"
+        f" {key_files.KEY_FILE} back from a backup. To change the key, run `python -m service rotate-key` with the old"
+        " one in its place; if the old one is lost, `python -m service rotate-key --lost`."
+    )

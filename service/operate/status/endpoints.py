@@ -1,0 +1,17 @@
+"""admin/status/get: an extension, for admins."""
+
+from carrel.wire.oversight import AdminStatusGetRequest, AdminStatusGetResponse
+from service.operate.status import service
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.routing import Router
+
+router = Router(prefix="/admin/status", tags=["extension"])
+
+
+@router.post("/get")
+async def get_status(
+    request: AdminStatusGetRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
+) -> AdminStatusGetResponse:
+    """Say how the organization is doing: what there is, what is being indexed, which jobs and syncs go on or failed."""
+    del request
+    return await service.get_status(runtime, connection, caller)

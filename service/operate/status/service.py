@@ -1,0 +1,45 @@
+"""How an organization is doing, for a page of health."""
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, SyncsState
+from service.auth.callers import Caller
+from service.index.ingestion.backlog.queries import measure_backlog
+from service.operate.status import queries
+from service.platform.version import VERSION
+from service.runtime import Runtime
+
+BUILT_IN = "built-in"
+
+
+async def get_status(runtime: Runtime, connection: AsyncConnection, caller: Caller) -> AdminStatusGetResponse:
+    """The organization's state at this moment; for admins."""
+    row = await queries.read_state(connection, caller.organization_id)
+    backlog = await measure_backlog(connection, caller.organization_id)
+    settings, indexer = runtime.settings, runtime.indexer
+    return AdminStatusGetResponse(
+        version=VERSION,
+        document_count=row.documents,
+        collection_count=row.collections,
+        chunk_count=row.chunks,
+        indexing=IndexingState(
+            done=row.documents - row.indexing - row.unindexed,
+            running=row.indexing,
+            failed=row.unindexed,
+            oldest_waiting_at=row.indexing_since,
+            waiting_documents=backlog.documents,
+            waiting_chunks=indexer.parts.pace.chunks_in(backlog),
+            chunks_per_second=round(indexer.pace_of(caller.organization_id), 1) if backlog.documents else 0.0,
+        ),
+        jobs=JobsState(
+            waiting=row.jobs_waiting,
+            running=row.jobs_running,
+            failed=row.replies_failed,
+            oldest_waiting_at=row.jobs_since,
+        ),
+        syncs=SyncsState(running=row.syncs_running, failed=row.syncs_failed),
+        rebuilds_running=row.rebuilds,
+        embedding_model=row.embedding_model or runtime.embedders.default.model.name,
+        language_model=settings.model_names[0] if settings.model_url else BUILT_IN,
+        storage=[file_system.describe() for file_system in runtime.disk.file_systems],
+    )

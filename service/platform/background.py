@@ -1,0 +1,147 @@
+"""What runs next to the requests: work that a request leaves behind, and tasks that run as long as the service."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from service.platform.logs import logger
+
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 60.0
+LOG_EVERY_SECONDS = 60.0
+
+
+@dataclass
+class KeptTask:
+    """A task that is never to end: how to start it, how often it ended all the same, and how long it rests then."""
+
+    name: str
+    start: Callable[[], Coroutine[Any, Any, None]]
+    running: "asyncio.Task[None] | None" = None
+    restarts: int = 0
+    pause_seconds: float = FIRST_PAUSE_SECONDS
+
+
+class EndedEarlyError(Exception):
+    """A task that is never to end has tried to end the process, or has returned."""
+
+
+class Background:
+    """Tasks that outlive the request that started them, and those that live as long as the service."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, KeptTask] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closing = False
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run `work`, once; a failure is logged. What must survive a crash is to be found again by a kept task."""
+        self._add(asyncio.create_task(_log_failure(work)))
+
+    def keep(self, name: str, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run what `start` returns for as long as the service runs: whatever ends the task, it is started again.
+
+        Each end is logged as an error and counted by `name` (`carrel_background_restarts`). The pause before the next
+        start grows while starts fail in a row. A task that is cancelled ends like any other, unless by `close`.
+        """
+        task = self.kept[name] = KeptTask(name, start)
+        self._start(task)
+
+    def repeat(self, name: str, work: Callable[[], Awaitable[object]], *, every: float) -> None:
+        """Do `work` at once and then every so many seconds, for as long as the service runs (`run_every`)."""
+        self.keep(name, partial(run_every, work, every=every, name=name))
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait until it has stopped."""
+        self._is_closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _add(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _start(self, kept: KeptTask) -> None:
+        if self._is_closing:
+            return
+        task = kept.running = asyncio.create_task(_run(kept), name=kept.name)
+        self._add(task)
+        began = task.get_loop().time()
+        task.add_done_callback(partial(self._start_again, kept, began))
+
+    def _start_again(self, kept: KeptTask, began: float, task: "asyncio.Task[None]") -> None:
+        if self._is_closing:
+            return
+        kept.running = None
+        loop = task.get_loop()
+        if loop.time() - began > LONGEST_PAUSE_SECONDS:
+            kept.pause_seconds = FIRST_PAUSE_SECONDS
+        kept.restarts += 1
+        reason = asyncio.CancelledError() if task.cancelled() else task.exception()
+        logger.error(
+            "background_task_ended", task=kept.name, again_in=kept.pause_seconds, times=kept.restarts, exc_info=reason
+        )
+        loop.call_later(kept.pause_seconds, self._start, kept)
+        kept.pause_seconds = min(kept.pause_seconds * 2, LONGEST_PAUSE_SECONDS)
+
+
+async def _log_failure(work: Coroutine[Any, Any, Any]) -> None:
+    try:
+        await work
+    except Exception:  # noqa: BLE001 - a background task has nobody else to tell
+        logger.exception("background_task_failed")
+
+
+async def _run(kept: KeptTask) -> None:
+    try:
+        await kept.start()
+    except (SystemExit, KeyboardInterrupt) as error:
+        # These would end the event loop, and with it the process.
+        raise EndedEarlyError(repr(error)) from error
+    raise EndedEarlyError("it returned")
+
+
+async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name: str) -> None:
+    """Do `work` at once and then every so many seconds, until cancelled.
+
+    A failure is logged (`background_work_failed`, with the name) and never the end: the database may be restarting, and
+    the next time finds the same work. A failure like the one before is logged once a minute. Only what fails while it
+    is cancelled has been cancelled.
+    """
+    doing = asyncio.current_task()
+    failures = _Failures(name)
+    while True:
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - see above
+            failures.log(error)
+            if doing is not None and doing.cancelling():
+                raise asyncio.CancelledError from None
+        else:
+            failures.forget()
+        await asyncio.sleep(every)
+
+
+class _Failures:
+    """Logs failures in a row: the first of a kind at once, those that follow once a minute, with their number."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.forget()
+
+    def log(self, error: Exception) -> None:
+        self._count += 1
+        now = time.monotonic()
+        if type(error) is self._kind and now - self._logged_at < LOG_EVERY_SECONDS:
+            return
+        self._kind, self._logged_at = type(error), now
+        logger.error("background_work_failed", task=self._name, failures_in_a_row=self._count, exc_info=error)
+
+    def forget(self) -> None:
+        self._count = 0
+        self._kind: type[Exception] | None = None
+        self._logged_at = 0.0

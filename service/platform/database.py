@@ -1,0 +1,173 @@
+"""PostgreSQL: the metadata every domain's tables are declared on, and the transactions the service works in.
+
+The service is `carrel_service`, a role without superuser, BYPASSRLS or ownership: row-level security shows it one
+organization's rows at a time, the one its transaction names.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+from uuid import UUID
+
+from sqlalchemy import MetaData
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool, QueuePool
+
+from service.platform.errors import is_database_full
+
+SERVICE_ROLE = "carrel_service"
+# For pg_has_role: from PostgreSQL 16 on, who makes a role is a member of it, and may not become it for that alone.
+MAY_BECOME = "CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END"
+ORGANIZATION_SETTING = "carrel.organization_id"
+BACKUP_SETTING = "carrel.backup"
+# As long as a statement may take by default: a client is better served late than refused.
+POOL_WAIT_SECONDS = 30
+CONNECT_SECONDS = 5
+APPLICATION_NAME = "carrel"
+# What search was measured with. The embedded server is set up so; another one need not be.
+PLANNER = "-c jit=off -c max_parallel_workers_per_gather=0 -c work_mem=64MB -c random_page_cost=1.1"
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def driver_url(url: str) -> URL:
+    """Read a `postgresql://` or `postgres://` address as one for psycopg.
+
+    ValueError when it is neither; it repeats nothing of the address, in which a password may stand anywhere.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in {"postgresql", "postgres", "postgresql+psycopg"}:
+        raise ValueError("CARREL_DATABASE_URL must start with postgresql://")
+    try:
+        return make_url(f"postgresql+psycopg://{rest}")
+    except (ArgumentError, ValueError):
+        msg = (
+            "CARREL_DATABASE_URL can't be read. It is postgresql://user:password@host:port/database, with"
+            " @ : / ? # and % percent-encoded in user and password."
+        )
+        raise ValueError(msg) from None
+
+
+async def enter_organization(connection: AsyncConnection, organization_id: UUID) -> None:
+    """From here to the transaction's end, row-level security shows this organization's rows (and only those)."""
+    values = (ORGANIZATION_SETTING, str(organization_id))
+    await connection.exec_driver_sql("SELECT set_config(%s, %s, true)", values)
+
+
+@asynccontextmanager
+async def leave_out_when_full(connection: AsyncConnection) -> AsyncGenerator[None]:
+    """Do a write that may be missing during the block: when a full disk refuses that, the transaction goes on."""
+    await connection.exec_driver_sql("SAVEPOINT may_be_missing")
+    try:
+        yield
+    except DBAPIError as error:
+        if not is_database_full(error):
+            raise
+        await connection.exec_driver_sql("ROLLBACK TO SAVEPOINT may_be_missing")
+
+
+class Database:
+    """The pool of connections, and the one way to a transaction.
+
+    The driver begins nothing of itself (AUTOCOMMIT): a transaction's kind goes with its BEGIN, in one message, which
+    also shows whether the server has closed the connection since it was last used.
+    """
+
+    def __init__(
+        self,
+        url: URL,
+        *,
+        pool_size: int = 10,
+        statement_seconds: float = 30.0,
+        wait_seconds: float = POOL_WAIT_SECONDS,
+    ) -> None:
+        # The address's user may be any member of the service's role: each connection gives up the rest at its start.
+        # Times are read in UTC: in other zones the first and the last of them lie outside the calendar.
+        options = (
+            f"-c role={SERVICE_ROLE} -c TimeZone=UTC -c statement_timeout={int(statement_seconds * 1000)} {PLANNER}"
+        )
+        self._connect_args = {
+            "options": options,
+            "connect_timeout": CONNECT_SECONDS,
+            "application_name": APPLICATION_NAME,
+        }
+        self._engine: AsyncEngine = create_async_engine(
+            url,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=wait_seconds,
+            isolation_level="AUTOCOMMIT",
+            hide_parameters=True,
+            connect_args=self._connect_args,
+        )
+
+    def driver_parameters(self) -> dict[str, Any]:
+        """Return what a connection outside the pool is made with, to be the same role under the same limits."""
+        dialect = self._engine.dialect
+        _, parameters = dialect.create_connect_args(self._engine.url)  # pyright: ignore[reportUnknownMemberType] - it leaves url untyped
+        return {**parameters, **self._connect_args}
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        organization_id: UUID | None,
+        *,
+        isolation: Literal["READ COMMITTED", "REPEATABLE READ"] = "READ COMMITTED",
+        read_only: bool = False,
+    ) -> AsyncGenerator[AsyncConnection]:
+        """Open a transaction that sees one organization; it commits at the end of the block, or rolls back on an error.
+
+        With `organization_id` None only organizations and API keys can be read: that is how a credential is looked up
+        before its organization is known (`enter_organization` follows).
+        """
+        mode = "READ ONLY" if read_only else "READ WRITE"
+        async with self._engine.connect() as connection:
+            await _open(connection, f"BEGIN ISOLATION LEVEL {isolation} {mode}")
+            if organization_id is not None:
+                await enter_organization(connection, organization_id)
+            yield connection
+            await connection.commit()
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether every connection is in use."""
+        pool = self._engine.pool
+        return isinstance(pool, QueuePool) and pool.checkedout() >= pool.size()
+
+    async def ping(self) -> None:
+        """Ask the database for an answer; raises the driver's error when it is away."""
+        async with self.transaction(None, read_only=True):
+            pass
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._engine.dispose()
+
+
+@asynccontextmanager
+async def owner_transaction(url: URL) -> AsyncGenerator[AsyncConnection]:
+    """Open a transaction as the database's owner, who may do what the service may not; for commands."""
+    engine = create_async_engine(url, poolclass=NullPool, hide_parameters=True)
+    async with engine.begin() as connection:
+        yield connection
+
+
+async def _open(connection: AsyncConnection, opening: str) -> None:
+    """Begin; on a new connection when this one turns out to be closed, since nothing has been done on it yet."""
+    try:
+        await connection.exec_driver_sql(opening)
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        await connection.rollback()
+        await connection.exec_driver_sql(opening)

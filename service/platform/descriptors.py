@@ -1,0 +1,85 @@
+"""How many files and sockets the process may have open, and how many of them connections of callers may take.
+
+What the service needs for itself is set aside first: a crowd of callers must never keep it from its database.
+"""
+
+import os
+import resource
+
+from service.platform.logs import logger
+from service.platform.settings import Settings
+
+# Standard streams, event loop, lock, log, model, listener; what a start of PostgreSQL opens for a moment; accepted
+# connections that are closed in the same pass of the event loop.
+OWN = 96
+# Connections of the database beside those of requests. Indexing has fewer than there are turns at it, because most of
+# a turn is embedding, without a transaction; each of the two queues' workers has its own.
+INDEXING_CONNECTIONS = 4
+WORKER_CONNECTIONS = 2
+QUEUES = 2
+# The most that the client of an embeddings endpoint keeps.
+ENDPOINT_CONNECTIONS = 100
+# The most that one of each has open at a time: pipes and the process of a reader; the model's endpoint and a database
+# for a reply; the pools of MongoDB's driver for a sync; the file that a thread writes and the one that it reads.
+OF_A_READER = 8
+OF_A_REPLY = 4
+OF_A_SYNC = 16
+OF_A_THREAD = 2
+# asyncio's own bound on the threads of its executor.
+MOST_THREADS = 32
+# A connection is a socket and at most one more: the file that is sent, or the one that is moved to the store.
+OF_A_CONNECTION = 2
+# Each costs some 20 kB, so a limit of a million files doesn't mean as many connections.
+MOST_CONNECTIONS = 10_000
+# With fewer, one browser or one upload keeps everybody else out.
+FEWEST_CONNECTIONS = 16
+# With fewer, a workbench, a few people and a load at a time get in each other's way.
+USEFUL_CONNECTIONS = 128
+
+HOW_TO_RAISE = (
+    "Raise it: `ulimit -n 65536` in a shell, LimitNOFILE=65536 in a systemd unit, --ulimit nofile=65536:65536 for a "
+    "container."
+)
+
+
+def raise_limit() -> int:
+    """Raise the process's soft limit of open files to the hard one, and return how many that is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard if hard != resource.RLIM_INFINITY else OWN + MOST_CONNECTIONS * 100
+
+
+def reserved_descriptors(settings: Settings) -> int:
+    """Return how many descriptors the service needs at the most without any caller."""
+    return (
+        OWN
+        + settings.database_pool_size
+        + INDEXING_CONNECTIONS
+        + WORKER_CONNECTIONS * QUEUES
+        + (ENDPOINT_CONNECTIONS if settings.embeddings_url else 0)
+        + OF_A_READER * settings.extraction_workers
+        + OF_A_REPLY * settings.agent_workers
+        + OF_A_SYNC * settings.docstore_workers
+        + OF_A_THREAD * min(MOST_THREADS, (os.cpu_count() or 1) + 4)
+    )
+
+
+def most_connections(settings: Settings, limit: int) -> int:
+    """Return how many connections fit into a limit of open files, at most as many as the settings say.
+
+    Raises:
+        ValueError: too few connections fit to work at all; it says what to raise, and to what.
+    """
+    reserved = reserved_descriptors(settings)
+    fitting = (limit - reserved) // OF_A_CONNECTION
+    if fitting < FEWEST_CONNECTIONS:
+        needed = reserved + OF_A_CONNECTION * USEFUL_CONNECTIONS
+        msg = f"The process may have {limit} files open, and the service needs {needed} or more. {HOW_TO_RAISE}"
+        raise ValueError(msg)
+    wanted = settings.max_connections or min(fitting, MOST_CONNECTIONS)
+    most = min(fitting, wanted)
+    if most < min(wanted, USEFUL_CONNECTIONS) or most < (settings.max_connections or 0):
+        logger.warning("few_connections", most=most, open_files=limit, reserved=reserved, hint=HOW_TO_RAISE)
+    logger.info("open_files", limit=limit, reserved=reserved, most_connections=most)
+    return most

@@ -1,0 +1,364 @@
+"""The room on the file systems that hold the database, the uploads and the files: how much, and what happens without.
+
+Each file system is at one of three levels. LOW: what would add to the data is refused (507 `storage_full`), and work in
+the background pauses; reading, searching, signing in, deleting and changing rights go on. FULL: PostgreSQL itself is in
+danger, so a reserve file beside its data is given up, slice by slice. What is left is given up before a start of
+PostgreSQL that would find no room. A level ends above where it began, so that nothing flutters, and the reserve is made
+again.
+
+InsufficientStorage `storage_full`    507: less is free than the service keeps free
+Unavailable         `storage_busy`    503: the room there is, is promised to requests that are being taken in
+"""
+
+import asyncio
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from carrel.wire.oversight import StorageArea, StorageLevel, StorageState
+from service.platform.errors import InsufficientStorage, Unavailable
+from service.platform.logs import logger
+from service.platform.settings import Settings
+
+LOOK_SECONDS = 1.0
+MEBIBYTE = 1024 * 1024
+MOST_KEPT_FREE = 1024 * MEBIBYTE
+LARGEST_RESERVE = 64 * MEBIBYTE
+RESERVE_NAME = "carrel.reserve"
+SLICES = 8
+# A body is on disk twice while it is taken in, and as much again are its text, its vectors and PostgreSQL's log.
+BYTES_PER_BODY_BYTE = 4
+# Levels end so far above where they begin.
+LOW_ENDS, FULL_ENDS = 1.25, 1.5
+# Promised room is used or given back within the time that a body takes to arrive.
+BUSY_SECONDS = 5
+_SEVERITY = (StorageLevel.OK, StorageLevel.LOW, StorageLevel.FULL)
+_NAMES = {StorageArea.DATABASE: "database", StorageArea.UPLOADS: "uploads", StorageArea.FILES: "files"}
+
+
+class Reserve:
+    """A file that takes up room for nothing, until that room is needed."""
+
+    def __init__(self, folder: Path, *, size: int) -> None:
+        self._path = folder / RESERVE_NAME
+        self._size = size
+
+    @property
+    def slice(self) -> int:
+        """How many bytes are to be free while there is anything to give up."""
+        return self._size // SLICES
+
+    @property
+    def missing(self) -> int:
+        """How many bytes of its size the file lacks."""
+        return max(self._size - self._held(), 0)
+
+    def make(self) -> bool:
+        """Make the file as large as it is to be; whether there was room."""
+        held = self._held()
+        try:
+            with _opened(self._path, os.O_CREAT) as file:
+                owner = self._path.parent.stat()
+                if os.geteuid() == 0:
+                    os.fchown(file, owner.st_uid, owner.st_gid)
+                os.fchmod(file, 0o600)
+                os.posix_fallocate(file, 0, self._size)
+        except OSError:
+            self._shrink_to(held)
+            return False
+        return True
+
+    def trim(self) -> None:
+        """Give up what an earlier setting made the file larger by."""
+        self._shrink_to(self._size)
+
+    def keep_free(self, free: int) -> None:
+        """Give up as much as is missing to a slice of free bytes; a quarter stays for the next start of PostgreSQL.
+
+        Slice by slice, because whatever fills the disk takes what it finds, and mostly ends when it finds no more.
+        """
+        lacking = self.slice - free
+        if lacking > 0:
+            self._shrink_to(max(self._held() - lacking, self._size // 4))
+
+    def _shrink_to(self, size: int) -> None:
+        if self._held() > size:
+            with suppress(OSError), _opened(self._path) as file:
+                os.ftruncate(file, size)
+
+    def _held(self) -> int:
+        try:
+            with _opened(self._path) as file:
+                return os.fstat(file).st_size
+        except OSError:
+            return 0
+
+
+@contextmanager
+def _opened(path: Path, flags: int = 0) -> Generator[int]:
+    """Open the reserve's file; OSError for what somebody else may have put in the place of one, such as a link.
+
+    The folder is the database server's, which may be another user's than the service's.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o600)
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise OSError(errno.EINVAL, "no file of its own", str(path))
+        yield file
+    finally:
+        os.close(file)
+
+
+def make_room(cluster: Path) -> None:
+    """Give up the whole reserve in PostgreSQL's folder when too little is free for PostgreSQL to start."""
+    with suppress(FileNotFoundError):
+        usage = shutil.disk_usage(cluster)
+        if usage.free < _reserve_of(usage.total):
+            (cluster / RESERVE_NAME).unlink()
+            logger.warning("storage_reserve_given_up", free_bytes=usage.free)
+
+
+@dataclass(slots=True)
+class FileSystem:
+    """A file system that holds one or several areas; `promised` are the bytes of requests that are being taken in."""
+
+    areas: tuple[StorageArea, ...]
+    folder: Path
+    keep_free: int | None
+    reserve: Reserve | None = None
+    total: int = 0
+    free: int = 0
+    promised: int = 0
+    level: StorageLevel = StorageLevel.OK
+    _is_seen: bool = field(default=True, repr=False)
+    _is_reserve_made: bool = field(default=True, repr=False)
+
+    @property
+    def low(self) -> int:
+        """Return the bytes below which nothing more is taken in."""
+        return min(MOST_KEPT_FREE, self.total // 8) if self.keep_free is None else self.keep_free
+
+    @property
+    def full(self) -> int:
+        """Return the bytes below which PostgreSQL is in danger: a slice of its reserve at the least."""
+        return max(self.low // 4, 0 if self.reserve is None else self.reserve.slice)
+
+    def look(self) -> None:
+        """Measure, and give up or make again what the reserve holds; logs each change once."""
+        try:
+            usage = shutil.disk_usage(self.folder)
+        except OSError as error:
+            if self._is_seen:
+                logger.error("storage_unseen", areas=self.areas, cause=error.strerror)
+            self._is_seen = False
+            return
+        self._is_seen = True
+        self.measure(usage.total, usage.free)
+
+    def measure(self, total: int, free: int) -> None:
+        """Take note of a disk of so many bytes with so many free, and do what follows."""
+        self.total, self.free = total, free
+        # As if the reserve were whole: to give it up is not to have more.
+        before, self.level = self.level, self._level_at(free - self._missing())
+        if before is not self.level:
+            self._log_change()
+        self._settle_reserve()
+
+    def needed_for(self, size: int) -> int:
+        """Return how many bytes have to be free for a body of so many to be taken in alone; 0 refuses nothing."""
+        if not self.low:
+            return 0
+        if self.level is not StorageLevel.OK:
+            return int(self.low * LOW_ENDS) + self._missing()
+        return self.low + size * BYTES_PER_BODY_BYTE if size else 0
+
+    def is_promised(self, size: int) -> bool:
+        """Whether other requests have been promised the room that a body of so many bytes takes."""
+        return size > 0 and self.free < self.needed_for(size) + self.promised * BYTES_PER_BODY_BYTE
+
+    def describe(self) -> StorageState:
+        """Return the state as operators are told."""
+        return StorageState(
+            areas=list(self.areas),
+            free_bytes=self.free,
+            total_bytes=self.total,
+            low_below_bytes=self.low,
+            level=self.level,
+        )
+
+    def names(self) -> str:
+        """Return what is kept here, in words."""
+        *others, last = (_NAMES[area] for area in self.areas)
+        return f"{', '.join(others)} and {last}" if others else last
+
+    def _level_at(self, free: int) -> StorageLevel:
+        if free < (self.full * FULL_ENDS if self.level is StorageLevel.FULL else self.full):
+            return StorageLevel.FULL
+        if free < (self.low if self.level is StorageLevel.OK else self.low * LOW_ENDS):
+            return StorageLevel.LOW
+        return StorageLevel.OK
+
+    def _missing(self) -> int:
+        return 0 if self.reserve is None else self.reserve.missing
+
+    def _settle_reserve(self) -> None:
+        if self.reserve is None:
+            return
+        self.reserve.trim()
+        missing = self.reserve.missing
+        if self.level is StorageLevel.FULL:
+            self.reserve.keep_free(self.free)
+        elif missing and self.free - missing >= self.full * FULL_ENDS:
+            was_made, self._is_reserve_made = self._is_reserve_made, self.reserve.make()
+            if was_made and not self._is_reserve_made:
+                logger.warning("storage_reserve_not_made", free_bytes=self.free)
+
+    def _log_change(self) -> None:
+        log = logger.info if self.level is StorageLevel.OK else logger.error
+        log("storage_level", storage=self.level, areas=self.areas, free_bytes=self.free, low_below_bytes=self.low)
+
+
+class Promise:
+    """Room that a request has been promised on every file system, until the request has what it asked for."""
+
+    def __init__(self, file_systems: Sequence[FileSystem], size: int) -> None:
+        self._file_systems = file_systems
+        self._size = size
+        for one in file_systems:
+            one.promised += size
+
+    def end(self) -> None:
+        """Give back the room, unless that is done: what the request has written is seen as not free."""
+        size, self._size = self._size, 0
+        for one in self._file_systems:
+            one.promised -= size
+
+
+class DiskGuard:
+    """What is known of every file system the service keeps things on, and the one place that refuses for want of room.
+
+    `look` blocks, and is called in a thread; everything else reads what was seen last.
+    """
+
+    def __init__(self, file_systems: Sequence[FileSystem] = ()) -> None:
+        self.file_systems = tuple(file_systems)
+
+    @property
+    def level(self) -> StorageLevel:
+        """Return the worst level of all file systems."""
+        return max((one.level for one in self.file_systems), key=_SEVERITY.index, default=StorageLevel.OK)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether some file system is FULL."""
+        return self.level is StorageLevel.FULL
+
+    def look(self) -> None:
+        """Measure every file system."""
+        for one in self.file_systems:
+            one.look()
+
+    @contextmanager
+    def room_for(self, size: int) -> Generator[Promise]:
+        """Take in a body of so many bytes (0: unknown) during the block, or until the promise ends.
+
+        Raises InsufficientStorage when the body wouldn't fit, and Unavailable `storage_busy` when only others, which
+        are being taken in, keep it from fitting.
+        """
+        for one in self.file_systems:
+            needed = one.needed_for(size)
+            if one.free < needed:
+                raise _no_room(one, needed)
+        for one in self.file_systems:
+            if one.is_promised(size):
+                raise _busy(one)
+        promise = Promise(self.file_systems, size)
+        try:
+            yield promise
+        finally:
+            promise.end()
+
+    async def wait_for_room(self, *, even_low: bool = False) -> None:
+        """Wait until there is room for work in the background; with `even_low`, until no file system is FULL."""
+        enough = {StorageLevel.OK, StorageLevel.LOW} if even_low else {StorageLevel.OK}
+        while self.level not in enough:  # noqa: ASYNC110 - what changes is measured in a thread
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def refusal_of_database(self) -> InsufficientStorage | None:
+        """Return what to answer instead of "the database is away" when a full disk is why; None when none is."""
+        full = (
+            one for one in self.file_systems if one.level is StorageLevel.FULL and StorageArea.DATABASE in one.areas
+        )
+        return next((_no_room(one, max(one.needed_for(0), one.full)) for one in full), None)
+
+
+def open_guard(settings: Settings, *, files_folder: Path | None) -> DiskGuard:
+    """Watch the folders of a service: its own cluster's, unless another server has the database; uploads; local files.
+
+    Looks once, so that the first request is judged, too. Blocks.
+    """
+    areas = {StorageArea.UPLOADS: settings.uploads_dir}
+    if files_folder is not None:
+        areas[StorageArea.FILES] = files_folder
+    if settings.database_url is None:
+        areas = {StorageArea.DATABASE: (settings.data_dir / "postgres").resolve(), **areas}
+    guard = DiskGuard(_by_file_system(areas, settings))
+    guard.look()
+    return guard
+
+
+def _by_file_system(areas: Mapping[StorageArea, Path], settings: Settings) -> list[FileSystem]:
+    folders = {area: existing(folder) for area, folder in areas.items()}
+    ordered = sorted(folders, key=lambda area: folders[area].stat().st_dev)
+    found: list[FileSystem] = []
+    for _, group in groupby(ordered, key=lambda area: folders[area].stat().st_dev):
+        here = tuple(group)
+        one = FileSystem(here, folders[here[0]], keep_free=settings.storage_low_bytes)
+        if StorageArea.DATABASE in here:
+            one.reserve = _reserve(folders[StorageArea.DATABASE], settings)
+        found.append(one)
+    return found
+
+
+def _reserve(cluster: Path, settings: Settings) -> Reserve:
+    given = settings.storage_reserve_bytes
+    return Reserve(cluster, size=_reserve_of(shutil.disk_usage(cluster).total) if given is None else given)
+
+
+def _reserve_of(total: int) -> int:
+    return min(LARGEST_RESERVE, total // 16)
+
+
+def existing(folder: Path) -> Path:
+    """Return the folder, or the nearest above that is there."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def _no_room(where: FileSystem, needed: int) -> InsufficientStorage:
+    return InsufficientStorage(
+        f"The disk of the {where.names()} has {in_units(where.free)} free, and this needs {in_units(needed)} to be. "
+        "Nothing was changed; reading, searching and deleting go on. Have an operator make room or enlarge the disk, "
+        "then send this again."
+    )
+
+
+def _busy(where: FileSystem) -> Unavailable:
+    return Unavailable(
+        f"Other uploads are being taken in, and are to have the room on the disk of the {where.names()}. Nothing was "
+        f"changed. Try again in {BUSY_SECONDS} s.",
+        code="storage_busy",
+        retry_after=BUSY_SECONDS,
+    )
+
+
+def in_units(count: int) -> str:
+    """Return a number of bytes in MiB, or GiB when there are many."""
+    mebibytes = count / MEBIBYTE
+    return f"{mebibytes:.0f} MiB" if mebibytes < 1000 else f"{mebibytes / 1024:.1f} GiB"

@@ -1,0 +1,307 @@
+# ruff: noqa: N818 - each is named after its status, as HTTP names it
+"""Everything the service refuses, and the one shape it says so in.
+
+ServiceError
+├── BadRequest 400
+├── Unauthenticated 401
+├── Forbidden 403
+├── NotFound 404
+├── Conflict 409
+├── TooLarge 413
+├── UnsupportedMedia 415
+├── TooMany 429
+├── Unavailable 503
+└── InsufficientStorage 507
+
+Every error body is `{"error": {"message", "code", "requestId", "details"?}}`. A message says what to do next. Of what
+the caller sent it repeats names at most, of members, people and groups, and no credential even there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from psycopg import Error as DriverError
+from psycopg import errors as driver_errors
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.exceptions import HTTPException
+
+from service.platform.logs import logger, redact_credentials, request_id
+
+LONGEST_FIELD_NAME = 200
+RETRY_SECONDS = 1
+SATURATED_SECONDS = 5
+# Room comes when somebody makes it.
+ROOM_RETRY_SECONDS = 60
+
+# Driver errors by which PostgreSQL says "not now": restarting, out of connections, lost a race, gave up waiting.
+TRANSIENT_DRIVER_ERRORS = (
+    driver_errors.OperationalError,
+    driver_errors.TransactionRollback,
+    driver_errors.QueryCanceled,
+    driver_errors.IdleInTransactionSessionTimeout,
+)
+
+# What using the database fails with: a statement, connecting, and waiting for a connection.
+DATABASE_ERRORS = (DBAPIError, DriverError, PoolTimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One member of the request that is wrong: its path in wire names (`searchOptions.maxResults`) and why."""
+
+    field: str
+    message: str
+
+
+class ServiceError(Exception):
+    """The root: a refusal with its HTTP status, stable code, and what the caller can do about it."""
+
+    default_status = 500
+    default_code = "internal"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        status: int | None = None,
+        details: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.default_code
+        self.status = status or self.default_status
+        self.details = tuple(details)
+        self.headers = dict(headers or {})
+
+
+class BadRequest(ServiceError):
+    """400: the request itself is wrong; sending it again unchanged can't help."""
+
+    default_status = 400
+    default_code = "invalid_request"
+
+
+class Unauthenticated(ServiceError):
+    """401: no usable credential. Carries `WWW-Authenticate: Bearer`."""
+
+    default_status = 401
+    default_code = "unauthenticated"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message, code=code, headers={"WWW-Authenticate": "Bearer"})
+
+
+class Forbidden(ServiceError):
+    """403: the caller is known and may not do this."""
+
+    default_status = 403
+    default_code = "forbidden"
+
+
+class NotFound(ServiceError):
+    """404: unknown, or not the caller's to know about; the two are never told apart."""
+
+    default_status = 404
+    default_code = "not_found"
+
+
+class Conflict(ServiceError):
+    """409: a taken name, or a concurrent change."""
+
+    default_status = 409
+    default_code = "conflict"
+
+
+class TooLarge(ServiceError):
+    """413: over a limit of size."""
+
+    default_status = 413
+    default_code = "too_large"
+
+
+class UnsupportedMedia(ServiceError):
+    """415: a content type or file type that can't be read."""
+
+    default_status = 415
+    default_code = "unsupported_media_type"
+
+
+class TooMany(ServiceError):
+    """429 with `Retry-After` in seconds."""
+
+    default_status = 429
+    default_code = "too_many_requests"
+
+    def __init__(self, message: str, *, retry_after: int = RETRY_SECONDS, code: str | None = None) -> None:
+        super().__init__(message, code=code, headers={"Retry-After": str(retry_after)})
+
+
+class Unavailable(ServiceError):
+    """503 with `Retry-After` in seconds: saturated, or the database is away for a moment."""
+
+    default_status = 503
+    default_code = "unavailable"
+
+    def __init__(self, message: str, *, retry_after: int = RETRY_SECONDS, code: str | None = None) -> None:
+        super().__init__(message, code=code, headers={"Retry-After": str(retry_after)})
+        self.retry_after = retry_after
+
+
+class InsufficientStorage(ServiceError):
+    """507 with `Retry-After` in seconds: a disk or bucket has no room for more (RFC 4918, section 11.5)."""
+
+    default_status = 507
+    default_code = "storage_full"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message, code=code, headers={"Retry-After": str(ROOM_RETRY_SECONDS)})
+
+
+def error_response(error: ServiceError) -> JSONResponse:
+    """Render an error in the one shape, with the request's id."""
+    message = redact_credentials(error.message)
+    body: dict[str, Any] = {"message": message, "code": error.code, "requestId": request_id()}
+    if error.details:
+        body["details"] = [
+            {"field": redact_credentials(detail.field), "message": redact_credentials(detail.message)}
+            for detail in error.details
+        ]
+    return JSONResponse({"error": body}, status_code=error.status, headers=error.headers)
+
+
+def internal_error() -> ServiceError:
+    """Answer for a defect of ours: nothing of it is told, the request's id finds it in the log."""
+    return ServiceError("The service failed on this request. Try again; if it persists, report the request id.")
+
+
+def from_validation(errors: Sequence[Mapping[str, Any]]) -> BadRequest:
+    """Turn pydantic's findings into one 400 that names each wrong member, never its value."""
+    details = [FieldError(_field_name(error["loc"]), _reason(error)) for error in errors]
+    first = details[0]
+    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
+    where = f"{first.field}: " if first.field else ""
+    return BadRequest(f"The request is invalid. {where}{first.message}{more}", details=details)
+
+
+def _field_name(location: Sequence[str | int]) -> str:
+    parts = location[1:] if location and location[0] in {"body", "query", "path", "header"} else location
+    return ".".join(str(part) for part in parts)[:LONGEST_FIELD_NAME]
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        return "unknown member; remove it"
+    if error["type"] == "missing":
+        return "required"
+    return str(error["msg"]).removeprefix("Value error, ")
+
+
+def from_database(error: DBAPIError) -> ServiceError:
+    """Tell a database without room (507), away or in a lost race (503, worth a retry) from a defect of ours (500)."""
+    cause = error.orig
+    if isinstance(cause, driver_errors.DiskFull):
+        return database_full()
+    if isinstance(cause, driver_errors.QueryCanceled):
+        return _database_slow()
+    if error.connection_invalidated or isinstance(cause, TRANSIENT_DRIVER_ERRORS):
+        return database_away()
+    return internal_error()
+
+
+def database_full() -> InsufficientStorage:
+    """Answer when PostgreSQL found no room for what a request would have written."""
+    return InsufficientStorage("The database has no space left; nothing was changed. Tell an operator, and try later.")
+
+
+def is_database_full(error: BaseException) -> bool:
+    """Whether an error says that PostgreSQL has no room left, and nothing about what was asked of it."""
+    return isinstance(error.orig if isinstance(error, DBAPIError) else error, driver_errors.DiskFull)
+
+
+def database_away() -> Unavailable:
+    """Answer while PostgreSQL is away or restarts."""
+    return Unavailable("The database is away or restarting. Try again shortly.", code="database_unavailable")
+
+
+def requests_saturated() -> Unavailable:
+    """Answer when other requests have had every connection for as long as one waits for it."""
+    return Unavailable(
+        f"Other requests use all connections to the database. Try again in {SATURATED_SECONDS} s.",
+        code="requests_saturated",
+        retry_after=SATURATED_SECONDS,
+    )
+
+
+def _database_slow() -> Unavailable:
+    return Unavailable(
+        f"The database is busy: it took too long over this request. Try again in {SATURATED_SECONDS} s.",
+        code="database_slow",
+        retry_after=SATURATED_SECONDS,
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of `app` answer in the one shape."""
+    app.add_exception_handler(ServiceError, _on_service_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    for kind in DATABASE_ERRORS:
+        app.add_exception_handler(kind, _on_database_error)
+
+
+async def _on_service_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ServiceError)  # noqa: S101 - registered for this class alone
+    return error_response(error)
+
+
+async def _on_invalid_request(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class alone
+    unreadable = request.scope.get("carrel.unreadable_body")
+    return error_response(unreadable if isinstance(unreadable, ServiceError) else from_validation(error.errors()))
+
+
+async def _on_http_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class alone
+    refusal = _unserved(error.status_code)
+    refusal.headers.update(error.headers or {})
+    return error_response(refusal)
+
+
+def _unserved(status: int) -> ServiceError:
+    """Answer for what no endpoint takes; the framework gives no other statuses than these of itself."""
+    if status == 404:
+        return NotFound("There is no such endpoint. See /openapi.json for the ones there are.")
+    if status == 405:
+        message = "This endpoint doesn't take this method; see the Allow header."
+        return ServiceError(message, code="method_not_allowed", status=405)
+    return BadRequest("The request can't be taken as it is.")
+
+
+async def _on_database_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, DATABASE_ERRORS)  # noqa: S101 - registered for these classes alone
+    return error_response(answer_for_database(request, error))
+
+
+def answer_for_database(request: Request, error: DBAPIError | DriverError | PoolTimeoutError) -> ServiceError:
+    """Log what the database failed a request with, and return what to answer: a full disk is named as what is wrong."""
+    if isinstance(error, DBAPIError):
+        answer = from_database(error)
+        # The statement's parameters may hold secrets and contents, so only the driver's own words are logged.
+        logger.error("database_error", status=answer.status, kind=type(error.orig).__name__, cause=str(error.orig))
+    elif isinstance(error, PoolTimeoutError):
+        answer = requests_saturated()
+        logger.error("requests_saturated")
+    else:
+        answer = database_full() if is_database_full(error) else database_away()
+        logger.error("database_away", kind=type(error).__name__)
+    if answer.status != Unavailable.default_status:
+        return answer
+    runtime = getattr(request.app.state, "runtime", None)
+    return (runtime and runtime.disk.refusal_of_database()) or answer

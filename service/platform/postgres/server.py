@@ -1,0 +1,370 @@
+"""The embedded PostgreSQL: the binaries of a wheel under a supervisor of our own.
+
+The wheel's own server object trusts process ids and lets every local user in. Here one folder is one cluster, reached
+through a socket that only the service's operating-system user may open, believed to run only when it answers, and
+stopped explicitly.
+"""
+
+import fcntl
+import os
+import pwd
+import secrets
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+from psycopg import sql
+from sqlalchemy.engine import URL
+
+from service.platform.database import SERVICE_ROLE
+from service.platform.disk import make_room
+from service.platform.logs import logger
+from service.platform.postgres.host import (
+    DatabaseServerError,
+    can_reach,
+    cluster_folder,
+    reachable_binaries,
+    server_account,
+)
+from service.platform.postgres.process import (
+    WORKING_FOLDER,
+    UnknownServerError,
+    find_server,
+    remove_stale_file,
+    socket_folder,
+)
+
+SUPERUSER = "postgres"
+DATABASE = "carrel"
+PARTIAL = "postgres."
+PARTIALS = PARTIAL + "[0-9a-f]" * 8  # what an operator puts aside has another name
+LONGEST_SOCKET_FOLDER = 90  # bytes; the socket's whole path may have 107
+START_SECONDS = 120  # recovery after a crash included
+STOP_SECONDS = 60
+ATTEMPTS = 3  # the first start after a kill -9 may still find the old server's processes ending
+LARGEST_LOG = 16 * 1024 * 1024
+MEBIBYTE = 1024**2
+GIBIBYTE = 1024**3
+LARGEST_WAL = 4 * GIBIBYTE
+KEPT_WAL = 80 * MEBIBYTE
+SMALL_SEGMENT, LARGE_SEGMENT = MEBIBYTE, 16 * MEBIBYTE
+# Below that, a new cluster's write-ahead log comes in segments of 1 MiB: two of 16 MiB would be half of a small disk.
+SMALL_DISK = GIBIBYTE
+
+
+def server_parameters(memory_bytes: int, *, disk_bytes: int, segment_bytes: int) -> dict[str, str]:
+    """Return the settings the index was measured with: a quarter of the memory (at most 2 GiB) for shared buffers.
+
+    The write-ahead log takes a sixteenth of the disk at most. Its segments are kept and used again (`min_wal_size`), so
+    that small writes go on when the disk is full: PostgreSQL panics when it can't make another segment.
+
+    The log holds neither statements nor row values, because both may hold contents and secrets.
+    """
+    log_bytes = max(min(disk_bytes // 16, LARGEST_WAL), 2 * segment_bytes)
+    shared = max(min(memory_bytes // 4, 2 * GIBIBYTE), GIBIBYTE // 8)
+    return {
+        "shared_buffers": f"{shared // 1024}kB",
+        "effective_cache_size": f"{memory_bytes // 2048}kB",
+        "maintenance_work_mem": "256MB",
+        "work_mem": "64MB",
+        "random_page_cost": "1.1",
+        "jit": "off",
+        "max_parallel_workers_per_gather": "0",
+        "max_parallel_maintenance_workers": "0",
+        "max_connections": "200",
+        "max_wal_size": f"{log_bytes // MEBIBYTE}MB",
+        "min_wal_size": f"{min(log_bytes, KEPT_WAL) // MEBIBYTE}MB",
+        "autovacuum_naptime": "15s",
+        "log_min_error_statement": "panic",
+        "log_error_verbosity": "terse",
+    }
+
+
+class FolderLock:
+    """One service a data folder: held until released, or until the process ends however it ends."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._path = data_dir / "service.lock"
+        self._file = self._path.open("a+")
+        try:
+            # A record lock belongs to this process alone; worker processes that outlive it can't keep it.
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as exc:
+            self._file.seek(0)
+            holder = self._file.read().strip() or "unknown"
+            self._file.close()
+            raise DatabaseServerError(
+                f"Another Carrel service (process {holder}) is using {data_dir}. Stop it, or set CARREL_DATA_DIR."
+            ) from exc
+        # Only the message above names the process, so a full disk is no reason not to start.
+        with suppress(OSError):
+            os.ftruncate(self._file.fileno(), 0)
+            os.write(self._file.fileno(), str(os.getpid()).encode())
+
+    def release(self) -> None:
+        """Let another service have the folder."""
+        self._file.close()
+
+
+class EmbeddedPostgres:
+    """One cluster: made on first use, started or found running, stopped on request. Its methods block."""
+
+    def __init__(self, data_dir: Path, *, parameters: Mapping[str, str] | None = None) -> None:
+        self._account = server_account()
+        self._binaries = reachable_binaries(self._account)
+        self._folder = cluster_folder(data_dir)
+        self._changing = threading.Lock()
+        self._parameters = parameters
+
+    def start(self) -> None:
+        """Make sure that the server answers, starting it (and making the cluster) when it doesn't.
+
+        Raises:
+            DatabaseServerError: with the end of the server's log.
+        """
+        with self._changing:
+            self._initialize()
+            self._bring_up()
+
+    def restart(self) -> None:
+        """Start a server again that has died. A cluster that has gone with it is missed, and not made anew.
+
+        Raises:
+            DatabaseServerError: with the end of the server's log.
+        """
+        with self._changing:
+            self._bring_up()
+
+    def wait_for_start(self) -> None:
+        """Wait until the server that somebody else starts, or has started, answers.
+
+        Raises:
+            DatabaseServerError: it doesn't.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if time.monotonic() >= deadline:
+                raise DatabaseServerError(f"The database of the running service does not answer in {self._folder}.")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Stop the server: clients are disconnected, everything committed is on disk. A start going on ends first."""
+        with self._changing:
+            if not self._may_run():
+                return
+            for mode in ("fast", "immediate"):
+                with suppress(subprocess.CalledProcessError, OSError):  # it ended meanwhile, or can't be reached now
+                    self._run("pg_ctl", "-D", self._name(), "-m", mode, "-W", "stop", folder=self._folder)
+                if self._ends():
+                    return
+            logger.error("embedded_postgres_does_not_stop", folder=str(self._folder))
+
+    def process(self) -> psutil.Process | None:
+        """Return the server's main process; None when it is certainly not running.
+
+        Raises:
+            UnknownServerError: it can't be told at the moment.
+        """
+        return find_server(self._folder)
+
+    def _may_run(self) -> bool:
+        try:
+            return self.process() is not None
+        except UnknownServerError:
+            return True
+
+    def _ends(self) -> bool:
+        """Wait until the server has ended; pg_ctl would wait for its process to be gone, and a zombie stays."""
+        deadline = time.monotonic() + STOP_SECONDS
+        while self._may_run() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return not self._may_run()
+
+    def url(self, *, user: str = SERVICE_ROLE, database: str = DATABASE) -> URL:
+        """Return the address of a database as a user; authentication is by operating-system user, without a secret."""
+        return URL.create(
+            "postgresql+psycopg", username=user, database=database, query={"host": socket_folder(self._folder)}
+        )
+
+    def connect(self, database: str) -> psycopg.Connection[Any]:
+        """Connect as the superuser, in autocommit mode."""
+        return psycopg.connect(
+            host=socket_folder(self._folder), user=SUPERUSER, dbname=database, autocommit=True, connect_timeout=5
+        )
+
+    def remove(self) -> None:
+        """Delete a stopped server's data for good."""
+        shutil.rmtree(self._folder)
+
+    def _initialize(self) -> None:
+        if (self._folder / "PG_VERSION").exists():
+            return
+        # Made aside and renamed, so that a half-made cluster is never taken for one.
+        partial = self._folder.with_name(f"{PARTIAL}{secrets.token_hex(4)}")
+        try:
+            remove_partial_clusters(self._folder)
+            self._make(partial)
+            partial.rename(self._folder)
+        except (OSError, subprocess.CalledProcessError) as exc:
+            shutil.rmtree(partial, ignore_errors=True)
+            told = exc.output if isinstance(exc, subprocess.CalledProcessError) else exc
+            raise DatabaseServerError(f"No database can be made in {self._folder.parent}:\n{told}") from exc
+
+    def _make(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True)
+        os.chown(folder, self._account.pw_uid, self._account.pw_gid)
+        encoding = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+        is_small = shutil.disk_usage(folder).total < SMALL_DISK
+        log = f"--wal-segsize={(SMALL_SEGMENT if is_small else LARGE_SEGMENT) // MEBIBYTE}"
+        options = ("-U", SUPERUSER, "--auth=peer", "--no-instructions", log, *encoding)
+        self._run("initdb", "-D", self._name(folder), *options, folder=folder)
+
+    def _name(self, folder: Path | None = None) -> str:
+        """Return what the programs call a folder in which they work, whether or not they may enter those above it."""
+        folder = folder or self._folder
+        return str(folder) if can_reach(folder, self._account) else WORKING_FOLDER
+
+    def _bring_up(self) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                if self._answers() or self._launch():
+                    break
+            except UnknownServerError:
+                if attempt == ATTEMPTS:
+                    raise
+            if attempt == ATTEMPTS:
+                raise DatabaseServerError(f"The embedded PostgreSQL does not start. Its log ends:\n{self._log_end()}")
+            time.sleep(attempt)
+        logger.debug("embedded_postgres_answers", folder=str(self._folder))
+        self._prepare()
+
+    def _measured_parameters(self) -> dict[str, str]:
+        segments = (path.stat().st_size for path in (self._folder / "pg_wal").glob("0*") if path.is_file())
+        return server_parameters(
+            psutil.virtual_memory().total,
+            disk_bytes=shutil.disk_usage(self._folder).total,
+            segment_bytes=max(segments, default=LARGE_SEGMENT),
+        )
+
+    def _launch(self) -> bool:
+        """Start the server unless it runs, and tell whether it answers. Nothing of one that may run is touched."""
+        if self.process() is not None:
+            return False
+        remove_stale_file(self._folder)
+        make_room(self._folder)
+        self._write_access_rules()
+        log = self._folder / "log"
+        if log.exists() and log.stat().st_size > LARGEST_LOG:
+            log.unlink()
+        parameters = {
+            **(self._parameters or self._measured_parameters()),
+            "listen_addresses": "",
+            "unix_socket_directories": self._new_socket_folder(),
+            "unix_socket_permissions": "0700",
+        }
+        options = " ".join(f"-c {shlex.quote(f'{name}={value}')}" for name, value in parameters.items())
+        wait = ("-w", "-t", str(START_SECONDS))
+        try:
+            self._run("pg_ctl", "-D", self._name(), "-l", "log", *wait, "-o", options, "start", folder=self._folder)
+        except subprocess.CalledProcessError:
+            return False
+        return self._answers()
+
+    def _write_access_rules(self) -> None:
+        """Let in the service's own operating-system user and the server's, whoever those are today."""
+        users = sorted({pwd.getpwuid(os.geteuid()).pw_name, self._account.pw_name})
+        identities = [f"carrel {user} {role}" for user in users for role in (SUPERUSER, SERVICE_ROLE)]
+        self._settle_file("pg_ident.conf", "\n".join(identities) + "\n")
+        self._settle_file("pg_hba.conf", "local all all peer map=carrel\n")
+
+    def _settle_file(self, name: str, text: str) -> None:
+        """Write a file of the server's unless it says so already; a full disk leaves the one that is there whole."""
+        path = self._folder / name
+        if path.is_file() and path.read_text() == text:
+            return
+        partial = path.with_name(f"{name}.{secrets.token_hex(4)}")
+        try:
+            with partial.open("x") as file:
+                os.fchmod(file.fileno(), 0o600)
+                os.fchown(file.fileno(), self._account.pw_uid, self._account.pw_gid)
+                file.write(text)
+            partial.replace(path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+
+    def _answers(self) -> bool:
+        """Ask the server, waiting while it recovers."""
+        deadline = time.monotonic() + START_SECONDS
+        while self.process() is not None and time.monotonic() < deadline:
+            try:
+                with self.connect(SUPERUSER):
+                    return True
+            except psycopg.OperationalError:
+                time.sleep(0.1)
+        return False
+
+    def _prepare(self) -> None:
+        """Make the service's role and database when they are not there yet."""
+        role, database = sql.Identifier(SERVICE_ROLE), sql.Identifier(DATABASE)
+        with self.connect(SUPERUSER) as connection:
+            if not connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [SERVICE_ROLE]).rowcount:
+                connection.execute(sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOBYPASSRLS").format(role))
+            if not connection.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).rowcount:
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(database))
+
+    def _new_socket_folder(self) -> str:
+        if len(os.fsencode(self._folder)) <= LONGEST_SOCKET_FOLDER:
+            return self._name()
+        folder = tempfile.mkdtemp(prefix="carrel-socket-")
+        os.chown(folder, self._account.pw_uid, self._account.pw_gid)
+        return folder
+
+    def _log_end(self) -> str:
+        log = self._folder / "log"
+        return "\n".join(log.read_text(errors="replace").splitlines()[-20:]) if log.exists() else "(no log)"
+
+    def _run(self, command: str, *arguments: str, folder: Path) -> None:
+        """Run one of PostgreSQL's programs at work in `folder`, which is entered before its user is changed to."""
+        account = self._account
+        switch: dict[str, Any] = {}
+        if account.pw_uid != os.geteuid():
+            switch = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
+        # A file, because a pipe would be inherited by the server and never end.
+        with tempfile.TemporaryFile("w+") as output:
+            line = [str(self._binaries / command), *arguments]
+            try:
+                subprocess.run(line, check=True, cwd=folder, env=environment, stdout=output, stderr=output, **switch)  # noqa: S603
+            except subprocess.CalledProcessError as error:
+                output.seek(0)
+                error.output = output.read()[-2000:]
+                logger.warning("postgres_command_failed", command=command, output=error.output)
+                raise
+
+
+def remove_cluster(data_dir: Path) -> None:
+    """Delete a data folder's cluster for good, wherever it lies and however little of it was made; stops its server."""
+    link = data_dir / "postgres"
+    cluster = link.resolve()
+    if (cluster / "PG_VERSION").exists():
+        EmbeddedPostgres(data_dir).stop()
+    shutil.rmtree(cluster, ignore_errors=True)
+    remove_partial_clusters(cluster)
+    if link.is_symlink():
+        link.unlink()
+
+
+def remove_partial_clusters(cluster: Path) -> None:
+    """Delete what was begun to become a cluster, where making one was cut off."""
+    for folder in cluster.parent.glob(PARTIALS):
+        shutil.rmtree(folder, ignore_errors=True)

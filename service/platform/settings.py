@@ -1,0 +1,303 @@
+"""Everything configurable, read once from `CARREL_…` at the edge and passed in; docs/settings.md lists it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+import platformdirs
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from service.platform.addresses import is_confidential, parts_of
+
+MEBIBYTE = 1024 * 1024
+IN_MEMORY = "memory"
+
+
+def default_data_dir() -> Path:
+    """Return the user's data folder; /var/lib/carrel for root, whose home PostgreSQL's own user can't enter."""
+    return Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
+
+
+# The lengths of vectors that there are index tables for.
+VECTOR_DIMENSIONS = (384, 768, 1024, 1536)
+
+
+class Settings(BaseSettings):
+    """The service's settings. Secrets have no defaults; a field's description is its documentation."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="CARREL_", frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True
+    )
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    data_dir: Path = Field(
+        default_factory=default_data_dir, description="Folder of all state: database, files, model, secret key."
+    )
+    database_url: SecretStr | None = Field(
+        default=None, description="An outside PostgreSQL with pgvector instead of the embedded one; its user migrates."
+    )
+    database_pool_size: int = Field(
+        default=10,
+        ge=1,
+        le=1000,
+        description="Most database connections of one process's requests; up to eight more are its indexing's and "
+        "its jobs'.",
+    )
+    bootstrap_admin_email: str | None = Field(
+        default=None, description="On an empty database: the first admin's address."
+    )
+    bootstrap_admin_password: SecretStr | None = Field(default=None, description="The first admin's password.")
+    bootstrap_api_key: SecretStr | None = Field(
+        default=None,
+        description="The first admin's API key (svc_key_ and at least 32 characters), which may act for users.",
+    )
+    public_url: str | None = Field(
+        default=None,
+        description="The address callers use; the OAuth issuer. People sign in over https alone, or on this machine. "
+        "By default http, host and port.",
+    )
+    oidc_issuer: str | None = Field(
+        default=None, description="An OpenID Connect provider that people can sign in with, beside their password here."
+    )
+    oidc_client_id: str | None = Field(default=None, description="What that provider knows the service by.")
+    oidc_client_secret: SecretStr | None = Field(default=None, description="The secret that goes with it.")
+    secret_key: SecretStr | None = Field(
+        default=None,
+        min_length=32,
+        description="Key of page tokens and stored URIs, at least 32 characters, the same on every replica; made and "
+        "kept in the data folder when absent.",
+    )
+    new_secret_key: SecretStr | None = Field(
+        default=None, min_length=32, description="The key that `python -m service rotate-key` changes to."
+    )
+    files_url: str | None = Field(
+        default=None, description="Where files lie (file:, s3:, gs:, az:); by default the data folder."
+    )
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="Addresses whose X-Forwarded-For is believed."
+    )
+
+    rate_limit_requests: int = Field(
+        default=12_000, ge=0, description="Requests a minute of one credential before it is answered 429; 0: no limit."
+    )
+    rate_limit_failures: int = Field(
+        default=60,
+        ge=0,
+        description="Failed authentications a minute of one address (of IPv6, a /64) before they are answered 429; "
+        "0: no limit. Valid credentials are served in any case.",
+    )
+    rate_limit_store: SecretStr = Field(
+        default=SecretStr(IN_MEMORY),
+        description="Where that is counted: `memory` (the default), or a `redis://` or `rediss://` address that "
+        "replicas share. While it is away, each replica counts for itself.",
+    )
+
+    max_connections: int | None = Field(
+        default=None,
+        ge=1,
+        description="Most connections of callers at a time, a quarter of them from one address that is neither a "
+        "trusted proxy nor this machine; by default half of the files that the process may have open beyond the "
+        "service's own, at most 10,000.",
+    )
+    storage_low_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="Free space of a disk, in bytes, below which nothing more is taken in (507) while reading goes on; "
+        "by default an eighth of the disk, 1 GiB at most. 0: never refuse.",
+    )
+    storage_reserve_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="Size of the file beside the embedded database that is given up to keep it running on a full disk; "
+        "by default a sixteenth of the disk, 64 MiB at most. 0: none.",
+    )
+    max_upload_bytes: int = Field(default=100 * MEBIBYTE, ge=1, description="Largest file taken, in bytes.")
+    max_json_bytes: int = Field(default=32 * MEBIBYTE, ge=1024, description="Largest JSON body taken, in bytes.")
+    request_seconds: float = Field(
+        default=30.0, gt=0, description="Longest a single SQL statement of a request may take."
+    )
+
+    embeddings_url: str | None = Field(
+        default=None, description="An OpenAI-compatible endpoint instead of the local model."
+    )
+    embeddings_api_key: SecretStr | None = Field(default=None, description="The key for that endpoint.")
+    embeddings_model: str | None = Field(default=None, description="The model's name at that endpoint.")
+    embeddings_dimensions: int | None = Field(default=None, ge=1, le=4000, description="The length of its vectors.")
+    embeddings_further_models: Annotated[Mapping[str, int], NoDecode] = Field(
+        default={},
+        description="Further models of that endpoint and the lengths of their vectors, such as large=1536,old=768: "
+        "what indexes are rebuilt to, or from.",
+    )
+    embeddings_precision: Literal["fp32", "int8"] = Field(default="fp32", description="Arithmetic of the local model.")
+    inline_indexing_seconds: float = Field(
+        default=20.0, ge=0, description="How long an upload waits for its indexing before it goes on in the background."
+    )
+    indexing_backlog_seconds: float = Field(
+        default=300.0,
+        gt=0,
+        description="How much of one organization may wait to be indexed, in seconds of work at the pace it gets of "
+        "this process; more is refused for a while.",
+    )
+
+    model_url: str | None = Field(
+        default=None,
+        description="An OpenAI-compatible endpoint whose models answer for agents, such as https://api.example.com/v1; "
+        "without it the built-in model answers, which quotes passages and needs neither key nor network.",
+    )
+    model_api_key: SecretStr | None = Field(default=None, description="The key for that endpoint.")
+    model_names: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="The models of that endpoint that agents may be given; the first is the default."
+    )
+    model_seconds: float = Field(
+        default=120.0, gt=0, description="Longest a reply may take, retrieval and retries included."
+    )
+    model_history_tokens: int = Field(
+        default=4000, ge=0, description="How much of a conversation the model is shown again, in tokens."
+    )
+    agent_workers: int = Field(default=8, ge=1, le=1000, description="Replies that one process makes at a time.")
+
+    extraction_workers: int = Field(default=2, ge=1, le=64, description="Processes that read files.")
+    extraction_seconds: float = Field(default=60.0, gt=0, description="Longest one file may take to read.")
+    extraction_memory_bytes: int = Field(
+        default=1024 * MEBIBYTE, ge=64 * MEBIBYTE, description="Most memory of one reader."
+    )
+
+    docstore_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Hosts, addresses and networks (10.0.0.0/8) that syncs with document databases may connect to "
+        "though they are not public.",
+    )
+    docstore_connect_seconds: float = Field(
+        default=10.0, gt=0, description="Longest that a document database may take to be found and connected to."
+    )
+    docstore_query_seconds: float = Field(
+        default=60.0, gt=0, description="Longest that a document database may take for one page of documents."
+    )
+    docstore_overlap_seconds: float = Field(
+        default=300.0,
+        ge=0,
+        description="How far before the latest change it saw the next run of a sync looks for changes again: more than "
+        "the clocks of who writes there differ.",
+    )
+    docstore_workers: int = Field(
+        default=2,
+        ge=0,
+        le=100,
+        description="Syncs with document databases that one process runs at a time; 0: it leaves them to others.",
+    )
+
+    text_retention_days: int | None = Field(
+        default=None,
+        ge=1,
+        le=36_500,
+        description="How many days the words of queries, comments and conversations are kept; for ever when absent.",
+    )
+
+    sweep_seconds: float = Field(default=10.0, gt=0, description="How often work that a crash left is looked for.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", description="The least level logged."
+    )
+
+    @property
+    def files_dir(self) -> Path:
+        """Where files lie unless `files_url` says otherwise."""
+        return self.data_dir / "files"
+
+    @property
+    def uploads_dir(self) -> Path:
+        """Where files lie on their way in, each gone with its request."""
+        return self.data_dir / "uploads"
+
+    @property
+    def issuer(self) -> str:
+        """The address that callers know the service by, without a slash at its end (RFC 8414, section 2)."""
+        if self.public_url is not None:
+            return self.public_url
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - read, not listened on
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @model_validator(mode="after")
+    def _whole_provider(self) -> Self:
+        given = {self.oidc_issuer is None, self.oidc_client_id is None, self.oidc_client_secret is None}
+        if len(given) > 1:
+            msg = "set CARREL_OIDC_ISSUER, CARREL_OIDC_CLIENT_ID and CARREL_OIDC_CLIENT_SECRET, or none of them"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _whole_model_provider(self) -> Self:
+        if (self.model_url is None) != (not self.model_names):
+            msg = "set both CARREL_MODEL_URL and CARREL_MODEL_NAMES, or neither"
+            raise ValueError(msg)
+        return self
+
+    @field_validator("public_url")
+    @classmethod
+    def _issuer(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if parts_of(value) is None or "?" in value:
+            msg = "must be an http or https address without a query or fragment, such as https://carrel.example.com"
+            raise ValueError(msg)
+        return value.rstrip("/")
+
+    @field_validator("model_url")
+    @classmethod
+    def _endpoint(cls, value: str | None) -> str | None:
+        if value is not None and parts_of(value) is None:
+            msg = "must be an http or https address, such as https://api.example.com/v1"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _provider(cls, value: str | None) -> str | None:
+        if value is not None and ("?" in value or not is_confidential(value)):
+            msg = "must be the provider's https address, without a query or fragment, such as https://login.example.com"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("rate_limit_store")
+    @classmethod
+    def _check_store(cls, value: SecretStr) -> SecretStr:
+        if not _is_store(value.get_secret_value()):
+            msg = "must be memory, or an address such as redis://:password@host:6379/0 (rediss:// with TLS)"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("embeddings_further_models", mode="before")
+    @classmethod
+    def _pairs(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        pairs = [part.strip().rpartition("=") for part in value.split(",") if part.strip()]
+        if not all(name.strip() and length.strip().isdecimal() for name, _, length in pairs):
+            msg = "must be names and lengths, such as large=1536,old=768"
+            raise ValueError(msg)
+        return {name.strip(): int(length) for name, _, length in pairs}
+
+    @field_validator("trusted_proxies", "model_names", "docstore_allowed_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _is_store(url: str) -> bool:
+    if url == IN_MEMORY:
+        return True
+    try:
+        parsed = urlsplit(url)
+        return (
+            parsed.scheme in {"redis", "rediss"}
+            and bool(parsed.hostname)
+            and parsed.port != 0
+            and not parsed.fragment
+            and not parsed.query
+            and (parsed.path in {"", "/"} or parsed.path.removeprefix("/").isdecimal())
+        )
+    except ValueError:  # a port that is none, or half an IPv6 address
+        return False

@@ -1,0 +1,77 @@
+"""The store in which replicas count together, and what happens while it is away.
+
+Loaded only where one is set: the client alone takes a fifth of a second.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from limits.aio.storage import RedisStorage
+from limits.aio.strategies import FixedWindowRateLimiter
+from limits.errors import StorageError
+from redis.asyncio import ConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from service.platform.logs import logger
+
+# A store next door answers within a millisecond; a request waits no longer for one that doesn't.
+STORE_SECONDS = 0.5
+# How long a store that failed isn't asked again, so that its failing costs few requests anything.
+STORE_REST_SECONDS = 5.0
+WARN_EVERY_SECONDS = 60.0
+
+
+class SharedStore:
+    """A Redis that replicas share. One that fails or is slow is left alone for a while."""
+
+    def __init__(self, url: str) -> None:
+        self._pool: ConnectionPool = ConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
+            url,
+            socket_timeout=STORE_SECONDS,
+            socket_connect_timeout=STORE_SECONDS,
+            # A connection that was closed while idle is made anew at once.
+            retry=Retry(NoBackoff(), 1),
+        )
+        storage = RedisStorage(
+            f"async+{url}",
+            wrap_exceptions=True,
+            implementation="redispy",
+            connection_pool=self._pool,  # pyright: ignore[reportArgumentType] - declared for plain options alone
+        )
+        self.limiter = FixedWindowRateLimiter(storage)
+        self._asked_again_at = 0.0
+        self._warned_at = float("-inf")
+
+    @asynccontextmanager
+    async def briefly(self) -> AsyncGenerator[None]:
+        """Ask it, but not for long: when it fails or is slow, the block ends, and it is left alone for a while."""
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                yield
+        except (StorageError, OSError, TimeoutError) as error:
+            self._rest(error)
+
+    @property
+    def in_service(self) -> bool:
+        """Whether it is to be asked."""
+        return time.monotonic() >= self._asked_again_at
+
+    async def greet(self) -> None:
+        """Ask for a sign of life, so that an operator learns at the start of a store that is away."""
+        async with self.briefly():
+            await self.limiter.storage.get("greeting")
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.aclose()
+
+    def _rest(self, error: Exception) -> None:
+        now = time.monotonic()
+        self._asked_again_at = now + STORE_REST_SECONDS
+        if now - self._warned_at >= WARN_EVERY_SECONDS:
+            self._warned_at = now
+            # The error's words may name the address, and with it a password.
+            logger.warning("rate_limit_store_away", kind=type(error.__cause__ or error).__name__)

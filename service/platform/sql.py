@@ -1,0 +1,83 @@
+"""Pieces of SQL that several domains' queries use."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+from uuid import UUID
+
+from sqlalchemy import (
+    ARRAY,
+    BindParameter,
+    Column,
+    ColumnElement,
+    FromClause,
+    Row,
+    TableValuedAlias,
+    Text,
+    Uuid,
+    any_,
+    bindparam,
+    cast,
+    column,
+    func,
+    literal,
+    select,
+    true,
+)
+
+from service.platform.database import ORGANIZATION_SETTING
+
+AnyRow: TypeAlias = Row[*tuple[Any, ...]]
+"""A row whose columns its query's docstring names."""
+
+Value = TypeVar("Value")
+
+
+def given(column: ColumnElement[Value], name: str | None = None) -> BindParameter[Value]:
+    """Return a parameter of a statement that is built once: `giving` passes it by the column's name, or this one.
+
+    Such a statement can't run without all of them. They have names of their own, because SQLAlchemy would write one
+    that is called like a column into that column.
+    """
+    return bindparam(f"given_{name or column.key}", type_=column.type)
+
+
+ORGANIZATION = bindparam("given_organization_id", type_=Uuid())
+
+
+def giving(organization_id: UUID, **values: Any) -> dict[str, Any]:
+    """Return the parameters of a statement that is built once, whose organization is `ORGANIZATION`."""
+    return {"given_organization_id": organization_id, **{f"given_{name}": value for name, value in values.items()}}
+
+
+def among(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnElement[bool]:
+    """Whether the column is one of `values`, however many: one array parameter, so one statement to plan and cache."""
+    array: Any = literal(list(values), ARRAY(column.type))
+    return column == any_(array)
+
+
+def narrowed(column: ColumnElement[UUID], ids: Collection[UUID] | None) -> ColumnElement[bool]:
+    """Whether the column is one of `ids`; always, where there are none to narrow to (None)."""
+    return true() if ids is None else among(column, ids)
+
+
+def rows_of(columns: Sequence[Column[Any]], rows: Sequence[Mapping[str, object]]) -> TableValuedAlias:
+    """Return rows with these columns as a part of a statement: one array for each column, however many rows.
+
+    A statement runs once for all of them; the driver's way for many runs it for each.
+    """
+    arrays = (literal([row[one.name] for row in rows], ARRAY(one.type)) for one in columns)
+    named = (column(one.name, one.type) for one in columns)
+    return func.unnest(*arrays).table_valued(*named).render_derived(name="given")
+
+
+def count_of(rows: FromClause) -> ColumnElement[int]:
+    """Return how many rows a part of the same statement has."""
+    return select(func.count()).select_from(rows).scalar_subquery()
+
+
+def entering(organization_id: ColumnElement[UUID]) -> ColumnElement[str]:
+    """Return a column, `entered`, by which the look-up of a credential enters the organization it is found in.
+
+    As `service.platform.database.enter_organization` does, without a further message to the server.
+    """
+    return func.set_config(ORGANIZATION_SETTING, cast(organization_id, Text), True).label("entered")

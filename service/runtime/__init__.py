@@ -1,0 +1,40 @@
+"""The parts that a running service holds."""
+
+from dataclasses import dataclass, field, replace
+
+from service.index.ingestion.indexer import Indexer
+from service.platform.background import Background
+from service.platform.clock import Clock
+from service.platform.database import Database
+from service.platform.disk import DiskGuard
+from service.platform.files import FileStore
+from service.platform.keys import Keys
+from service.platform.rate_limits import RateLimits
+from service.platform.settings import Settings
+from service.runtime.jobs.queue import Jobs
+from service.text.embedding import Embedders
+from service.text.extraction import Extractor
+from service.text.language_models import LanguageModels
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The parts every endpoint and rule may ask for."""
+
+    settings: Settings
+    keys: Keys
+    database: Database
+    files: FileStore
+    extractor: Extractor
+    embedders: Embedders
+    rate_limits: RateLimits
+    models: LanguageModels
+    indexer: Indexer
+    disk: DiskGuard = field(default_factory=DiskGuard)
+    jobs: Jobs = field(default_factory=Jobs)
+    background: Background = field(default_factory=Background)
+    clock: Clock = field(default_factory=Clock)
+
+    def beside_requests(self) -> "Runtime":
+        """Return the runtime for work that nobody waits for, on connections that no request waits for."""
+        return replace(self, database=self.indexer.database)

@@ -1,0 +1,47 @@
+"""The queue as requests see it, and the count of what came of it."""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import psycopg
+from procrastinate import App, PsycopgConnector
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.platform.logs import request_id
+from service.runtime.jobs.models import Task
+
+REQUEST_ID = "request_id"
+ORGANIZATION_ID = "organization_id"
+
+
+@dataclass
+class Counts:
+    """Jobs of this process since its start, by task; and how many wait, for any process, as last looked up."""
+
+    waiting: int = 0
+    running: int = 0
+    done: dict[str, int] = field(default_factory=dict[str, int])
+    failed: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Jobs:
+    """Puts jobs into PostgreSQL, where a worker of any replica finds them (`service.runtime.jobs.worker`)."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        # It has no connections of its own: a job goes in by its caller's.
+        self._app = App(connector=PsycopgConnector())
+
+    async def enqueue(
+        self, connection: AsyncConnection, task: Task, *, organization_id: UUID, lock: str | None = None, **ids: UUID
+    ) -> None:
+        """Have `task` run with these ids once the transaction that `connection` is in has been committed.
+
+        A job holds ids only; everybody with access to the database sees them. Jobs of one `lock` run one after the
+        other, in the order in which they were enqueued. The transaction is to be the organization's own.
+        """
+        raw = (await connection.get_raw_connection()).driver_connection
+        assert isinstance(raw, psycopg.AsyncConnection)  # noqa: S101 - the only driver there is
+        job = self._app.configure_task(task.name, queue=task.queue, lock=lock, connection=raw)
+        given = {ORGANIZATION_ID: organization_id, **ids}
+        await job.defer_async(**{name: str(value) for name, value in given.items()}, **{REQUEST_ID: request_id()})

@@ -1,0 +1,70 @@
+"""Running one job: its request's id, its ids, and what becomes of it when it fails."""
+
+import asyncio
+from uuid import UUID
+
+from procrastinate import BaseRetryStrategy, JobContext, RetryDecision
+from procrastinate.jobs import Job
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from service.platform.errors import TRANSIENT_DRIVER_ERRORS, InsufficientStorage, Unavailable, from_database
+from service.platform.logs import begin_request, logger
+from service.runtime import Runtime
+from service.runtime.jobs.models import Task
+from service.runtime.jobs.queue import REQUEST_ID, Counts
+
+# A job that the database keeps from being done is begun so often at most, so many seconds apart.
+MOST_ATTEMPTS = 10
+RETRY_SECONDS = 2
+
+
+class PutBack(BaseRetryStrategy):
+    """Puts back a job that a stopping service cut off, or the database's absence; not one that failed of itself."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        """Return when to take it up again, or None for never."""
+        if isinstance(exception, asyncio.CancelledError):
+            return RetryDecision()
+        return RetryDecision(retry_in={"seconds": RETRY_SECONDS}) if may_retry(exception, job) else None
+
+
+def may_retry(error: BaseException, job: Job) -> bool:
+    """Whether the database was away rather than anything wrong, and not for the tenth time."""
+    return is_away(error) and job.attempts + 1 < MOST_ATTEMPTS
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether an error says that the database was away or a disk full, and nothing about what was asked of it."""
+    if isinstance(error, DBAPIError):
+        return isinstance(from_database(error), Unavailable | InsufficientStorage)
+    return isinstance(error, (*TRANSIENT_DRIVER_ERRORS, PoolTimeoutError, InsufficientStorage))
+
+
+async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments: str) -> None:
+    """Run a job's task; raise only what the job is put back for."""
+    begin_request(arguments.pop(REQUEST_ID))
+    counts: Counts = runtime.jobs.counts
+    counts.running += 1
+    try:
+        # A job that a full disk would only fail waits as it is, without using up its attempts.
+        await runtime.disk.wait_for_room(even_low=True)
+        await task.run(runtime, **{name: UUID(value) for name, value in arguments.items()})
+    except asyncio.CancelledError:
+        if context.abort_reason() is not None:
+            raise
+        # Nobody asked for it to stop: something in it cancelled itself, and would again.
+        _failed(counts, task, context)
+    except Exception as error:
+        if may_retry(error, context.job):
+            raise
+        _failed(counts, task, context)
+    else:
+        counts.done[task.name] = counts.done.get(task.name, 0) + 1
+    finally:
+        counts.running -= 1
+
+
+def _failed(counts: Counts, task: Task, context: JobContext) -> None:
+    counts.failed[task.name] = counts.failed.get(task.name, 0) + 1
+    logger.exception("job_failed", task=task.name, job_id=context.job.id, ids=context.job.task_kwargs)

@@ -1,0 +1,113 @@
+"""Working a queue beside the requests, in every replica: by notification, with a heartbeat, put back when stopped."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from procrastinate import App, PsycopgConnector
+from procrastinate.worker import Worker
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+
+from service.platform.background import run_every
+from service.platform.descriptors import WORKER_CONNECTIONS
+from service.platform.logs import logger
+from service.runtime import Runtime
+from service.runtime.jobs import queries
+from service.runtime.jobs.manager import FencedJobManager
+from service.runtime.jobs.models import Task
+from service.runtime.jobs.running import PutBack, run_job
+
+# Workers are notified of jobs, but not of those put back, and a notification that comes while one looks is lost.
+LOOK_SECONDS = 1.0
+HEARTBEAT_SECONDS = 2.0
+# A worker that has shown no life for so long is taken for dead.
+STALLED_SECONDS = 10.0
+RELEASE_SECONDS = 3.0
+# A worker whose database went away begins anew after so long.
+RESTART_SECONDS = 1.0
+# What runs when the service is stopped may go on for so long before it is put back.
+GRACE_SECONDS = 5.0
+PATIENCE_SECONDS = 5.0
+
+
+async def keep_working(runtime: Runtime, *, queue: str, tasks: Sequence[Task], concurrency: int) -> None:
+    """Run the queue's jobs, so many at a time, until cancelled; then put back those that don't end soon.
+
+    The embedded database has one service alone, so at the start of that one whatever is taken up was by a process
+    that is gone. Beside other replicas, workers that show no life are given up (`keep_releasing`).
+    """
+    alone = runtime.settings.database_url is None
+
+    async def release_and_work(app: App, manager: FencedJobManager) -> None:
+        nonlocal alone
+        if alone:
+            async with runtime.database.transaction(None) as connection:
+                await queries.release_queue(connection, queue=queue)
+            alone = False
+        await _work(app, manager, queue=queue, concurrency=concurrency)
+
+    async with _pool(runtime, queue) as pool:
+        connector = PsycopgConnector()
+        await connector.open_async(pool)
+        app = App(connector=connector)
+        manager = app.job_manager = FencedJobManager(connector)
+        for task in tasks:
+            register = app.task(name=task.name, queue=queue, pass_context=True, retry=PutBack())
+            register(partial(run_job, runtime, task))
+        work = partial(release_and_work, app, manager)
+        await run_every(work, every=RESTART_SECONDS, name=f"worker-{queue}")
+
+
+async def release_stalled(runtime: Runtime) -> None:
+    """Put back what stalled workers had taken up, and count what waits."""
+    async with runtime.database.transaction(None) as connection:
+        await queries.release_stalled(connection, seconds=STALLED_SECONDS)
+        runtime.jobs.counts.waiting = await queries.count_waiting(connection)
+
+
+class WatchedWorker(Worker):
+    """A worker that ends, to be started again, when one of the tasks it needs has ended, cancelled ones included."""
+
+    async def _monitor_side_tasks(self, side_tasks: list[asyncio.Task[Any]]) -> None:
+        """Stop the worker when a task fails. One of them returns at once, which is all that the library waits for."""
+        needed = set(side_tasks)
+        while needed:
+            ended, needed = await asyncio.wait(needed, return_when=asyncio.FIRST_COMPLETED)
+            failed = [task.get_name() for task in ended if task.cancelled() or task.exception() is not None]
+            if failed:
+                logger.error("jobs_worker_incomplete", failed=failed)
+                self.stop()
+                return
+
+
+async def _work(app: App, manager: FencedJobManager, *, queue: str, concurrency: int) -> None:
+    """Work until cancelled, or until the database fails; what runs then is put back, or released as stalled."""
+    worker = WatchedWorker(
+        app,
+        queues=[queue],
+        name=queue,
+        concurrency=concurrency,
+        fetch_job_polling_interval=LOOK_SECONDS,
+        shutdown_graceful_timeout=GRACE_SECONDS,
+        install_signal_handlers=False,
+        update_heartbeat_interval=HEARTBEAT_SECONDS,
+        stalled_worker_timeout=STALLED_SECONDS,
+    )
+    manager.on_failure = worker.stop
+    await worker.run()
+
+
+def _pool(runtime: Runtime, queue: str) -> AsyncConnectionPool[AsyncConnection]:
+    """Return a closed pool whose connections are made as the service's own are; it opens without waiting for any."""
+    return AsyncConnectionPool(
+        kwargs=runtime.database.driver_parameters(),
+        min_size=1,
+        max_size=WORKER_CONNECTIONS,
+        open=False,
+        name=f"jobs-{queue}",
+        timeout=PATIENCE_SECONDS,
+        reconnect_timeout=PATIENCE_SECONDS,
+        check=AsyncConnectionPool.check_connection,
+    )

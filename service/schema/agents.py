@@ -1,0 +1,32 @@
+"""Agents and the collections they retrieve from; who may use one is kept as the grants on its resource."""
+
+from sqlalchemy import Boolean, Column, DateTime, ForeignKey, Index, Table, Text, Uuid, func, text
+
+from service.platform.database import metadata
+
+# A deleted agent's row stays, for the conversations people had with it.
+agents = Table(
+    "agents",
+    metadata,
+    Column("agent_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("instructions", Text, nullable=False),
+    Column("model", Text),
+    Column("api_access_enabled", Boolean, nullable=False),
+    Column("created_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("deleted_at", DateTime(timezone=True)),
+    Index("uq_agents_name", "organization_id", "name", unique=True, postgresql_where=text("deleted_at IS NULL")),
+)
+
+agent_collections = Table(
+    "agent_collections",
+    metadata,
+    Column("agent_id", Uuid, ForeignKey("agents.agent_id", ondelete="CASCADE"), primary_key=True),
+    Column("collection_id", Uuid, ForeignKey("collections.collection_id", ondelete="CASCADE"), primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Index("ix_agent_collections_collection", "collection_id"),
+)

@@ -1,0 +1,66 @@
+"""Documents, their versions, and the text extracted from the newest one."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    Uuid,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from service.platform.database import metadata
+
+# `document_id` is UUIDv5(organization, external_id), so an upsert is by primary key and needs no other
+# unique constraint. A deleted document's row stays (without a resource): its versions are never numbered again.
+# Lists walk by creation, which never changes, so that an update during a walk moves nothing.
+documents = Table(
+    "documents",
+    metadata,
+    Column("document_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("external_id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("external_url", Text),
+    Column("owner_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("custom_metadata", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("fingerprint", Text),
+    Column("source_updated_at", DateTime(timezone=True)),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("deleted_at", DateTime(timezone=True)),
+    Index("ix_documents_created", "organization_id", "created_at", "document_id"),
+)
+
+document_versions = Table(
+    "document_versions",
+    metadata,
+    Column("document_id", Uuid, ForeignKey("documents.document_id"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("file_sha256", LargeBinary, nullable=False),
+    Column("file_size", BigInteger, nullable=False),
+    Column("file_name", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("created_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+)
+
+# Blocks as the extractor gave them (service.text.extraction.pack_blocks), of the newest version only.
+document_contents = Table(
+    "document_contents",
+    metadata,
+    Column("document_id", Uuid, ForeignKey("documents.document_id"), primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("title", Text),
+    Column("blocks", LargeBinary, nullable=False),
+)

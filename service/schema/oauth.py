@@ -1,0 +1,102 @@
+"""OAuth clients, what people allowed them, and what they were given for it; of secrets only the SHA-256."""
+
+from sqlalchemy import ARRAY, CheckConstraint, Column, DateTime, ForeignKey, Index, LargeBinary, Table, Text, Uuid, func
+
+from service.platform.database import metadata
+
+# A pending client (a member asked for it, no admin has approved it) can do nothing.
+oauth_clients = Table(
+    "oauth_clients",
+    metadata,
+    Column("client_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("redirect_uris", ARRAY(Text), nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("status", Text, nullable=False),
+    Column("hint", Text, nullable=False),
+    Column("secret_hash", LargeBinary, nullable=False),
+    Column("requested_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    CheckConstraint("status IN ('pending', 'approved')", name="status"),
+    Index("ix_oauth_clients_organization", "organization_id", "client_id"),
+)
+
+# What somebody allowed a client, all scopes together; taking it back deletes the row.
+oauth_consents = Table(
+    "oauth_consents",
+    metadata,
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), primary_key=True),
+    Column("client_id", Uuid, ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("granted_at", DateTime(timezone=True), nullable=False),
+    Index("ix_oauth_consents_client", "client_id"),
+)
+
+# All tokens that descend from one code: they are revoked together (RFC 9700, section 4.14.2).
+oauth_token_families = Table(
+    "oauth_token_families",
+    metadata,
+    Column("family_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("client_id", Uuid, ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("revoked_at", DateTime(timezone=True)),
+    Index("ix_oauth_token_families_principal", "organization_id", "principal_id", "client_id"),
+    Index("ix_oauth_token_families_client", "client_id"),
+)
+
+# `family_id` is what a used code gave.
+oauth_codes = Table(
+    "oauth_codes",
+    metadata,
+    Column("code_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("client_id", Uuid, ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("secret_hash", LargeBinary, nullable=False, unique=True),
+    Column("redirect_uri", Text, nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("code_challenge", Text, nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("used_at", DateTime(timezone=True)),
+    Column("family_id", Uuid, ForeignKey("oauth_token_families.family_id", ondelete="CASCADE")),
+    Index("ix_oauth_codes_client", "client_id"),
+    Index("ix_oauth_codes_principal", "organization_id", "principal_id", "client_id"),
+    Index("ix_oauth_codes_family", "family_id"),
+    Index("ix_oauth_codes_expires", "organization_id", "expires_at"),
+)
+
+# One that was used stays as long as its family lives, so that using it again is noticed.
+oauth_refresh_tokens = Table(
+    "oauth_refresh_tokens",
+    metadata,
+    Column("token_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("family_id", Uuid, ForeignKey("oauth_token_families.family_id", ondelete="CASCADE"), nullable=False),
+    Column("secret_hash", LargeBinary, nullable=False, unique=True),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("used_at", DateTime(timezone=True)),
+    Index("ix_oauth_refresh_tokens_family", "family_id", "expires_at"),
+)
+
+# Client and person are repeated from the family, so that a request is authenticated by one look-up.
+oauth_access_tokens = Table(
+    "oauth_access_tokens",
+    metadata,
+    Column("token_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("family_id", Uuid, ForeignKey("oauth_token_families.family_id", ondelete="CASCADE"), nullable=False),
+    Column("client_id", Uuid, ForeignKey("oauth_clients.client_id", ondelete="CASCADE"), nullable=False),
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("secret_hash", LargeBinary, nullable=False, unique=True),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("revoked_at", DateTime(timezone=True)),
+    Index("ix_oauth_access_tokens_family", "family_id"),
+    Index("ix_oauth_access_tokens_client", "client_id"),
+    Index("ix_oauth_access_tokens_expires", "organization_id", "expires_at"),
+)

@@ -1,0 +1,43 @@
+"""Who is signed in with which browser, and how often signing in has failed lately."""
+
+from sqlalchemy import Column, DateTime, ForeignKey, Index, Integer, LargeBinary, Table, Text, Uuid
+
+from service.platform.database import metadata
+
+# `password_mark` is of the password somebody signed in with: another password ends the session. None: signed in
+# elsewhere (OpenID Connect).
+browser_sessions = Table(
+    "browser_sessions",
+    metadata,
+    Column("session_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("secret_hash", LargeBinary, nullable=False, unique=True),
+    Column("password_mark", LargeBinary),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Index("ix_browser_sessions_expires", "organization_id", "expires_at"),
+)
+
+# `subject` is the hash of an account's or a network's address, whether there is such an account or not.
+sign_in_attempts = Table(
+    "sign_in_attempts",
+    metadata,
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), primary_key=True),
+    Column("subject", LargeBinary, primary_key=True),
+    Column("failures", Integer, nullable=False),
+    Column("blocked_until", DateTime(timezone=True), nullable=False),
+    Column("forgotten_at", DateTime(timezone=True), nullable=False),
+)
+
+# People of an upstream OpenID Connect provider, by what never changes there: its issuer and subject.
+upstream_identities = Table(
+    "upstream_identities",
+    metadata,
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), primary_key=True),
+    Column("issuer", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("bound_at", DateTime(timezone=True), nullable=False),
+    Index("uq_upstream_identities_principal", "organization_id", "issuer", "principal_id", unique=True),
+)

@@ -1,0 +1,300 @@
+"""Blocks to chunks: what the embedding model reads at once, and what a search finds.
+
+A chunk with its document's title has at most 254 word pieces. Whole sentences are packed greedily; headings stay with
+the text below them, table rows and lines of code stay whole. A chunk that doesn't begin with a heading begins with the
+path of headings it stands under, if that is short; a table row names its columns itself.
+
+Packing starts afresh where an edit elsewhere can't be felt: at every heading, at every long paragraph, and elsewhere
+where the text itself says so (`text.sentences` cuts, `_anchors` chooses). So an edit moves few boundaries, and few
+chunks are embedded again.
+
+All of it takes time linear in the text: run it in a thread.
+"""
+
+import hashlib
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from service.text.embedding.tokenizer import MAX_PIECES, WordPieces
+from service.text.extraction.blocks import Block
+from service.text.sentences import Span, cut_lines, cut_sentences, cut_windows
+
+TITLE_PIECES = 32
+PATH_PIECES = 32
+"""A longer path of headings is shortened from its outer end."""
+
+LONG_PARAGRAPH_PIECES = 96
+"""A paragraph of so many pieces begins a chunk of its own."""
+
+ANCHOR_PIECES = 192
+"""An anchor is the first choice among all the places within so many pieces before and after it."""
+
+FULL = 0.67
+"""A chunk is full enough from this share of its room on: it ends at the best place after that."""
+
+LONGEST_SPAN = 2000
+"""Characters; longer sentences are cut, because a word of any length may be a single unknown piece."""
+
+_CHARACTERS_A_PIECE = 24
+"""A span has at least a piece for so many characters, which bounds a chunk's length. English has four or five."""
+
+_PATH_SEPARATOR = " > "
+
+_FRESH, _PARAGRAPH, _SENTENCE, _NEVER = range(4)
+"""How gladly a chunk begins at a span: always, at a paragraph's start, at a sentence, not between heading and text."""
+
+_Key = tuple[int, int, int]
+"""How good a place is to begin a chunk, the least being the best: the above, the hash of its text, its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a document.
+
+    `text` is what is shown and searched by words, `dense_text` what is embedded: the title, cut at 32 pieces, and the
+    text. `hash` is the SHA-256 of `dense_text`, by which a document's stored vectors are found again.
+    """
+
+    text: str
+    dense_text: str
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """The headings above some text as one line, and how many pieces that has (0 for none)."""
+
+    text: str = ""
+    pieces: int = 0
+
+
+@dataclass(slots=True)
+class _Unit:
+    """A span that stays whole, with the white space before it and the headings above it."""
+
+    text: str
+    pieces: int
+    gap: str
+    begins: int
+    path: _Path
+
+
+@dataclass(slots=True)
+class _Passage:
+    """A block's spans, and how many pieces each has."""
+
+    block: Block
+    spans: list[Span]
+    pieces: list[int] = field(default_factory=list[int])
+
+
+def chunk_blocks(blocks: Iterable[Block], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
+    """Cut a document into chunks, in reading order; nothing but white space is left out."""
+    title, budget = _title(title, tokenizer)
+    units = _units(_passages(blocks, budget, tokenizer), title)
+    return [_chunk(title, text) for text in _packed(units, budget)]
+
+
+def caller_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
+    """Take the caller's chunks as they are; of longer ones only the first 254 pieces, title included, are embedded."""
+    title, budget = _title(title, tokenizer)
+    chunks: list[Chunk] = []
+    for text in texts:
+        dense = _joined(title, tokenizer.cut(text, budget))
+        chunks.append(Chunk(text, dense, _hash(dense)))
+    return chunks
+
+
+def _title(title: str, tokenizer: WordPieces) -> tuple[str, int]:
+    """Return the title as chunks carry it, and the pieces it leaves to their text."""
+    cut = tokenizer.cut(title.strip(), TITLE_PIECES)
+    return cut, MAX_PIECES - tokenizer.count([cut])[0]
+
+
+def _chunk(title: str, text: str) -> Chunk:
+    dense = _joined(title, text)
+    return Chunk(text, dense, _hash(dense))
+
+
+def _joined(title: str, text: str) -> str:
+    return f"{title}\n{text}" if title else text
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+# From blocks to spans that fit.
+
+
+def _passages(blocks: Iterable[Block], budget: int, tokenizer: WordPieces) -> list[_Passage]:
+    """Cut the blocks into spans and count their pieces; what is too long for a chunk is cut until it isn't."""
+    passages = [_Passage(block, list(_spans(block))) for block in blocks]
+    counts = iter(_costs([span.text for passage in passages for span in passage.spans], tokenizer))
+    for passage in passages:
+        passage.pieces = [next(counts) for _ in passage.spans]
+        # A path, a heading and one sentence always fit into a chunk together, so a heading never stands alone.
+        longest = budget if passage.block.kind == "table_row" else budget - 2 * PATH_PIECES
+        if any(pieces > longest for pieces in passage.pieces):
+            _shorten(passage, longest, tokenizer)
+    return [passage for passage in passages if passage.spans]
+
+
+def _spans(block: Block) -> Iterator[Span]:
+    cut = {"paragraph": cut_sentences, "code": cut_lines}.get(block.kind)
+    for span in cut(block.text) if cut else (Span("", block.text.strip()),):
+        for part in cut_windows(span, LONGEST_SPAN):
+            if part.text.strip():
+                yield part
+
+
+def _costs(texts: Sequence[str], tokenizer: WordPieces) -> list[int]:
+    counts = tokenizer.count(texts)
+    return [max(1, pieces, len(text) // _CHARACTERS_A_PIECE) for text, pieces in zip(texts, counts, strict=True)]
+
+
+def _shorten(passage: _Passage, longest: int, tokenizer: WordPieces) -> None:
+    """Cut the passage's overlong spans at lines if they have any, else between words."""
+    spans: list[Span] = []
+    for span, pieces in zip(passage.spans, passage.pieces, strict=True):
+        if pieces <= longest:
+            spans.append(span)
+        elif "\n" in span.text:
+            spans += cut_lines(span.text, gap=span.gap)
+        else:
+            spans += _between_words(span, longest, tokenizer)
+    passage.spans, passage.pieces = spans, _costs([span.text for span in spans], tokenizer)
+    if any(pieces > longest for pieces in passage.pieces):
+        _shorten(passage, longest, tokenizer)
+
+
+def _between_words(span: Span, longest: int, tokenizer: WordPieces) -> Iterator[Span]:
+    """Cut a span into parts of about `longest` pieces; in the middle of a word only if a word has more."""
+    pieces = tokenizer.split([span.text])[0]
+    gap, start, first = span.gap, 0, 0
+    while first < len(pieces.ends):
+        last = min(first + longest, len(pieces.ends))
+        cut = last
+        while cut < len(pieces.ends) and cut > first + 1 and pieces.words[cut] == pieces.words[cut - 1]:
+            cut -= 1
+        if cut == first + 1 and last > cut:
+            cut = max(cut, (first + last) // 2)
+        end = len(span.text) if cut == len(pieces.ends) else pieces.ends[cut - 1]
+        part = span.text[start:end]
+        yield Span(gap or part[: len(part) - len(part.lstrip())][:1], part.strip())
+        gap, start, first = "", end, cut
+
+
+# From spans to packed chunks.
+
+
+def _units(passages: Sequence[_Passage], title: str) -> list[_Unit]:
+    """Put the passages' spans in one row, each knowing the headings above it and how gladly a chunk begins there."""
+    units: list[_Unit] = []
+    headings: list[tuple[int, _Path]] = []
+    path, below_heading = _Path(), False
+    for passage in passages:
+        heading = passage.block.kind == "heading"
+        if heading:
+            headings = [outer for outer in headings if outer[0] < passage.block.level]
+            path = _path(headings)
+        begins = _begins(passage, below_heading=below_heading)
+        for number, (span, pieces) in enumerate(zip(passage.spans, passage.pieces, strict=True)):
+            first = number == 0
+            units.append(_Unit(span.text, pieces, "\n" if first else span.gap, begins if first else _SENTENCE, path))
+        if heading:
+            headings.append((passage.block.level, _heading(passage, title)))
+            path = _path(headings)
+        below_heading = heading
+    return units
+
+
+def _begins(passage: _Passage, *, below_heading: bool) -> int:
+    if below_heading:
+        return _NEVER
+    long = sum(passage.pieces) >= LONG_PARAGRAPH_PIECES
+    return _FRESH if passage.block.kind == "heading" or long else _PARAGRAPH
+
+
+def _heading(passage: _Passage, title: str) -> _Path:
+    """Return a heading as part of a path: nothing, when it is the title over again or too long."""
+    text = passage.spans[0].text
+    if len(passage.spans) > 1 or passage.pieces[0] > PATH_PIECES or text.casefold() == title.casefold():
+        return _Path()
+    return _Path(" ".join(text.split()), passage.pieces[0])
+
+
+def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
+    """Join the innermost headings that are short enough together."""
+    kept: list[str] = []
+    total = 0
+    for _, heading in reversed(headings):
+        if not heading.pieces:
+            continue
+        more = heading.pieces + (1 if kept else 0)
+        if total + more > PATH_PIECES:
+            break
+        kept.append(heading.text)
+        total += more
+    return _Path(_PATH_SEPARATOR.join(reversed(kept)), total)
+
+
+def _packed(units: Sequence[_Unit], budget: int) -> Iterator[str]:
+    """Pack the units from one place where packing starts afresh to the next."""
+    keys = [(unit.begins, zlib.crc32(unit.text.encode()), number) for number, unit in enumerate(units)]
+    positions = list(accumulate((unit.pieces for unit in units), initial=0))
+    fresh = _anchors(keys, positions)
+    start = 0
+    while start < len(units):
+        first = units[start]
+        path = first.path if first.path.pieces + first.pieces <= budget else _Path()
+        end = _end(start, keys, positions, fresh, budget - path.pieces)
+        text = "".join([first.text, *(unit.gap + unit.text for unit in units[start + 1 : end])])
+        yield f"{path.text}\n{text}" if path.pieces else text
+        start = end
+
+
+def _end(start: int, keys: Sequence[_Key], positions: Sequence[int], fresh: Sequence[bool], room: int) -> int:
+    """Return where the chunk that begins at `start` ends: at a fresh start, or at the best place in its last part.
+
+    Taking the best place instead of the last makes two packings that began at different places agree again soon.
+    """
+    end = start + 1
+    while end < len(keys) and not fresh[end] and positions[end + 1] - positions[start] <= room:
+        end += 1
+    if end == len(keys) or fresh[end]:
+        return end
+    full = positions[start] + room * FULL
+    places = [place for place in range(start + 1, end + 1) if positions[place] >= full]
+    return min(places, key=keys.__getitem__, default=end)
+
+
+def _anchors(keys: Sequence[_Key], positions: Sequence[int]) -> list[bool]:
+    """Tell for each unit whether packing starts afresh at it.
+
+    Beside the places where it always does, these are the ones whose key is the least among all within ANCHOR_PIECES
+    before and after. That depends on the text around alone: an edit further away changes nothing here.
+    """
+    before = _least_so_far(keys, positions)
+    after = _least_so_far(keys[::-1], [-position for position in positions[-2::-1]])[::-1]
+    return [
+        key[0] == _FRESH or (key[0] != _NEVER and least_before and least_after)
+        for key, least_before, least_after in zip(keys, before, after, strict=True)
+    ]
+
+
+def _least_so_far(keys: Sequence[_Key], positions: Iterable[int]) -> list[bool]:
+    """Tell for each key whether it is less than all those up to ANCHOR_PIECES before it (a sliding minimum)."""
+    least: list[bool] = []
+    candidates: deque[tuple[int, _Key]] = deque()
+    for key, position in zip(keys, positions, strict=False):
+        while candidates and candidates[0][0] < position - ANCHOR_PIECES:
+            candidates.popleft()
+        least.append(not candidates or key < candidates[0][1])
+        while candidates and candidates[-1][1] > key:
+            candidates.pop()
+        candidates.append((position, key))
+    return least

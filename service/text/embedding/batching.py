@@ -1,0 +1,262 @@
+"""Dynamic micro-batching: calls to `embed` at the same time share the model, in small batches of texts alike in length.
+
+Whatever waits when a worker becomes free is gathered; nobody waits for a batch to fill. The request with the least left
+to do goes first, so a search query waits for a batch under way and not for the document behind it; one batch in four
+belongs to the request that has waited longest, so that many small ones don't starve a large one.
+"""
+
+import asyncio
+import heapq
+import math
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.platform.errors import Unavailable
+
+Tokens = NDArray[np.int64]
+Rows = NDArray[np.float32]
+
+_TURN_OF_THE_OLDEST = 4
+_NEIGHBOURS = 16
+"""How many requests besides the leading one are asked for texts that fit its batch."""
+
+_SMOOTHING = 0.05
+_LONGEST_RETRY_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How large a batch and the queue may get.
+
+    `tokens` bounds the length of the longest text times the number of texts (one text is always taken): beyond a few
+    hundred a batch gains nothing and only makes others wait longer. A text joins a batch if that pads it by at most
+    `padding` tokens, which is about what a batch of its own would cost on top.
+    `waiting_texts` bounds what all requests together may have waiting; a request alone is never too large. `reserve`
+    is kept on top of it for requests of at most `small` texts, so that searches are answered while uploads are refused.
+    """
+
+    texts: int = 8
+    tokens: int = 256
+    padding: int = 16
+    waiting_texts: int = 16_384
+    reserve: int = 1024
+    small: int = 8
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """One call's texts; `left` holds the numbers of those not yet taken, the longest last."""
+
+    number: int
+    texts: Sequence[Tokens]
+    rows: Rows
+    left: list[int]
+    tokens_left: int
+    unfinished: int
+    future: "Future[Rows]" = field(default_factory=Future[Rows])
+
+    def longest_within(self, length: int) -> int | None:
+        """Return the place in `left` of the longest text of at most `length` tokens."""
+        place = bisect_right(self.left, length, key=lambda text: len(self.texts[text])) - 1
+        return place if place >= 0 else None
+
+    def longest(self, within: int) -> int:
+        """Return the length of that text, or 0."""
+        place = self.longest_within(within)
+        return 0 if place is None else len(self.texts[self.left[place]])
+
+    def take(self, place: int) -> int:
+        """Take the text at a place of `left`; returns its number."""
+        text = self.left.pop(place)
+        self.tokens_left -= len(self.texts[text])
+        return text
+
+
+_Batch = list[tuple[_Request, int]]
+
+
+class BatchQueue:
+    """What waits to be embedded, and which of it is next. Every method may be called from any thread."""
+
+    def __init__(self, *, width: int, limits: BatchLimits) -> None:
+        self._width = width
+        self._limits = limits
+        self._requests: dict[int, _Request] = {}
+        self._changed = threading.Condition()
+        self._arrivals = 0
+        self._batches = 0
+        self._closed = False
+
+    def put(self, texts: Sequence[Tokens]) -> _Request:
+        """Queue one call's texts."""
+        left = sorted(range(len(texts)), key=lambda text: len(texts[text]))
+        rows = np.empty((len(texts), self._width), np.float32)
+        with self._changed:
+            if self._closed:
+                raise _stopping()
+            self._arrivals += 1
+            request = _Request(self._arrivals, texts, rows, left, sum(map(len, texts)), len(texts))
+            self._requests[request.number] = request
+            self._changed.notify_all()
+        return request
+
+    def discard(self, request: _Request) -> None:
+        """Forget what a request still has waiting."""
+        with self._changed:
+            self._requests.pop(request.number, None)
+
+    def take(self) -> _Batch | None:
+        """Wait for the next batch; None once the queue is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._requests)
+            if self._closed:
+                return None
+            self._batches += 1
+            return self._next()
+
+    def _next(self) -> _Batch:
+        first, *others = heapq.nsmallest(_NEIGHBOURS, self._requests.values(), key=lambda request: request.tokens_left)
+        if self._batches % _TURN_OF_THE_OLDEST == 0:
+            oldest = next(iter(self._requests.values()))
+            others = [request for request in (first, *others) if request is not oldest]
+            first = oldest
+        # Others may be a little longer than the leading text too: it is padded as they would be.
+        reach = len(first.texts[first.left[-1]]) + self._limits.padding
+        longest = max(request.longest(reach) for request in (first, *others))
+        room = max(1, min(self._limits.texts, self._limits.tokens // longest))
+        batch: _Batch = []
+        for request in (first, *others):
+            self._fill(batch, request, longest=longest, room=room)
+            if not request.left:
+                del self._requests[request.number]
+        return batch
+
+    def _fill(self, batch: _Batch, request: _Request, *, longest: int, room: int) -> None:
+        """Add the request's texts that are shorter than `longest` by no more than the padding allowed."""
+        while request.left and len(batch) < room:
+            place = request.longest_within(longest)
+            if place is None or len(request.texts[request.left[place]]) < longest - self._limits.padding:
+                return
+            batch.append((request, request.take(place)))
+
+    def deliver(self, batch: _Batch, rows: Rows) -> None:
+        """Hand the rows to their requests; a request whose last row this is, is answered."""
+        with self._changed:
+            for (request, text), row in zip(batch, rows, strict=True):
+                request.rows[text] = row
+                request.unfinished -= 1
+                if not request.unfinished and _still_wanted(request):
+                    request.future.set_result(request.rows)
+
+    def fail(self, batch: _Batch, error: Exception) -> None:
+        """Answer every request of the batch with the error."""
+        for request in {request.number: request for request, _ in batch}.values():
+            self._abandon(request, error)
+
+    def close(self) -> None:
+        """Let `take` return None from now on; whoever waits is answered with Unavailable."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            waiting = list(self._requests.values())
+        for request in waiting:
+            self._abandon(request, _stopping())
+
+    def _abandon(self, request: _Request, error: Exception) -> None:
+        with self._changed:
+            self._requests.pop(request.number, None)
+            if _still_wanted(request):
+                request.future.set_exception(error)
+
+
+def _still_wanted(request: _Request) -> bool:
+    """Whether the request is neither answered nor cancelled; from here on it can't be cancelled any more."""
+    return not request.future.done() and request.future.set_running_or_notify_cancel()
+
+
+class Batcher:
+    """Worker threads that take batches from a queue and run them; each runs on one core."""
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Tokens]], Rows],
+        *,
+        width: int,
+        workers: int,
+        limits: BatchLimits | None = None,
+    ) -> None:
+        self._run = run
+        self._limits = limits or BatchLimits()
+        self._queue = BatchQueue(width=width, limits=self._limits)
+        self._waiting = 0
+        self._counting = threading.Lock()
+        self._seconds_a_text = 0.05 / workers
+        self._workers = [
+            threading.Thread(target=self._work, name=f"embedding-{number}", daemon=True) for number in range(workers)
+        ]
+        for worker in self._workers:
+            worker.start()
+
+    @contextmanager
+    def admitted(self, texts: int) -> Generator[None]:
+        """Count so many texts as waiting meanwhile; Unavailable, saying when to come back, if that is too many."""
+        self._admit(texts)
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._waiting -= texts
+
+    def _admit(self, texts: int) -> None:
+        reserve = self._limits.reserve if texts <= self._limits.small else 0
+        with self._counting:
+            if not self._waiting or self._waiting + texts <= self._limits.waiting_texts + reserve:
+                self._waiting += texts
+                return
+            seconds = math.ceil(min(self._waiting * self._seconds_a_text, _LONGEST_RETRY_SECONDS))
+        raise Unavailable(
+            f"The service is busy embedding other texts. Try again in {seconds} s.",
+            code="embedding_saturated",
+            retry_after=seconds,
+        )
+
+    async def embed(self, texts: Sequence[Tokens]) -> Rows:
+        """Return a row for each text, in their order. Cancelled, it takes what still waits out of the queue."""
+        request = self._queue.put(texts)
+        try:
+            return await asyncio.wrap_future(request.future)
+        finally:
+            self._queue.discard(request)
+
+    def close(self) -> None:
+        """Stop after the batches under way; blocks for as long as these take."""
+        self._queue.close()
+        for worker in self._workers:
+            worker.join()
+
+    def _work(self) -> None:
+        while (batch := self._queue.take()) is not None:
+            started = time.monotonic()
+            try:
+                rows = self._run([request.texts[text] for request, text in batch])
+            except Exception as error:  # noqa: BLE001 - it belongs to those who wait for this batch
+                self._queue.fail(batch, error)
+            else:
+                self._queue.deliver(batch, rows)
+                self._learn((time.monotonic() - started) / len(batch))
+
+    def _learn(self, seconds: float) -> None:
+        """Keep the pace that `Retry-After` is reckoned from."""
+        self._seconds_a_text += _SMOOTHING * (seconds / len(self._workers) - self._seconds_a_text)
+
+
+def _stopping() -> Unavailable:
+    return Unavailable("The service is stopping. Try again in a moment.", code="unavailable")

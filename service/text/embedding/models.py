@@ -1,0 +1,67 @@
+"""What is known of an embedding model, and what an embedder is."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.text.embedding.tokenizer import MAX_TOKENS, WordPieces
+
+MINILM = "all-MiniLM-L6-v2"
+
+_MEAN_FILE = Path(__file__).with_name("all-MiniLM-L6-v2.mean.json")
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingModel:
+    """A model by the name that collections are created with.
+
+    `max_tokens` counts special tokens. `mean` is the mean of its embeddings over ordinary texts: the binary codes of
+    the search's first pass are signs of (embedding - mean), because a cloud of vectors that lies to one side of the
+    origin would have many equal signs.
+    """
+
+    name: str
+    dimensions: int
+    max_tokens: int
+    mean: NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    @property
+    def model(self) -> EmbeddingModel:
+        """The model it embeds with."""
+        ...
+
+    @property
+    def tokenizer(self) -> WordPieces:
+        """The word pieces its chunks are measured in."""
+        ...
+
+    @property
+    def texts_embedded(self) -> int:
+        """How many texts it has embedded since the start."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row of unit length for each text, in their order; what is beyond `max_tokens` is not read.
+
+        Raises Unavailable (with Retry-After) when saturated or out of reach.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of what it holds; calls under way fail with Unavailable."""
+        ...
+
+
+def minilm() -> EmbeddingModel:
+    """Describe the local model, its mean read from the file beside this one (which says how it was made)."""
+    mean = np.array(json.loads(_MEAN_FILE.read_text())["mean"], np.float32)
+    return EmbeddingModel(name=MINILM, dimensions=len(mean), max_tokens=MAX_TOKENS, mean=mean)

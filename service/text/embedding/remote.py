@@ -1,0 +1,180 @@
+"""An OpenAI-compatible `/v1/embeddings` endpoint in the local model's place."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+import httpx
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from service.platform.errors import Unavailable
+from service.platform.logs import logger
+from service.text.embedding.models import EmbeddingModel
+from service.text.embedding.tokenizer import MAX_PIECES, WordPieces
+
+TEXTS_A_REQUEST = 64
+_REQUESTS_AT_ONCE = 4
+_FEW_TEXTS = 8
+"""Up to so many, as searches and short documents send, wait for none of the long documents' texts."""
+_ATTEMPTS = 4
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 20.0
+_TIMEOUT = httpx.Timeout(60.0, connect=10.0)
+_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_REFUSED_KEY = frozenset({401, 403})
+
+
+class _Row(BaseModel):
+    index: int
+    embedding: list[float]
+
+
+class _Answer(BaseModel):
+    data: list[_Row]
+
+
+class _TryAgain(Exception):  # noqa: N818 - never leaves this module
+    """The attempt failed in a way that may pass; `after` is the endpoint's Retry-After in seconds."""
+
+    def __init__(self, reason: str, *, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+
+
+class RemoteEmbedder:
+    """Asks an endpoint for vectors; texts are measured and cut in the local model's word pieces.
+
+    `dimensions` is what the endpoint's vectors must have; it is also sent as the request's parameter when
+    `ask_for_dimensions` (models that can shorten their vectors understand it, others refuse it).
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        api_key: SecretStr | None,
+        model: str,
+        dimensions: int,
+        ask_for_dimensions: bool,
+        tokenizer: WordPieces,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        # Nothing is known of the cloud's centre, and a guess that changed later would spoil the codes stored before.
+        centre = np.zeros(dimensions, np.float32)
+        self.model: EmbeddingModel = EmbeddingModel(model, dimensions, MAX_PIECES, centre)
+        self.tokenizer = tokenizer
+        self.texts_embedded = 0
+        self._endpoint = endpoint(url)
+        self._parameters = {"dimensions": dimensions} if ask_for_dimensions else {}
+        headers = {"Authorization": f"Bearer {api_key.get_secret_value()}"} if api_key else {}
+        self._client = httpx.AsyncClient(headers=headers, timeout=_TIMEOUT, transport=transport)
+        self._turns = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+        self._turns_of_queries = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row of unit length for each text, in their order; what is beyond 254 word pieces is not sent.
+
+        Raises Unavailable when the endpoint doesn't answer, refuses, or answers with something else.
+        """
+        if not texts:
+            return np.empty((0, self.model.dimensions), np.float32)
+        cut = await asyncio.to_thread(lambda: [self.tokenizer.cut(text, MAX_PIECES) for text in texts])
+        slices = [cut[start : start + TEXTS_A_REQUEST] for start in range(0, len(cut), TEXTS_A_REQUEST)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._embed_slice(part)) for part in slices]
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
+        self.texts_embedded += len(texts)
+        return np.concatenate([task.result() for task in tasks])
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def _embed_slice(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Ask until there is an answer or the attempts are used up."""
+        async with self._turns_of_queries if len(texts) <= _FEW_TEXTS else self._turns:
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    return self._rows(await self._ask(texts), len(texts))
+                except _TryAgain as error:
+                    logger.warning("embeddings_endpoint_failed", attempt=attempt, reason=str(error))
+                    if attempt == _ATTEMPTS or (error.after or 0) > _LONGEST_PAUSE_SECONDS:
+                        raise _out_of_reach(error.after) from error
+                    await asyncio.sleep(_pause(attempt, error.after))
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _ask(self, texts: Sequence[str]) -> httpx.Response:
+        # Endpoints refuse an empty string; a blank says as little.
+        body = {"model": self.model.name, "input": [text or " " for text in texts], "encoding_format": "float"}
+        try:
+            response = await self._client.post(self._endpoint, json=body | self._parameters)
+        except httpx.TransportError as exc:
+            raise _TryAgain(type(exc).__name__) from exc
+        if response.status_code in _RETRIED:
+            raise _TryAgain(f"HTTP {response.status_code}", after=_retry_after(response))
+        if response.status_code in _REFUSED_KEY:
+            raise _misconfigured("refused its key: check CARREL_EMBEDDINGS_API_KEY", response)
+        if response.is_error or response.is_redirect:
+            raise _misconfigured("refused the request: check CARREL_EMBEDDINGS_URL and _MODEL", response)
+        return response
+
+    def _rows(self, response: httpx.Response, count: int) -> NDArray[np.float32]:
+        """Check the answer and bring its rows into order and to unit length."""
+        try:
+            data = sorted(_Answer.model_validate_json(response.content).data, key=lambda row: row.index)
+        except ValidationError as exc:
+            raise _misconfigured("didn't answer with embeddings: check CARREL_EMBEDDINGS_URL", response) from exc
+        if [row.index for row in data] != list(range(count)):
+            raise _misconfigured("answered for other texts than it was asked", response)
+        lengths = {len(row.embedding) for row in data}
+        if lengths != {self.model.dimensions}:
+            raise _misconfigured(
+                f"answers with vectors of {max(lengths)} numbers, not {self.model.dimensions}:"
+                " check CARREL_EMBEDDINGS_MODEL and _DIMENSIONS",
+                response,
+            )
+        rows = np.array([row.embedding for row in data], np.float64)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        if not np.all(np.isfinite(norms) & (norms > 0)):
+            raise _misconfigured("answered with vectors that have no direction", response)
+        return (rows / norms).astype(np.float32)
+
+
+def endpoint(url: str) -> str:
+    """Return the address to post to: `/embeddings` under the API's base address, unless it is that already."""
+    base = url.rstrip("/")
+    return base if base.endswith("/embeddings") else base + "/embeddings"
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    """Return Retry-After in seconds; its other form, a date, is not worth a clock's disagreement."""
+    value = response.headers.get("Retry-After", "")
+    return float(value) if value.isascii() and value.replace(".", "", 1).isdigit() else None
+
+
+def _pause(attempt: int, after: float | None) -> float:
+    """Return how long to wait: what the endpoint asks for, or twice as long each time, spread out."""
+    if after is not None:
+        return after
+    return min(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1), _LONGEST_PAUSE_SECONDS) * random.uniform(0.5, 1.0)  # noqa: S311
+
+
+def _out_of_reach(after: float | None) -> Unavailable:
+    seconds = max(1, round(after or _LONGEST_PAUSE_SECONDS))
+    return Unavailable(
+        f"The embeddings endpoint doesn't answer. Try again in {seconds} s.",
+        code="embeddings_unavailable",
+        retry_after=seconds,
+    )
+
+
+def _misconfigured(what: str, response: httpx.Response) -> Unavailable:
+    """What trying again soon won't mend; whoever runs the service finds the endpoint's own words in the log."""
+    logger.error("embeddings_endpoint_refused", status=response.status_code, body=response.text[:500])
+    return Unavailable(
+        f"The embeddings endpoint {what}.", code="embeddings_misconfigured", retry_after=int(_LONGEST_PAUSE_SECONDS)
+    )

@@ -1,0 +1,32 @@
+"""Text from files: `Extractor` reads them in worker processes, `Block`s are what they say.
+
+Whoever imports this package pays for `Extractor` only when it is used: the workers, too, import from here, and have no
+use for the service's web framework.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from service.text.extraction.blocks import Block, BlockKind, Extraction, pack_blocks, unpack_blocks
+from service.text.extraction.building import Limits
+
+if TYPE_CHECKING:
+    from service.text.extraction.workers import Extractor, UnreadableFile
+
+__all__ = [
+    "Block",
+    "BlockKind",
+    "Extraction",
+    "Extractor",
+    "Limits",
+    "UnreadableFile",
+    "pack_blocks",
+    "unpack_blocks",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"Extractor", "UnreadableFile"}:
+        from service.text.extraction import workers  # noqa: PLC0415 - see above
+
+        return getattr(workers, name)
+    raise AttributeError(name)

@@ -1,0 +1,73 @@
+"""Looking into Office files (ZIP archives) before any library opens them: which kind, and is it a bomb?"""
+
+import re
+import zipfile
+import zlib
+from pathlib import Path
+
+from service.text.extraction.building import Limits
+from service.text.extraction.failures import Unreadable, corrupt, too_complex
+
+# A small archive may be as repetitive as it likes; ratios matter from this size on.
+_RATIO_FROM = 32 << 20
+_READ = 1 << 20
+_ENCRYPTED = 0x1
+# ECMA-376 part 2 forbids document type declarations in a package, so one is either an attack or no Office file.
+_DOCTYPE = re.compile(rb"<!\s*(?:DOCTYPE|ENTITY)", re.IGNORECASE)
+_HEAD = 65_536
+
+
+def entry_names(path: Path) -> frozenset[str]:
+    """Return the names of the archive's entries; Unreadable (file_corrupt) when it is damaged."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return frozenset(archive.namelist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise corrupt("an Office document") from error
+
+
+def check_archive(path: Path, limits: Limits) -> None:
+    """Raise Unreadable unless the archive is whole, unencrypted, free of XML tricks and within the limits.
+
+    Declared sizes are checked first. Every entry that a parser may read is then unpacked once, counting what really
+    comes out, so that headers that lie are found out here, a megabyte at a time.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            _check_declared(entries, limits)
+            for entry in entries:
+                if _is_markup(entry.filename):
+                    _check_entry(archive, entry, limits)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError) as error:
+        raise corrupt("an Office document") from error
+
+
+def _check_declared(entries: list[zipfile.ZipInfo], limits: Limits) -> None:
+    if len(entries) > limits.archive_entries:
+        raise too_complex(f"The file is an archive of more than {limits.archive_entries:,} parts.")
+    total = sum(entry.file_size for entry in entries)
+    packed = sum(entry.compress_size for entry in entries)
+    if total > limits.archive_bytes or any(entry.file_size > limits.entry_bytes for entry in entries):
+        raise too_complex(f"The file unpacks to {total:,} bytes, more than is accepted.")
+    if total > _RATIO_FROM and total > packed * limits.archive_ratio:
+        raise too_complex(f"The file unpacks to {total // max(packed, 1):,} times its size.")
+
+
+def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limits) -> None:
+    if entry.flag_bits & _ENCRYPTED:
+        raise Unreadable("file_encrypted", "The file is protected by a password. Save a copy without it and send that.")
+    size = 0
+    with archive.open(entry) as unpacked:
+        head = unpacked.read(_HEAD)
+        # Without its NULs, UTF-16 reads like ASCII.
+        if _DOCTYPE.search(head.replace(b"\x00", b"")):
+            raise too_complex("The file declares XML entities, which no Office program writes.")
+        while data := unpacked.read(_READ):
+            size += len(data)
+            if size > limits.entry_bytes:
+                raise too_complex("The file unpacks to more than it declares.")
+
+
+def _is_markup(name: str) -> bool:
+    return name.lower().endswith((".xml", ".rels"))

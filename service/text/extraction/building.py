@@ -1,0 +1,101 @@
+"""Collecting blocks: text is cleaned, long text is cut, and what a file may cost is counted."""
+
+import re
+from dataclasses import dataclass
+
+from service.text.extraction.blocks import Block, BlockKind
+from service.text.extraction.failures import too_complex
+
+# Control characters (a NUL can't be stored), lone surrogates (can't be encoded), non-characters.
+_UNSTORABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+# Soft hyphens and zero-width spaces split a word that people search for in one piece.
+_INVISIBLE = re.compile("[\u00ad\u200b\ufeff]")
+_HEADING_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one file may hold before it is refused as too complex."""
+
+    characters: int = 20_000_000
+    blocks: int = 1_000_000
+    block_characters: int = 8_000
+    pages: int = 20_000
+    archive_entries: int = 20_000
+    archive_bytes: int = 1 << 30
+    archive_ratio: int = 200
+    entry_bytes: int = 512 << 20
+
+
+class BlockBuilder:
+    """Collects the blocks of one file in order; raises Unreadable when a limit is passed."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.blocks: list[Block] = []
+        self._characters = 0
+
+    def heading(self, text: str, level: int, *, page: int | None = None) -> None:
+        """Add a heading; what is too long to be one is a paragraph."""
+        line = one_line(text)
+        if len(line) > _HEADING_CHARACTERS:
+            self._add("paragraph", line, page=page)
+        else:
+            self._add("heading", line, level=min(max(level, 1), 6), page=page)
+
+    def paragraph(self, text: str, *, page: int | None = None) -> None:
+        """Add a paragraph, its line breaks folded into spaces."""
+        self._add("paragraph", one_line(text), page=page)
+
+    def lines(self, text: str, *, page: int | None = None) -> None:
+        """Add a paragraph whose line breaks carry meaning."""
+        self._add("paragraph", clean(text).strip(), page=page)
+
+    def code(self, text: str) -> None:
+        """Add code, its indentation kept."""
+        self._add("code", clean(text).strip("\n"))
+
+    def table_row(self, text: str, *, page: int | None = None) -> None:
+        """Add a table row that already names its columns."""
+        self._add("table_row", one_line(text), page=page)
+
+    def first_heading(self) -> str | None:
+        """Return the text of the first heading, if there is one."""
+        return next((block.text for block in self.blocks if block.kind == "heading"), None)
+
+    def _add(self, kind: BlockKind, text: str, *, level: int = 0, page: int | None = None) -> None:
+        if not text or text.isspace():
+            return
+        self._characters += len(text)
+        if self._characters > self.limits.characters:
+            raise too_complex(f"The file holds more than {self.limits.characters:,} characters of text.")
+        for piece in pieces(text, self.limits.block_characters):
+            self.blocks.append(Block(kind, piece, level, page))
+        if len(self.blocks) > self.limits.blocks:
+            raise too_complex(f"The file holds more than {self.limits.blocks:,} paragraphs and table rows.")
+
+
+def clean(text: str) -> str:
+    """Return the text with uniform line ends and without what can't be stored or can't be seen."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
+    if text.isascii() and text.isprintable():
+        return text
+    return _INVISIBLE.sub("", _UNSTORABLE.sub(" ", text))
+
+
+def one_line(text: str) -> str:
+    """Return the cleaned text with every run of white space made one space."""
+    return " ".join(clean(text).split())
+
+
+def pieces(text: str, size: int) -> list[str]:
+    """Cut the text into pieces of at most `size` characters, at white space where there is some."""
+    found: list[str] = []
+    start = 0
+    while len(text) - start > size:
+        cut = max(text.rfind(" ", start + size // 2, start + size), text.rfind("\n", start + size // 2, start + size))
+        end = cut if cut > 0 else start + size
+        found.append(text[start:end].strip())
+        start = end
+    found.append(text[start:].strip() if found else text)
+    return [piece for piece in found if piece]

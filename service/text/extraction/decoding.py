@@ -1,0 +1,69 @@
+"""Bytes to text: byte order marks, UTF-8, and detection for what people's older tools wrote."""
+
+import codecs
+
+import charset_normalizer
+
+from service.text.extraction.failures import Unreadable
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# Detection reads a sample: it costs milliseconds a kilobyte.
+_SAMPLE = 32_768
+_TEXT_CONTROLS = b"\t\n\r\f\x08\x1b"
+_CONTROLS = bytes(set(range(32)) - set(_TEXT_CONTROLS))
+
+
+def decode(data: bytes) -> str:
+    """Return the text in `data`; Unreadable (file_type_mismatch) when it is binary or in no known encoding."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return _strictly(data, encoding)
+    if is_binary(data[:_SAMPLE]):
+        raise _not_text()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _damaged_utf8(data) or _strictly(data, _detect(data))
+
+
+def is_binary(sample: bytes) -> bool:
+    """Say whether a sample without a byte order mark can't be text: a NUL, or many control characters."""
+    controls = len(sample) - len(sample.translate(None, _CONTROLS))
+    return b"\x00" in sample or controls > len(sample) // 50
+
+
+def _damaged_utf8(data: bytes) -> str | None:
+    """Return UTF-8 text in which a few bytes are wrong (a cut character, a pasted one), or None."""
+    text = data.decode(errors="replace")
+    wrong = text.count("\ufffd")
+    right = sum(1 for character in text[: _SAMPLE * 2] if character > "\x7f" and character != "\ufffd")
+    return text if wrong * 20 <= right else None
+
+
+def _detect(data: bytes) -> str:
+    best = charset_normalizer.from_bytes(data[:_SAMPLE]).best()
+    if best is None:
+        raise _not_text()
+    return best.encoding
+
+
+def _strictly(data: bytes, encoding: str) -> str:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        # The sample fitted and one later byte does not: one wrong letter is better than no document.
+        return data.decode(encoding, errors="replace")
+
+
+def _not_text() -> Unreadable:
+    return Unreadable(
+        "file_type_mismatch",
+        "The file's name promises text, but it holds binary data or text in an encoding that can't be told. "
+        "Save it as UTF-8 text, or give it the name that belongs to its real type.",
+    )

@@ -1,0 +1,51 @@
+"""CSV and TSV: one block a row."""
+
+import csv
+from collections.abc import Iterable
+
+from service.text.extraction.building import BlockBuilder
+from service.text.extraction.failures import corrupt
+from service.text.extraction.plain import read_text
+from service.text.extraction.tabular import TableWriter
+
+_DELIMITERS = ",;\t|"
+_SAMPLE_LINES = 50
+_SAMPLE_CHARACTERS = 65_536
+
+
+def parse_csv(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the rows of a file of separated values, its delimiter told from its first lines."""
+    text = read_text(data, builder)
+    return _parse(text, _delimiter(text), builder)
+
+
+def parse_tsv(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the rows of a tab-separated file."""
+    return _parse(read_text(data, builder), "\t", builder)
+
+
+def _parse(text: str, delimiter: str, builder: BlockBuilder) -> None:
+    csv.field_size_limit(builder.limits.characters)
+    table = TableWriter(builder)
+    try:
+        for row in csv.reader(_lines(text), delimiter=delimiter):
+            table.row(row)
+    except csv.Error as error:
+        raise corrupt("CSV") from error
+    table.close()
+
+
+def _lines(text: str) -> Iterable[str]:
+    return text.replace("\x00", "").splitlines(keepends=True)
+
+
+def _delimiter(text: str) -> str:
+    """Return the delimiter that the most of the first lines have equally often (`csv.Sniffer` may take minutes)."""
+    lines = [line for line in text[:_SAMPLE_CHARACTERS].splitlines()[:_SAMPLE_LINES] if line.strip()]
+    return max(_DELIMITERS, key=lambda delimiter: _agreement(lines, delimiter))
+
+
+def _agreement(lines: list[str], delimiter: str) -> tuple[int, int]:
+    counts = [line.count(delimiter) for line in lines]
+    usual = max(set(counts), key=counts.count, default=0)
+    return (counts.count(usual) if usual else 0, usual)

@@ -1,0 +1,62 @@
+"""The refusals a parser can give, in a form that travels between processes.
+
+Unreadable        a reason to refuse a file; `service.text.extraction.workers` turns it into the error callers see
+"""
+
+from typing import Literal
+
+FailureCode = Literal[
+    "file_empty",
+    "file_without_text",
+    "file_encrypted",
+    "file_corrupt",
+    "file_type_unsupported",
+    "file_type_mismatch",
+    "file_too_complex",
+]
+
+OUT_OF_MEMORY = "Reading the file takes more memory than a file may take."
+# libxml2's XML_ERR_NO_MEMORY and expat's XML_ERROR_NO_MEMORY.
+_OUT_OF_MEMORY = frozenset({("lxml.etree", 2), ("xml.etree.ElementTree", 1)})
+
+
+class Unreadable(Exception):  # noqa: N818 - named for what the file is
+    """A file that is refused; the message tells its sender what to do about it."""
+
+    def __init__(self, code: FailureCode, message: str) -> None:
+        super().__init__(code, message)
+        self.code: FailureCode = code
+        self.message = message
+
+
+def corrupt(kind: str) -> Unreadable:
+    """Return the refusal of a file whose structure is damaged."""
+    return Unreadable(
+        "file_corrupt",
+        f"The file is damaged or cut off: it can't be read as {kind}. Open it, save it again, and send that copy.",
+    )
+
+
+def damaged(kind: str, error: Exception) -> Unreadable:
+    """Return the refusal for a library's error: XML parsers report exhausted memory as an error of syntax."""
+    if (type(error).__module__, getattr(error, "code", None)) in _OUT_OF_MEMORY:
+        return too_complex(OUT_OF_MEMORY)
+    return corrupt(kind)
+
+
+def encrypted(kind: str) -> Unreadable:
+    """Return the refusal of a file that needs a password."""
+    return Unreadable(
+        "file_encrypted",
+        f"The {kind} file is protected by a password. Save a copy without the password and send that.",
+    )
+
+
+def too_complex(reason: str) -> Unreadable:
+    """Return the refusal of a file that would cost more than a file may; `reason` is a sentence."""
+    return Unreadable("file_too_complex", f"{reason} Split it into smaller files, or save it again in a simpler form.")
+
+
+def without_text(reason: str) -> Unreadable:
+    """Return the refusal of a file in which there is nothing to search; `reason` is a sentence."""
+    return Unreadable("file_without_text", reason)

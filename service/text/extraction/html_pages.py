@@ -1,0 +1,245 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+# lxml has no types of its own.
+"""HTML: the page's own text without navigation, scripts or forms; nothing it refers to is ever fetched."""
+
+from typing import Any
+
+from lxml import etree
+
+from service.text.extraction.building import BlockBuilder, one_line
+from service.text.extraction.failures import damaged, too_complex
+from service.text.extraction.plain import read_text
+from service.text.extraction.tabular import TableWriter
+
+_NEVER = frozenset(
+    {
+        "script",
+        "style",
+        "noscript",
+        "template",
+        "iframe",
+        "object",
+        "embed",
+        "svg",
+        "math",
+        "canvas",
+        "audio",
+        "video",
+        "map",
+        "head",
+        "button",
+        "select",
+        "textarea",
+        "input",
+        "datalist",
+        "dialog",
+    }
+)
+_BOILERPLATE = frozenset({"nav", "aside", "footer", "header", "menu"})
+_BOILERPLATE_ROLES = frozenset({"navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar"})
+_BREAKS = frozenset(
+    {
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "caption",
+        "center",
+        "dd",
+        "details",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hgroup",
+        "hr",
+        "html",
+        "legend",
+        "li",
+        "main",
+        "menu",
+        "nav",
+        "ol",
+        "p",
+        "pre",
+        "section",
+        "summary",
+        "table",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "ul",
+    }
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+# A page that keeps less than this without its navigation keeps its navigation.
+_LEAST = 40
+
+
+def parse_html(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the blocks of a page; its title is its <title>."""
+    root = _root(read_text(data, builder))
+    _Page(builder, strict=True).write(root)
+    if sum(len(block.text) for block in builder.blocks) < _LEAST:
+        builder.blocks.clear()
+        _Page(builder, strict=False).write(root)
+    title = root.find(".//title")
+    return one_line(title.text or "") if title is not None else None
+
+
+def add_html(text: str, builder: BlockBuilder) -> None:
+    """Add the blocks of a piece of HTML, whatever stands in it."""
+    _Page(builder, strict=False).write(_root(text))
+
+
+def _root(text: str) -> Any:
+    """Parse text that is decoded already, so that a <meta charset> in it decides nothing.
+
+    `huge_tree` lifts the limit on the length of a text (10 MB), beyond which the rest would be lost without a word;
+    depth stays limited, at 2,048 elements.
+    """
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=True, remove_comments=True, remove_pis=True)
+    try:
+        root = etree.fromstring(text.encode("utf-8", "replace"), parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise damaged("HTML", error) from error
+    if any(entry.level == etree.ErrorLevels.FATAL for entry in parser.error_log):
+        raise too_complex("The page's elements are nested too deeply.")
+    return etree.Element("html") if root is None else root
+
+
+class _Page:
+    """Walks a tree without recursion, gathering text until an element ends the paragraph."""
+
+    def __init__(self, builder: BlockBuilder, *, strict: bool) -> None:
+        self._builder = builder
+        self._strict = strict
+        self._text: list[str] = []
+        self._prefix = ""
+        self._lists: list[int | None] = []
+        # None stands for a table that only lays out the page.
+        self._tables: list[TableWriter | None] = []
+        self._cells: list[str] = []
+        self._head_cells = 0
+
+    def write(self, root: Any) -> None:
+        """Add the blocks of a tree."""
+        walk = etree.iterwalk(root, events=("start", "end"))
+        for event, element in walk:
+            tag = element.tag if isinstance(element.tag, str) else ""
+            dropped = self._is_dropped(element, tag)
+            if event == "start":
+                if dropped:
+                    walk.skip_subtree()
+                else:
+                    self._start(element, tag)
+            else:
+                if not dropped:
+                    self._end(tag)
+                self._add(element.tail)
+        self._flush()
+
+    def _is_dropped(self, element: Any, tag: str) -> bool:
+        if tag in _NEVER or not tag:
+            return True
+        if element.get("hidden") is not None or "display:none" in (element.get("style") or "").replace(" ", ""):
+            return True
+        if not self._strict:
+            return False
+        if element.get("role") in _BOILERPLATE_ROLES:
+            return True
+        return tag in _BOILERPLATE and not _is_in_article(element)
+
+    def _start(self, element: Any, tag: str) -> None:
+        if tag in _BREAKS:
+            self._flush()
+        if tag == "br":
+            self._text.append("\n")
+        elif tag == "img":
+            self._add(element.get("alt"))
+        elif tag in {"ul", "ol"}:
+            self._lists.append(1 if tag == "ol" else None)
+        elif tag == "li":
+            self._prefix = self._bullet()
+        elif tag == "table":
+            self._tables.append(None if _is_layout(element) else TableWriter(self._builder))
+        elif tag == "th":
+            self._head_cells += 1
+        self._add(element.text)
+
+    def _end(self, tag: str) -> None:
+        table = self._tables[-1] if self._tables else None
+        if table is not None:
+            self._end_in_table(table, tag)
+        elif tag in _HEADINGS:
+            self._builder.heading(self._take(), _HEADINGS[tag])
+        elif tag == "pre":
+            self._builder.code(self._take())
+        elif tag in _BREAKS:
+            self._flush()
+        if tag == "table" and self._tables:
+            self._tables.pop()
+        elif tag in {"ul", "ol"} and self._lists:
+            self._lists.pop()
+
+    def _end_in_table(self, table: TableWriter, tag: str) -> None:
+        if tag in {"td", "th"}:
+            self._cells.append(self._take())
+        elif tag == "tr":
+            table.row(self._cells, header=0 < self._head_cells == len(self._cells))
+            self._cells, self._head_cells = [], 0
+        elif tag == "caption":
+            self._builder.paragraph(self._take())
+        elif tag == "table":
+            table.close()
+
+    def _bullet(self) -> str:
+        number = self._lists[-1] if self._lists else None
+        if number is None:
+            return "- "
+        self._lists[-1] = number + 1
+        return f"{number}. "
+
+    def _add(self, text: str | None) -> None:
+        if text:
+            self._text.append(text)
+
+    def _take(self) -> str:
+        text, self._text = "".join(self._text), []
+        return text
+
+    def _flush(self) -> None:
+        if self._tables and self._tables[-1] is not None:
+            # Paragraphs inside a cell stay in the cell.
+            self._text.append(" ")
+            return
+        text = self._take()
+        if text.strip():
+            self._builder.paragraph(self._prefix + text)
+            self._prefix = ""
+
+
+def _is_layout(table: Any) -> bool:
+    if table.get("role") in {"presentation", "none"}:
+        return True
+    return any(table.find(f".//{tag}") is not None for tag in ("table", "h1", "h2", "h3", "ul", "ol", "pre"))
+
+
+def _is_in_article(element: Any) -> bool:
+    return any(parent.tag in {"article", "main"} for parent in element.iterancestors())

@@ -1,0 +1,92 @@
+"""JSON and JSON Lines: a flat object is one row, everything else one paragraph a value with its path."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+from service.text.extraction.building import BlockBuilder
+from service.text.extraction.failures import corrupt
+from service.text.extraction.plain import read_text
+
+_TITLES = ("title", "name", "subject", "headline")
+_ROW_CHARACTERS = 4_000
+
+
+def parse_json(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the values of a JSON document; its title is the outermost member called title or name."""
+    value = _load(read_text(data, builder))
+    _add(value, builder)
+    return _title(value)
+
+
+def parse_json_lines(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the values of a file with one JSON document a line."""
+    for line in read_text(data, builder).split("\n"):
+        if line.strip():
+            _add(_load(line), builder)
+    return None
+
+
+def _load(text: str) -> Any:
+    try:
+        # Numbers stay as written: 1.10 is not 1.1, and an integer of a million digits costs nothing.
+        return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
+    except ValueError as error:
+        raise corrupt("JSON") from error
+
+
+def _add(root: Any, builder: BlockBuilder) -> None:
+    """Walk with a stack of our own: the depth of a file is not the depth of our calls."""
+    stack: list[tuple[str, Any]] = [("", root)]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, dict):
+            members = cast("dict[str, Any]", value)
+            row = _row(members)
+            if row is not None:
+                builder.table_row(row)
+            else:
+                stack.extend(reversed([(_join(path, key), member) for key, member in members.items()]))
+        elif isinstance(value, list):
+            stack.extend((path, item) for item in reversed(cast("list[Any]", value)))
+        else:
+            _add_scalar(path, value, builder)
+
+
+def _row(members: dict[str, Any]) -> str | None:
+    """Return a flat object as a row, or None when it holds others or is too long to be one."""
+    if any(isinstance(member, dict | list) for member in members.values()):
+        return None
+    row = " | ".join(f"{key}: {text}" for key, text in _filled(members))
+    return row if len(row) <= _ROW_CHARACTERS else None
+
+
+def _filled(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, member in members.items():
+        text = _text(member)
+        if text:
+            yield key, text
+
+
+def _add_scalar(path: str, value: Any, builder: BlockBuilder) -> None:
+    text = _text(value)
+    if text.strip():
+        builder.lines(f"{path}: {text}" if path else text)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}"[-500:] if path else key
+
+
+def _title(value: Any) -> str | None:
+    if not isinstance(value, dict):
+        return None
+    members = cast("dict[str, Any]", value)
+    found = (members.get(name) for name in _TITLES)
+    return next((title for title in found if isinstance(title, str) and title.strip()), None)

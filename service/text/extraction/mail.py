@@ -1,0 +1,59 @@
+"""E-mail messages: who, when, what about, and the body; of attachments only their names."""
+
+from email import policy
+from email.message import EmailMessage
+from email.parser import BytesParser
+
+from service.text.extraction.building import BlockBuilder, one_line
+from service.text.extraction.decoding import decode
+from service.text.extraction.failures import corrupt, without_text
+from service.text.extraction.html_pages import add_html
+from service.text.extraction.plain import add_paragraphs
+
+_HEADERS = ("From", "To", "Cc", "Date")
+
+
+def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add a message; its title is its subject."""
+    message = BytesParser(policy=policy.default).parsebytes(data)
+    if not any(name in message for name in ("From", "Date", "Subject")):
+        raise corrupt("an e-mail message")
+    subject = one_line(_header(message, "Subject"))
+    builder.heading(subject, 1)
+    builder.lines("\n".join(f"{name}: {_header(message, name)}" for name in _HEADERS if name in message))
+    before = len(builder.blocks)
+    _add_body(message, builder)
+    names = [name for part in message.iter_attachments() if (name := part.get_filename())]
+    if len(builder.blocks) == before and not subject and not names:
+        raise without_text("The message has neither a subject nor a text. Send what it carries as files of their own.")
+    builder.paragraph("Attachments: " + ", ".join(names) if names else "")
+    return subject or None
+
+
+def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
+    for kind in ("plain", "html"):
+        body = message.get_body(preferencelist=(kind,))
+        text = _content(body) if isinstance(body, EmailMessage) else ""
+        if text.strip():
+            if kind == "html":
+                add_html(text, builder)
+            else:
+                add_paragraphs(text, builder)
+            return
+
+
+def _content(part: EmailMessage) -> str:
+    """Return a part's text; where its declared encoding is unknown or wrong, as any text file is decoded."""
+    try:
+        return str(part.get_content(errors="strict"))
+    except (LookupError, UnicodeError, ValueError, AssertionError):
+        payload = part.get_payload(decode=True)
+        return decode(payload) if isinstance(payload, bytes) else ""
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    """Return a header's decoded text; the standard library raises many things on broken ones."""
+    try:
+        return str(message[name] or "")
+    except (ValueError, LookupError, AttributeError, TypeError):
+        return ""

@@ -1,0 +1,178 @@
+"""Markdown (CommonMark with tables), as written in wikis and static sites: front matter and template tags."""
+
+import re
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from service.text.extraction.building import BlockBuilder
+from service.text.extraction.html_pages import add_html
+from service.text.extraction.plain import read_text
+from service.text.extraction.tabular import TableWriter
+
+_FRONT_MATTER = re.compile(r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n")
+_MEMBER = re.compile(r"(title|subtitle|description|summary)[ \t]*[:=][ \t]*(.*)", re.IGNORECASE)
+# Code keeps its braces; elsewhere `{% page "/x" %}` and `{{< ref >}}` are instructions to a site generator.
+_TEMPLATE_TAGS = re.compile(r"(`[^`]*`)|\{%[^%]*%\}|\{\{[<%][^{}]*[>%]\}\}")
+_LINK_TAG = re.compile(r"\]\(\s*\{%[^%]*%\}[^\s)]*\s*\)")
+
+_markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+def parse_markdown(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the blocks of a Markdown text; its title is the front matter's."""
+    front, body = split_front_matter(read_text(data, builder).replace("\x00", " "))
+    builder.paragraph(". ".join(front[name] for name in ("subtitle", "description", "summary") if name in front))
+    _Writer(builder).write(_tokens(body))
+    title = front.get("title")
+    if title and not builder.blocks:
+        builder.heading(title, 1)
+    return title
+
+
+def split_front_matter(text: str) -> tuple[dict[str, str], str]:
+    """Return the telling members of YAML or TOML front matter, and the text after it."""
+    opening = _FRONT_MATTER.match(text)
+    if opening is None:
+        return {}, text
+    closing = re.compile(rf"^{re.escape(opening[1])}[ \t]*$", re.MULTILINE).search(text, opening.end())
+    if closing is None:
+        return {}, text
+    return _members(text[opening.end() : closing.start()]), text[closing.end() :]
+
+
+def _members(front: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in front.splitlines():
+        member = _MEMBER.match(line)
+        if member:
+            value = member[2].strip()
+            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+            value = value[1:-1] if quoted else value
+            if value and value not in {"|", ">", "|-", ">-"}:
+                found.setdefault(member[1].lower(), value)
+    return found
+
+
+def _tokens(text: str) -> list[Token]:
+    """Parse the blocks, drop template tags outside code, then parse what stands inside the blocks."""
+    state: dict[str, object] = {}
+    tokens = _block_parser.parse(text, state)
+    inline = [token for token in tokens if token.type == "inline"]
+    for token in inline:
+        if "{" in token.content:
+            token.content = _without_tags(token.content)
+        token.children = []
+        _markdown.inline.parse(token.content, _markdown, state, token.children)
+    return tokens
+
+
+_block_parser = MarkdownIt("commonmark").enable(["table"]).disable(["inline"])
+
+
+def _without_tags(text: str) -> str:
+    return _TEMPLATE_TAGS.sub(lambda found: found[1] or "", _LINK_TAG.sub("]()", text))
+
+
+class _Writer:
+    """Turns the flat list of tokens into blocks, remembering which list or table it is in."""
+
+    def __init__(self, builder: BlockBuilder) -> None:
+        self._builder = builder
+        self._lists: list[int | None] = []
+        self._item = ""
+        self._table: TableWriter | None = None
+        self._cells: list[str] = []
+        self._in_head = False
+        self._kind = ""
+        self._level = 0
+
+    def write(self, tokens: list[Token]) -> None:
+        for token in tokens:
+            handler = _HANDLERS.get(token.type)
+            if handler is not None:
+                handler(self, token)
+
+    def opened(self, token: Token) -> None:
+        self._kind = token.type
+        self._level = int(token.tag[1]) if token.type == "heading_open" else 0
+
+    def inline(self, token: Token) -> None:
+        text = inline_text(token.children or [])
+        if self._table is not None:
+            self._cells.append(text)
+        elif self._kind == "heading_open":
+            self._builder.heading(text, self._level)
+        elif text.strip():
+            self._builder.paragraph(self._item + text)
+            self._item = ""
+
+    def code(self, token: Token) -> None:
+        self._builder.code(token.content)
+
+    def html(self, token: Token) -> None:
+        content = _without_tags(token.content)
+        if content.strip():
+            add_html(content, self._builder)
+
+    def list_opened(self, token: Token) -> None:
+        self._lists.append(int(token.attrGet("start") or 1) if token.type == "ordered_list_open" else None)
+
+    def list_closed(self, _token: Token) -> None:
+        self._lists.pop()
+
+    def item(self, _token: Token) -> None:
+        number = self._lists[-1]
+        self._item = "- " if number is None else f"{number}. "
+        self._lists[-1] = None if number is None else number + 1
+
+    def table_opened(self, _token: Token) -> None:
+        self._table = TableWriter(self._builder)
+
+    def head_opened(self, _token: Token) -> None:
+        self._in_head = True
+
+    def row_closed(self, _token: Token) -> None:
+        if self._table is not None:
+            self._table.row(self._cells, header=self._in_head)
+        self._cells = []
+        self._in_head = False
+
+    def table_closed(self, _token: Token) -> None:
+        if self._table is not None:
+            self._table.close()
+        self._table = None
+
+
+_HANDLERS = {
+    "paragraph_open": _Writer.opened,
+    "heading_open": _Writer.opened,
+    "inline": _Writer.inline,
+    "fence": _Writer.code,
+    "code_block": _Writer.code,
+    "html_block": _Writer.html,
+    "bullet_list_open": _Writer.list_opened,
+    "ordered_list_open": _Writer.list_opened,
+    "bullet_list_close": _Writer.list_closed,
+    "ordered_list_close": _Writer.list_closed,
+    "list_item_open": _Writer.item,
+    "table_open": _Writer.table_opened,
+    "thead_open": _Writer.head_opened,
+    "tr_close": _Writer.row_closed,
+    "table_close": _Writer.table_closed,
+}
+
+
+def inline_text(children: list[Token]) -> str:
+    """Return what a reader sees of inline tokens: no marks, no addresses, a picture's description for it."""
+    parts: list[str] = []
+    for child in children:
+        if child.type in {"text", "text_special", "code_inline"}:
+            parts.append(child.content)
+        elif child.type in {"softbreak", "hardbreak"}:
+            parts.append(" ")
+        elif child.type == "image":
+            parts.append(inline_text(child.children or []))
+        elif child.type == "html_inline" and child.content.lower().startswith(("<br", "</p", "</td", "</li")):
+            parts.append(" ")
+    return "".join(parts)

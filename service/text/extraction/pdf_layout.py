@@ -1,0 +1,143 @@
+"""From lines on pages to headings and paragraphs: by size, by distance, and without running heads."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from service.text.extraction.building import BlockBuilder
+
+_NUMBER = re.compile(r"[0-9]{1,6}")
+_BULLET = re.compile(r"(?:[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s")  # noqa: RUF001 - bullets as PDFs have them
+# PDFium writes one of these where a word was divided at the end of a line.
+_DIVISIONS = ("\ufffe", "\x02", "\u00ad")
+_SENTENCE_ENDS = (".", "!", "?", ":", ";", "…")
+_HEADING_RATIO = 1.15
+_HEADING_CHARACTERS = 200
+_EDGE_LINES = 2
+_FEWEST_PAGES = 4
+_FEWEST_LINES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a page: bottom and top in points from the lower edge, both 0 where they aren't known."""
+
+    text: str
+    bottom: float = 0.0
+    top: float = 0.0
+
+    @property
+    def size(self) -> float:
+        """The height of its characters, to half a point."""
+        return round((self.top - self.bottom) * 2) / 2
+
+
+def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
+    """Add the blocks of all pages, numbered from 1."""
+    kept = _without_running_lines(pages)
+    levels = _heading_levels(kept)
+    for number, page in enumerate(kept, start=1):
+        for level, text in _paragraphs(page, levels):
+            if level:
+                builder.heading(text, level, page=number)
+            else:
+                builder.paragraph(text, page=number)
+
+
+def _without_running_lines(pages: Sequence[Sequence[Line]]) -> Sequence[Sequence[Line]]:
+    """Leave out what stands at the head or foot of most pages: page numbers always, words from the second time on.
+
+    So no words are lost that a page has for itself.
+    """
+    if len(pages) < _FEWEST_PAGES:
+        return pages
+    seen: Counter[str] = Counter()
+    for number, page in enumerate(pages):
+        seen.update({key for place, line in enumerate(page) if _at_edge(place, page) for key in _keys(line, number)})
+    running = {key for key, count in seen.items() if count * 2 > len(pages)}
+    shown: set[str] = set()
+    return [_kept(page, number, running, shown) for number, page in enumerate(pages)]
+
+
+def _kept(page: Sequence[Line], number: int, running: set[str], shown: set[str]) -> list[Line]:
+    kept: list[Line] = []
+    for place, line in enumerate(page):
+        found = running.intersection(_keys(line, number)) if _at_edge(place, page) else set[str]()
+        if not found or found == {line.text} - shown:
+            kept.append(line)
+        shown |= found
+    return kept
+
+
+def _at_edge(place: int, page: Sequence[Line]) -> bool:
+    """Say whether a line may be a running one; on a page of a few lines, every line is the page's own."""
+    return len(page) >= _FEWEST_LINES and (place < _EDGE_LINES or place >= len(page) - _EDGE_LINES)
+
+
+def _keys(line: Line, number: int) -> tuple[str, ...]:
+    """Return what a running line has in common with those of other pages: its words, or a number that counts pages."""
+    digits = _NUMBER.search(line.text)
+    if digits is None:
+        return (line.text,)
+    return line.text, f"{_NUMBER.sub('#', line.text)} from {int(digits[0]) - number}"
+
+
+def _heading_levels(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
+    """Return the level of each size that stands out from the size of most text, the largest first."""
+    weights: Counter[float] = Counter()
+    for page in pages:
+        for line in page:
+            weights[line.size] += len(line.text)
+    body = max(weights, key=lambda size: weights[size], default=0.0)
+    larger = sorted((size for size in weights if body and size >= body * _HEADING_RATIO), reverse=True)
+    return {size: min(level, 6) for level, size in enumerate(larger, start=1)}
+
+
+def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[tuple[int, str]]:
+    """Yield (heading level or 0, text) for each run of lines that belong together."""
+    pitch = _usual_pitch(lines)
+    run: list[Line] = []
+    for line in lines:
+        if run and _begins_another(run, line, pitch):
+            yield _finished(run, levels)
+            run = []
+        run.append(line)
+    if run:
+        yield _finished(run, levels)
+
+
+def _usual_pitch(lines: Sequence[Line]) -> float:
+    """Return how far lines of one paragraph are apart on this page, in points: the lower quarter of all distances."""
+    pitches = sorted(
+        above.bottom - line.bottom
+        for above, line in pairwise(lines)
+        if line.size == above.size and above.bottom > line.bottom
+    )
+    return pitches[len(pitches) // 4] if pitches else 0.0
+
+
+def _finished(run: Sequence[Line], levels: dict[float, int]) -> tuple[int, str]:
+    text = joined([line.text for line in run])
+    level = levels.get(run[0].size, 0) if len(text) <= _HEADING_CHARACTERS else 0
+    return level, text
+
+
+def _begins_another(run: Sequence[Line], line: Line, pitch: float) -> bool:
+    last = run[-1]
+    if line.size != last.size or _BULLET.match(line.text):
+        return True
+    # Up to double spacing, lines as close as the page's closest belong together.
+    if last.bottom - line.bottom > max(line.size * 1.6, min(pitch * 1.2, line.size * 2.4)):
+        return True
+    ends = last.text.endswith(_SENTENCE_ENDS)
+    went_up = line.bottom > last.top
+    longest = max(len(each.text) for each in run[-20:])
+    return ends and (went_up or len(last.text) < longest * 0.75)
+
+
+def joined(lines: Sequence[str]) -> str:
+    """Return lines as one, words divided at their ends made whole."""
+    spaced = [line[:-1] if line.endswith(_DIVISIONS) else line + " " for line in lines]
+    return "".join(spaced).strip()

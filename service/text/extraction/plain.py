@@ -1,0 +1,30 @@
+"""Plain text: paragraphs stand between blank lines, their line breaks kept."""
+
+import re
+
+from service.text.extraction.building import BlockBuilder, clean
+from service.text.extraction.decoding import decode
+from service.text.extraction.failures import too_complex
+
+_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
+# No encoding needs more bytes for a character.
+_MOST_BYTES = 4
+
+
+def read_text(data: bytes, builder: BlockBuilder) -> str:
+    """Return the decoded text of a file that is text, refusing it by its size before its decoding costs anything."""
+    if len(data) > builder.limits.characters * _MOST_BYTES:
+        raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
+    return decode(data)
+
+
+def parse_plain(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the paragraphs of a plain text; it has no title of its own."""
+    add_paragraphs(read_text(data, builder), builder)
+    return None
+
+
+def add_paragraphs(text: str, builder: BlockBuilder) -> None:
+    """Add a text's paragraphs to the builder."""
+    for paragraph in _BLANK_LINES.split(clean(text)):
+        builder.lines(paragraph)

@@ -1,0 +1,200 @@
+"""What a file really is: its content decides between binary formats, its name between text formats."""
+
+import json
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+
+from service.text.extraction.archives import entry_names
+from service.text.extraction.decoding import is_binary
+from service.text.extraction.failures import Unreadable, encrypted
+
+_HEAD = 65_536
+_ACCEPTED = "PDF, DOCX, PPTX, XLSX, CSV, TSV, HTML, Markdown, text, JSON or EML"
+
+
+class FileKind(StrEnum):
+    """The formats that are read; the value is the media type."""
+
+    PDF = "application/pdf"
+    DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+    PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+    XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    CSV = "text/csv"
+    TSV = "text/tab-separated-values"
+    HTML = "text/html"
+    MARKDOWN = "text/markdown"
+    TEXT = "text/plain"
+    JSON = "application/json"
+    JSON_LINES = "application/jsonl"
+    EML = "message/rfc822"
+
+
+_BINARY = frozenset({FileKind.PDF, FileKind.DOCX, FileKind.PPTX, FileKind.XLSX})
+_BY_SUFFIX = {
+    ".pdf": FileKind.PDF,
+    ".docx": FileKind.DOCX,
+    ".pptx": FileKind.PPTX,
+    ".xlsx": FileKind.XLSX,
+    ".csv": FileKind.CSV,
+    ".tsv": FileKind.TSV,
+    ".tab": FileKind.TSV,
+    ".html": FileKind.HTML,
+    ".htm": FileKind.HTML,
+    ".xhtml": FileKind.HTML,
+    ".md": FileKind.MARKDOWN,
+    ".markdown": FileKind.MARKDOWN,
+    ".mdown": FileKind.MARKDOWN,
+    ".txt": FileKind.TEXT,
+    ".text": FileKind.TEXT,
+    ".log": FileKind.TEXT,
+    ".json": FileKind.JSON,
+    ".jsonl": FileKind.JSON_LINES,
+    ".ndjson": FileKind.JSON_LINES,
+    ".eml": FileKind.EML,
+}
+# What each kind of Office file can't be without.
+_MAIN_PARTS = (
+    ("word/", FileKind.DOCX),
+    ("ppt/", FileKind.PPTX),
+    ("xl/", FileKind.XLSX),
+)
+_FOREIGN_SUFFIXES = {
+    ".doc": "an old Word document",
+    ".xls": "an old Excel workbook",
+    ".ppt": "an old PowerPoint presentation",
+    ".docm": "a Word document with macros",
+    ".dotx": "a Word template",
+    ".xlsm": "an Excel workbook with macros",
+    ".xlsb": "a binary Excel workbook",
+    ".pptm": "a presentation with macros",
+    ".odt": "an OpenDocument text",
+    ".ods": "an OpenDocument spreadsheet",
+    ".odp": "an OpenDocument presentation",
+    ".rtf": "an RTF document",
+    ".xml": "XML",
+    ".svg": "an SVG drawing",
+    ".zip": "an archive",
+    ".epub": "an e-book",
+    ".msg": "an Outlook message",
+}
+_FOREIGN_CONTENT = (
+    (b"\x89PNG\r\n", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"GIF8", "a GIF picture"),
+    (b"II*\x00", "a TIFF picture"),
+    (b"MM\x00*", "a TIFF picture"),
+    (b"{\\rtf", "an RTF document"),
+    (b"%!PS", "a PostScript file"),
+    (b"\x1f\x8b", "a compressed file"),
+    (b"BZh", "a compressed file"),
+    (b"\xfd7zXZ", "a compressed file"),
+    (b"\x28\xb5\x2f\xfd", "a compressed file"),
+    (b"7z\xbc\xaf", "an archive"),
+    (b"Rar!", "an archive"),
+    (b"\x7fELF", "a program"),
+    (b"MZ\x90", "a program"),
+    (b"SQLite format 3", "a database"),
+    (b"RIFF", "a sound, film or picture"),
+    (b"ID3", "a sound"),
+)
+# A text may begin with ID3 or RIFF, but not with these.
+_PRINTABLE_MAGIC = (b"{\\rtf", b"%!PS")
+_COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
+
+
+def sniff(path: Path, file_name: str) -> FileKind:
+    """Return what the file is; Unreadable when it is empty, not a format that is read, or not what its name says.
+
+    A text format is taken at its name's word (Markdown in a .txt is text); a file without a telling name is judged by
+    its content alone.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if not head:
+        raise Unreadable("file_empty", "The file is empty: it has 0 bytes. Check where it came from and send it again.")
+    suffix = PurePosixPath(file_name).suffix.lower()
+    named = _BY_SUFFIX.get(suffix)
+    found = _binary_kind(path, head)
+    if found is not None:
+        if named not in {found, None}:
+            raise _mismatch(named, found.name)
+        return found
+    return _text_kind(head, suffix, named)
+
+
+def _binary_kind(path: Path, head: bytes) -> FileKind | None:
+    if _is_pdf(head):
+        return FileKind.PDF
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _office_kind(path)
+    if head.startswith(_COMPOUND):
+        raise _compound_refusal(path)
+    foreign = next((name for magic, name in _FOREIGN_CONTENT if head.startswith(magic)), None)
+    if foreign and (is_binary(head) or head.startswith(_PRINTABLE_MAGIC)):
+        raise _unsupported(foreign)
+    return None
+
+
+def _is_pdf(head: bytes) -> bool:
+    """Say whether it is a PDF: its mark leads, or follows within 1,024 bytes something that isn't text."""
+    return head.lstrip().startswith(b"%PDF-") or (b"%PDF-" in head[:1024] and is_binary(head))
+
+
+def _office_kind(path: Path) -> FileKind:
+    names = entry_names(path)
+    if "[Content_Types].xml" in names:
+        for prefix, kind in _MAIN_PARTS:
+            if any(name.startswith(prefix) for name in names):
+                return kind
+    raise _unsupported("an archive")
+
+
+def _compound_refusal(path: Path) -> Unreadable:
+    """Tell an Office file with a password (ECMA-376 wrapped in a compound file) from the formats of before 2007."""
+    with path.open("rb") as file:
+        while data := file.read(1 << 20):
+            if _ENCRYPTED_STREAM in data + file.read(len(_ENCRYPTED_STREAM)):
+                return encrypted("Office")
+    return _unsupported("an Office file of before 2007, or an Outlook message")
+
+
+def _text_kind(head: bytes, suffix: str, named: FileKind | None) -> FileKind:
+    if named in _BINARY:
+        raise _mismatch(named, "something else")
+    if named is not None:
+        return named
+    if suffix in _FOREIGN_SUFFIXES:
+        raise _unsupported(_FOREIGN_SUFFIXES[suffix])
+    if is_binary(head) and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise _unsupported("a binary file of an unknown kind")
+    return _kind_of_text(head)
+
+
+def _kind_of_text(head: bytes) -> FileKind:
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start[:64].lower().startswith((b"<!doctype html", b"<html")):
+        return FileKind.HTML
+    if start[:1] in {b"{", b"["} and len(head) < _HEAD and _parses(start):
+        return FileKind.JSON
+    return FileKind.TEXT
+
+
+def _parses(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _unsupported(what: str) -> Unreadable:
+    return Unreadable("file_type_unsupported", f"The file is {what}, which can't be read. Save it as {_ACCEPTED}.")
+
+
+def _mismatch(named: FileKind | None, found: str) -> Unreadable:
+    promised = named.name if named else "nothing"
+    return Unreadable(
+        "file_type_mismatch",
+        f"The file's name says {promised} and its content is {found}. Give it the name that belongs to its content.",
+    )

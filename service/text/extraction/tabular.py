@@ -1,0 +1,65 @@
+"""Rows of any table to blocks: each row names its columns, so that it means something alone."""
+
+import re
+from collections.abc import Sequence
+
+from service.text.extraction.building import BlockBuilder, one_line
+
+_NUMBER = re.compile(r"[-+(]?[\d.,:/%€$£ ()-]{1,40}")
+_LONGEST_HEADER = 120
+
+
+class TableWriter:
+    """Takes the rows of one table in order and adds them to a builder.
+
+    The header is the first row with at least two cells that is all words and has rows below it, or what the caller
+    says it is. A row of one cell before it (a caption) is a paragraph.
+    """
+
+    def __init__(self, builder: BlockBuilder, *, page: int | None = None) -> None:
+        self._builder = builder
+        self._page = page
+        self._header: list[str] | None = None
+        self._candidate: list[str] | None = None
+
+    def row(self, cells: Sequence[str], *, header: bool = False) -> None:
+        """Add the next row; `header` when the file itself marks it as one."""
+        values = [one_line(cell) for cell in cells]
+        if not any(values):
+            return
+        if self._candidate is not None:
+            self._header, self._candidate = self._candidate, None
+        if self._header is not None:
+            self._write(values)
+        elif header or _looks_like_header(values):
+            self._candidate = values
+        elif sum(map(bool, values)) == 1:
+            self._builder.paragraph("".join(values), page=self._page)
+        else:
+            self._header = []
+            self._write(values)
+
+    def close(self) -> None:
+        """End the table: what looked like a header and had nothing below it is a row."""
+        if self._candidate is not None:
+            self._header, row = [], self._candidate
+            self._write(row)
+
+    def _write(self, values: Sequence[str]) -> None:
+        header = self._header or []
+        parts = [
+            f"{header[column]}: {value}" if column < len(header) and header[column] else value
+            for column, value in enumerate(values)
+            if value
+        ]
+        self._builder.table_row(" | ".join(parts), page=self._page)
+
+
+def _looks_like_header(values: Sequence[str]) -> bool:
+    filled = [value for value in values if value]
+    return (
+        len(filled) >= 2
+        and len(filled) * 2 >= len(values)
+        and len(set(filled)) == len(filled)
+        and all(len(value) <= _LONGEST_HEADER and not _NUMBER.fullmatch(value) for value in filled)
+    )

@@ -1,0 +1,79 @@
+"""What runs inside a worker process; imports nothing of the service but the parsers, so that workers stay small."""
+
+import resource
+import signal
+import sys
+import traceback
+import warnings
+from math import ceil
+from pathlib import Path
+from typing import NamedTuple
+
+from service.text.extraction.blocks import pack_blocks
+from service.text.extraction.building import Limits
+from service.text.extraction.failures import OUT_OF_MEMORY, FailureCode, Unreadable, corrupt, too_complex
+from service.text.extraction.parsing import parse_file
+
+
+class Extracted(NamedTuple):
+    """A file's text, its blocks packed: cheaper to send than objects, and what is stored anyway."""
+
+    media_type: str
+    title: str | None
+    packed: bytes
+
+
+class Refused(NamedTuple):
+    """A refusal, with the defect behind it when no parser foresaw it."""
+
+    code: FailureCode
+    message: str
+    cause: str | None = None
+
+
+def prepare(memory_bytes: int) -> None:
+    """Limit this process: no more memory than it has now plus `memory_bytes`, no core files, no writing of files."""
+    # Python's own handler waits for the interpreter; a parser in C may not return to it.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    warnings.simplefilter("ignore")
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_FSIZE, 0)
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + memory_bytes)
+
+
+def ready() -> bool:
+    """Say that a worker is up."""
+    return True
+
+
+def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extracted | Refused:
+    """Return the file's text or why it is refused; takes at most `seconds` of processor time, then is killed."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _limit(resource.RLIMIT_CPU, ceil(used.ru_utime + used.ru_stime + seconds) + 1, hard=False)
+    try:
+        extraction = parse_file(Path(path), file_name, limits)
+        return Extracted(extraction.media_type, extraction.title, pack_blocks(extraction.blocks))
+    except Unreadable as refusal:
+        return Refused(refusal.code, refusal.message)
+    except MemoryError:
+        return _refused(too_complex(OUT_OF_MEMORY))
+    except RecursionError:
+        return _refused(too_complex("The file's parts are nested too deeply."))
+    except Exception:  # noqa: BLE001 - libraries raise anything on a broken file; the service logs what this was
+        return _refused(corrupt("what its name says"), traceback.format_exc(limit=-8))
+
+
+def _refused(refusal: Unreadable, cause: str | None = None) -> Refused:
+    return Refused(refusal.code, refusal.message, cause)
+
+
+def _limit(kind: int, value: int, *, hard: bool = True) -> None:
+    """Lower a limit where the system lets us: some systems know a limit and refuse to set it."""
+    highest = resource.getrlimit(kind)[1]
+    wanted = value if highest == resource.RLIM_INFINITY else min(value, highest)
+    try:
+        resource.setrlimit(kind, (wanted, wanted if hard else highest))
+    except (ValueError, OSError):
+        return

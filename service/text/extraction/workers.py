@@ -1,0 +1,117 @@
+"""Extraction in worker processes with limits: a hostile file costs one refusal, never the service.
+
+ServiceError
+└── UnreadableFile    400, or 415 for its type: the file is refused, and the message says what to do
+"""
+
+import asyncio
+import multiprocessing
+import signal
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from pebble import ProcessExpired, ProcessPool
+
+from service.platform.errors import ServiceError
+from service.platform.logs import logger
+from service.text.extraction import task
+from service.text.extraction.blocks import Extraction, unpack_blocks
+from service.text.extraction.building import Limits
+from service.text.extraction.failures import FailureCode, Unreadable, too_complex
+
+# Workers are replaced after so many files: parsers written in C leak, and a new worker is forked in milliseconds.
+_FILES_PER_WORKER = 1_000
+# Unpacking more than this is done off the event loop.
+_UNPACK_INLINE = 32_768
+_UNSUPPORTED: frozenset[FailureCode] = frozenset({"file_type_unsupported", "file_type_mismatch"})
+
+
+class UnreadableFile(ServiceError):  # noqa: N818 - named like its siblings in service.platform.errors
+    """A file that can't or mustn't be read: 415 for its type, 400 for everything else."""
+
+    default_status = 400
+
+    def __init__(self, refusal: Unreadable) -> None:
+        status = 415 if refusal.code in _UNSUPPORTED else 400
+        super().__init__(refusal.message, code=refusal.code, status=status)
+
+
+class Extractor:
+    """A pool of worker processes that read files, each within limits of time and memory.
+
+    The processes are forked from a server process that has imported the parsers and has no threads; they end by
+    themselves when this process does, however it ends.
+    """
+
+    def __init__(self, *, workers: int, seconds: float, memory_bytes: int, limits: Limits | None = None) -> None:
+        self._workers = workers
+        self._seconds = seconds
+        self._memory_bytes = memory_bytes
+        self._limits = limits or Limits()
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["service.text.extraction.task"])
+        self._pool = self._new_pool()
+
+    async def extract(self, path: Path, *, file_name: str) -> Extraction:
+        """Return the text of the file at `path`, which its sender calls `file_name`.
+
+        Raises UnreadableFile. Cancelling ends the worker. Files wait in order for a free worker, and the limit of time
+        counts from when one begins.
+        """
+        try:
+            outcome = await self._run(path, file_name)
+        except TimeoutError as error:
+            raise UnreadableFile(self._too_slow()) from error
+        except ProcessExpired as error:
+            raise UnreadableFile(self._died(error)) from error
+        if isinstance(outcome, task.Refused):
+            if outcome.cause:
+                logger.warning("extraction_failed", code=outcome.code, cause=outcome.cause)
+            raise UnreadableFile(Unreadable(outcome.code, outcome.message))
+        return await _unpacked(outcome)
+
+    async def warm(self) -> None:
+        """Start the workers, so that the first file doesn't wait for them."""
+        await asyncio.gather(*(asyncio.wrap_future(self._pool.schedule(task.ready)) for _ in range(self._workers)))
+
+    def close(self) -> None:
+        """End the workers and whatever they are reading."""
+        self._pool.stop()
+        self._pool.join()
+
+    async def _run(self, path: Path, file_name: str) -> task.Extracted | task.Refused:
+        arguments = (str(path), file_name, self._limits, self._seconds)
+        pool = self._pool
+        try:
+            return await asyncio.wrap_future(pool.schedule(task.extract, args=arguments, timeout=self._seconds))
+        except (BrokenProcessPool, RuntimeError):
+            # Somebody killed a worker while it had nothing to do, which the pool takes for its own end.
+            if self._pool is pool:
+                self._pool = self._new_pool()
+            pool.stop()
+        return await asyncio.wrap_future(self._pool.schedule(task.extract, args=arguments, timeout=self._seconds))
+
+    def _new_pool(self) -> ProcessPool:
+        return ProcessPool(
+            max_workers=self._workers,
+            max_tasks=_FILES_PER_WORKER,
+            initializer=task.prepare,
+            initargs=(self._memory_bytes,),
+            context=self._context,  # pyright: ignore[reportArgumentType] - its Pipe is typed for Windows
+        )
+
+    def _died(self, error: ProcessExpired) -> Unreadable:
+        logger.warning("extraction_worker_died", exit_code=error.exitcode)
+        if error.exitcode == -signal.SIGXCPU:
+            return self._too_slow()
+        return too_complex("Reading the file took too much memory or crashed the reader.")
+
+    def _too_slow(self) -> Unreadable:
+        return too_complex(f"Reading the file takes longer than {self._seconds:g} seconds.")
+
+
+async def _unpacked(extracted: task.Extracted) -> Extraction:
+    packed = extracted.packed
+    inline = len(packed) <= _UNPACK_INLINE
+    blocks = unpack_blocks(packed) if inline else await asyncio.to_thread(unpack_blocks, packed)
+    return Extraction(extracted.media_type, extracted.title, blocks, packed=packed)

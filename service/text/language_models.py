@@ -1,0 +1,45 @@
+"""The endpoint whose models answer for agents: one HTTP client, opened with the service and closed with it."""
+
+from typing import TYPE_CHECKING
+
+from service.platform.settings import Settings
+
+if TYPE_CHECKING:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+
+class LanguageModels:
+    """The configured models, by name; none when no endpoint is configured. Nothing is sent before one is asked."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._names = frozenset(settings.model_names)
+        self._provider = None if settings.model_url is None else _provider(settings, settings.model_url)
+
+    def get(self, name: str) -> "OpenAIChatModel | None":
+        """Return a model; None when it isn't configured."""
+        if self._provider is None or name not in self._names:
+            return None
+        from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415
+
+        return OpenAIChatModel(name, provider=self._provider)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._provider is not None:
+            await self._provider.client.close()
+
+
+def _provider(settings: Settings, url: str) -> "OpenAICompatibleProvider":
+    # Imported here: a service without an endpoint needs none of it, and its start would take a third longer.
+    from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415
+
+    key = settings.model_api_key
+    return OpenAICompatibleProvider(
+        "configured",
+        base_url=url,
+        api_key=key.get_secret_value() if key else None,
+        # A stream that just ends was cut off: a reply is whole only when the model says that it has finished.
+        profile=OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True),
+    )

@@ -1,0 +1,222 @@
+"""How many connections of callers are open, in all and from one address, and which one makes room for the next.
+
+A connection waits while no request on it is being answered: one that has sent nothing or half a request, one that is
+kept for a further request. Those may be closed at any time, and the one that has waited longest goes first, so requests
+that are never finished keep nobody out. A body that comes more slowly than any body may goes next, and goes first where
+bodies hold more than half of all connections. No answer is broken off for a new connection; one that is not read is, by
+the protocol (`service.server`), however many connections there are.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
+from itertools import islice
+from typing import Protocol
+
+from service.platform.logs import logger
+from service.platform.rate_limits import network_of
+
+# What one address may have of all connections: an office behind one address has many, and nobody has all.
+SHARE_OF_AN_ADDRESS = 4
+# Pressure is told of in one line, so often at the most.
+REPORT_SECONDS = 5.0
+# So many are looked through for one whose answer has been read, or whose body is slow.
+LOOKED_THROUGH = 64
+
+
+class Closable(Protocol):
+    """What is asked of a connection that may have to go."""
+
+    @property
+    def origin(self) -> str:
+        """The address or network that the connection counts for (`rate_limits.network_of`)."""
+        ...
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a part of its last answer has not been taken yet."""
+        ...
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the body that it sends comes more slowly than a body may."""
+        ...
+
+    def abort(self) -> None:
+        """Close it at once."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class _Network:
+    """The connections of one address: how many, and which of them wait, longest first."""
+
+    open: int = 0
+    waiting: dict[Closable, None] = field(default_factory=dict[Closable, None])
+
+
+class Connections:
+    """The open connections of one process, bounded by `most`; one address has its share, unless it `is_shared`."""
+
+    def __init__(self, most: int, *, is_shared: Callable[[str], bool] = lambda _: False) -> None:
+        self.most = most
+        self.most_of_address = max(1, most // SHARE_OF_AN_ADDRESS)
+        self.open = 0
+        self.refused = 0
+        self.evicted = 0
+        self.failed: str | None = None
+        self.is_closing = False
+        self._is_shared = is_shared
+        self._networks: dict[str, _Network] = {}
+        self._waiting: dict[Closable, None] = {}
+        self._receiving: dict[Closable, None] = {}
+        self._evicted: set[Closable] = set()
+        self._reported = (0, 0)
+        self._report: asyncio.TimerHandle | None = None
+
+    def admit(self, host: str) -> bool:
+        """Count a new connection, closing another one for it where there are too many; False when it can't stay."""
+        origin = network_of(host)
+        network = self._networks.get(origin) or _Network()
+        if not self._has_room(network, host):
+            self.refused += 1
+            self._report_soon()
+            return False
+        self._networks[origin] = network
+        network.open += 1
+        self.open += 1
+        return True
+
+    def release(self, origin: str) -> None:
+        """Count an admitted connection no more."""
+        network = self._networks[origin]
+        network.open -= 1
+        self.open -= 1
+        if not network.open:
+            del self._networks[origin]
+
+    def note_waiting(self, connection: Closable) -> None:
+        """Take note that no request of a connection is being answered: it may be closed."""
+        self._receiving.pop(connection, None)
+        if connection not in self._waiting and connection not in self._evicted:
+            self._waiting[connection] = None
+            self._network(connection).waiting[connection] = None
+
+    def note_receiving(self, connection: Closable) -> None:
+        """Take note that a request's body is coming: the connection may be closed when that takes too long."""
+        self._stay(connection)
+        if connection not in self._evicted:
+            self._receiving[connection] = None
+
+    def note_answering(self, connection: Closable) -> None:
+        """Take note that a whole request is being answered: the connection stays."""
+        self._receiving.pop(connection, None)
+        self._stay(connection)
+
+    def note_closed(self, connection: Closable) -> None:
+        """Forget a connection that was closed, by whichever side."""
+        if connection in self._evicted:
+            self._evicted.discard(connection)
+            return
+        self.note_answering(connection)
+        self.release(connection.origin)
+
+    def note_failure(self, error: OSError) -> None:
+        """Take note that the system refused to accept a connection; pressure is told of with its last reason."""
+        self.failed = error.strerror
+        self._report_soon()
+
+    def close(self) -> None:
+        """Admit nobody any more, and tell of what was not told yet."""
+        self.is_closing = True
+        if self._report is not None:
+            self._report.cancel()
+            self._tell()
+
+    def _has_room(self, network: _Network, host: str) -> bool:
+        if self.is_closing:
+            return False
+        if network.open >= self.most_of_address and not self._is_shared(host):
+            return self._evict(network)
+        return self.open < self.most or self._evict(None)
+
+    def _evict(self, network: _Network | None) -> bool:
+        """Close the connection that is missed least, of one network or of all; False when there is none."""
+        connection = self._choose(network)
+        if connection is None:
+            return False
+        self.note_closed(connection)
+        self._evicted.add(connection)
+        self.evicted += 1
+        self._report_soon()
+        connection.abort()
+        return True
+
+    def _choose(self, network: _Network | None) -> Closable | None:
+        waiting = _longest_waiting(self._waiting if network is None else network.waiting)
+        if waiting is not None and len(self._receiving) <= self.most // 2:
+            return waiting
+        return self._slowest_body(network) or waiting
+
+    def _slowest_body(self, network: _Network | None) -> Closable | None:
+        slow = (one for one in islice(self._receiving, LOOKED_THROUGH) if one.is_slow)
+        return next((one for one in slow if network is None or self._network(one) is network), None)
+
+    def _stay(self, connection: Closable) -> None:
+        if connection in self._waiting:
+            del self._waiting[connection]
+            del self._network(connection).waiting[connection]
+
+    def _network(self, connection: Closable) -> _Network:
+        return self._networks[connection.origin]
+
+    def _report_soon(self) -> None:
+        if self._report is None:
+            self._report = asyncio.get_running_loop().call_later(REPORT_SECONDS, self._tell)
+
+    def _tell(self) -> None:
+        refused, evicted = self._reported
+        self._report, self._reported = None, (self.refused, self.evicted)
+        logger.warning(
+            "too_many_connections",
+            refused=self.refused - refused,
+            evicted=self.evicted - evicted,
+            open=self.open,
+            addresses=len(self._networks),
+            most=self.most,
+            most_of_address=self.most_of_address,
+            failed=self.failed,
+        )
+        self.failed = None
+
+
+def shared_addresses(trusted_proxies: Iterable[str]) -> Callable[[str], bool]:
+    """Return what tells addresses of many callers: trusted proxies (`*`: all), and this machine, where one may run."""
+    proxies = tuple(trusted_proxies)
+    networks = [ip_network(one, strict=False) for one in proxies if _is_network(one)]
+
+    def is_shared(host: str) -> bool:
+        if "*" in proxies or host in proxies:
+            return True
+        if not _is_network(host):
+            return False
+        address = ip_address(host)
+        address = getattr(address, "ipv4_mapped", None) or address
+        return address.is_loopback or any(address in network for network in networks)
+
+    return is_shared
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text, strict=False)
+    except ValueError:  # a proxy's name, or a socket without an address
+        return False
+    return True
+
+
+def _longest_waiting(waiting: dict[Closable, None]) -> Closable | None:
+    """Return the connection that has waited longest, of those whose answers were read as long as there are such."""
+    oldest = tuple(islice(waiting, LOOKED_THROUGH))
+    return next((one for one in oldest if not one.has_unsent), oldest[0] if oldest else None)

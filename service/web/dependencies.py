@@ -1,0 +1,86 @@
+"""What an endpoint asks for by annotation.
+
+Authentication has a short transaction of its own, so that an endpoint which streams or embeds holds none;
+`ConnectionDep` is the request's transaction, open to the caller's organization alone and committed before the answer.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller, Version, authenticate
+from service.platform.errors import Forbidden, Unauthenticated
+from service.runtime import Runtime
+
+CALLER = "carrel.caller"
+STOPPING = "carrel.stopping"
+V0_PREFIX = "/api/v0"
+V1_PREFIX = "/api/v1"
+
+
+async def current_runtime(request: Request) -> Runtime:
+    """Return the runtime the application was created with."""
+    return cast("Runtime", request.app.state.runtime)
+
+
+def version_of(request: Request) -> Version:
+    """The version of the API that is asked, which says what credentials it takes (seed, "Versioning")."""
+    return "v1" if str(request.scope.get("path")).startswith(f"{V1_PREFIX}/") else "v0"
+
+
+RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
+
+
+async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
+    """Authenticate the request, once however often it is asked; 401 when it can't be, 429 beyond a rate limit."""
+    if CALLER not in request.scope:
+        caller = await _authenticated(request, runtime)
+        await runtime.rate_limits.count_request(caller.credential_id)
+        request.scope[CALLER] = caller
+    return cast("Caller", request.scope[CALLER])
+
+
+async def _authenticated(request: Request, runtime: Runtime) -> Caller:
+    try:
+        async with authenticated_again(request, runtime) as (_, caller):
+            return caller
+    except (Unauthenticated, Forbidden):
+        await runtime.rate_limits.count_failure(request.client.host if request.client else None)
+        raise
+
+
+@asynccontextmanager
+async def authenticated_again(request: Request, runtime: Runtime) -> AsyncGenerator[tuple[AsyncConnection, Caller]]:
+    """Open a transaction in the organization of the request's caller, whose credential is looked at anew.
+
+    For what is answered long after it was asked: a credential that was revoked meanwhile raises Unauthenticated.
+    """
+    async with runtime.database.transaction(None) as connection:
+        caller = await authenticate(
+            connection,
+            request.headers.get("authorization"),
+            keys=runtime.keys,
+            version=version_of(request),
+            clock_offset=runtime.clock.offset,
+        )
+        yield connection, caller
+
+
+def is_stopping(request: Request) -> bool:
+    """Whether the service waits for this request before it ends."""
+    return STOPPING in request.scope
+
+
+CallerDep = Annotated[Caller, Depends(current_caller)]
+
+
+async def request_connection(runtime: RuntimeDep, caller: CallerDep) -> AsyncGenerator[AsyncConnection]:
+    """Open the request's transaction in the caller's organization."""
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        yield connection
+
+
+ConnectionDep = Annotated[AsyncConnection, Depends(request_connection, scope="function")]

@@ -1,0 +1,222 @@
+"""The outermost layer of every request: its id, its log line, its metrics, and the last answer when all else fails.
+
+Here a request is also bounded in what nobody else looks at: its address, its headers, and the pace of its body; and
+uploads are kept from crowding out everybody else.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.platform.errors import ServiceError, error_response, internal_error
+from service.platform.logs import begin_request, logger
+from service.web.metrics import UNKNOWN_ROUTE, Metrics
+
+MOST_HEADER_BYTES = 64 * 1024
+MOST_HEADERS = 200
+MOST_URL_BYTES = 16 * 1024
+# How long the next piece of a body is waited for; and how slow a body may be on the whole, beyond as much again.
+PATIENCE_SECONDS = 30.0
+SLOWEST_BYTES_A_SECOND = 1000
+# Pieces of bodies from this size on are taken one a pass of the event loop, however many bodies come at once.
+LARGE_PIECE_BYTES = 16 * 1024
+# So many uploads at a time are authenticated: hundreds that begin at once leave database connections for others.
+UPLOADS_ENTERING = 4
+# An upload waits for that no longer; when the database is slow, waiting in line for it as well helps nobody.
+ENTERING_SECONDS = 10.0
+CLIENT_GONE = 499
+# What every answer of a deprecated operation says (RFC 9745): since 2026-01-01T00:00:00Z; it still works.
+DEPRECATED_SINCE_2026 = "@1767225600"
+KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Edge:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._flow = Flow()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http":
+            await Exchange(self._app, self._metrics, flow=self._flow, scope=scope, send=send).answer(receive)
+        else:
+            await self._app(scope, receive, send)
+
+
+class Flow:
+    """What keeps the bodies of many requests from holding up the requests of others."""
+
+    def __init__(self) -> None:
+        self._pass = asyncio.Lock()
+        self._entering = asyncio.Semaphore(UPLOADS_ENTERING)
+
+    async def take_turn(self) -> None:
+        """Wait until no other body takes a large piece in this pass of the event loop."""
+        async with self._pass:
+            await asyncio.sleep(0)
+
+    async def enter(self) -> Callable[[], None]:
+        """Wait until few other uploads are being authenticated; returns what is called when this one has been."""
+        try:
+            async with asyncio.timeout(ENTERING_SECONDS):
+                await self._entering.acquire()
+        except TimeoutError:
+            return lambda: None
+        left = False
+
+        def leave() -> None:
+            nonlocal left
+            if not left:
+                left = True
+                self._entering.release()
+
+        return leave
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, *, flow: Flow, scope: Scope, send: Send) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._flow = flow
+        self._scope = scope
+        self._send = send
+        self._status = 0
+        self._headers = Headers(scope=scope)
+        self._request_id = begin_request(self._headers.get("x-request-id"))
+
+    async def answer(self, receive: Receive) -> None:
+        """Pass the request on; whatever happens, it is answered, logged and counted."""
+        started = time.perf_counter()
+        with self._metrics.in_flight.track_inprogress():
+            try:
+                await self._pass_on(receive)
+            except ClientDisconnect:
+                self._status = CLIENT_GONE
+            except Exception:  # noqa: BLE001 - the last place where a defect can become an answer
+                logger.exception("request_failed")
+                await self._answer_with(internal_error(), receive)
+            finally:
+                self._note(time.perf_counter() - started)
+
+    async def _pass_on(self, receive: Receive) -> None:
+        refusal = self._refusal()
+        if refusal is not None:
+            await self._answer_with(refusal, receive)
+        elif self._is_upload:
+            await self._pass_upload(receive)
+        else:
+            await self._app(self._scope, Body(receive, flow=self._flow).receive, self._send_marked)
+
+    @property
+    def _is_upload(self) -> bool:
+        content_type = self._headers.get("content-type", "")
+        return self._scope["method"] == "POST" and content_type.lower().startswith("multipart/")
+
+    async def _pass_upload(self, receive: Receive) -> None:
+        """Pass on a request that has entered once its body is asked for, or is answered: its caller is known by then.
+
+        An answer may take as long as its reader likes.
+        """
+        leave = await self._flow.enter()
+        body = Body(receive, flow=self._flow)
+
+        async def receive_known() -> Message:
+            leave()
+            return await body.receive()
+
+        async def send_left(message: Message) -> None:
+            leave()
+            await self._send_marked(message)
+
+        try:
+            await self._app(self._scope, receive_known, send_left)
+        finally:
+            leave()
+
+    def _refusal(self) -> ServiceError | None:
+        headers = self._headers.raw
+        if len(headers) > MOST_HEADERS or sum(len(name) + len(value) for name, value in headers) > MOST_HEADER_BYTES:
+            return ServiceError("The request's headers are too large.", code="headers_too_large", status=431)
+        if len(self._scope["raw_path"]) + len(self._scope["query_string"]) > MOST_URL_BYTES:
+            return ServiceError("The request's address is too long.", code="address_too_long", status=414)
+        return None
+
+    async def _answer_with(self, error: ServiceError, receive: Receive) -> None:
+        if not self._status:
+            await error_response(error)(self._scope, receive, self._send_marked)
+
+    async def _send_marked(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self._request_id
+            headers["X-Content-Type-Options"] = "nosniff"
+            headers.setdefault("Cache-Control", "no-store")
+            if getattr(self._scope.get("route"), "deprecated", False):
+                headers["Deprecation"] = DEPRECATED_SINCE_2026
+        await self._send(message)
+
+    def _note(self, seconds: float) -> None:
+        route = _route(self._scope)
+        method = self._scope["method"] if self._scope["method"] in KNOWN_METHODS else "other"
+        self._metrics.count(route=route, method=method, status=self._status, seconds=seconds)
+        logger.info("request", route=route, method=method, status=self._status, milliseconds=round(seconds * 1000, 1))
+
+
+class Body:
+    """A body on its way in, which may be as slow as a bad connection but not as slow as it likes.
+
+    Only the time the service spends waiting for it counts, so a body is not late because the service is.
+    """
+
+    patience = PATIENCE_SECONDS
+
+    def __init__(self, receive: Receive, *, flow: Flow | None = None) -> None:
+        self._receive = receive
+        self._flow = flow
+        self._is_large = False
+        self._is_whole = False
+        self._waited = 0.0
+        self._bytes = 0
+
+    async def receive(self) -> Message:
+        """Return the next message; ServiceError 408 `body_too_slow` when the next piece of the body is late."""
+        if self._is_whole:
+            return await self._receive()
+        if self._is_large and self._flow is not None:
+            await self._flow.take_turn()
+        began = time.monotonic()
+        allowed = 2 * self.patience + self._bytes / SLOWEST_BYTES_A_SECOND - self._waited
+        try:
+            async with asyncio.timeout(min(self.patience, allowed)):
+                message = await self._receive()
+        except TimeoutError as error:
+            raise ServiceError(
+                "The body came too slowly, or stopped coming. Send it again.",
+                code="body_too_slow",
+                status=408,
+                headers={"Connection": "close"},
+            ) from error
+        self._waited += time.monotonic() - began
+        self._bytes += len(message.get("body", b""))
+        self._is_large = len(message.get("body", b"")) >= LARGE_PIECE_BYTES
+        self._is_whole = not message.get("more_body", False)
+        return message
+
+
+def _route(scope: Scope) -> str:
+    """Return the matched route's template, which names no resource; a path nobody serves is never a label."""
+    template = getattr(scope.get("route"), "path", None)
+    if template is None:
+        return UNKNOWN_ROUTE
+    # A route knows its path without the prefixes it was included under; without parameters the whole path is fixed.
+    return template if "{" in template else scope["path"]

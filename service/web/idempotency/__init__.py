@@ -1,0 +1,137 @@
+"""`Idempotency-Key`: a request sent twice is done once, and answered the same.
+
+`@idempotent` goes between the route's decorator and an endpoint that returns a wire model and does its work in the
+request's transaction (`ConnectionDep`). The response is kept in that same transaction, so that there is never work
+without its kept response, nor the other way round. By then the caller has been authenticated, its right to call the
+endpoint checked, and the body validated. Errors are not kept: the same key may try again.
+"""
+
+import functools
+import hashlib
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
+
+from fastapi import Depends, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller
+from service.platform.errors import BadRequest, Conflict
+from service.web.dependencies import CallerDep, ConnectionDep
+from service.web.idempotency import queries
+from service.web.idempotency.queries import Kept, Key
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+KEY_SHAPE = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
+PARAMETER = "idempotency"
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result", bound=BaseModel)
+Endpoint = Callable[Parameters, Awaitable[Result]]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One request that carries a key (or none), in its transaction."""
+
+    request: Request
+    response: Response
+    connection: AsyncConnection
+    key: Key | None
+
+    async def digest(self) -> bytes:
+        """Return the SHA-256 of what is asked for: the endpoint and the body's bytes."""
+        return hashlib.sha256(self.request.url.path.encode() + b"\n" + await self.request.body()).digest()
+
+    async def claim(self) -> Kept | None:
+        """Take the key for this transaction (None; without a key, too), or return what is kept under it.
+
+        Raises Conflict for a key of another request.
+        """
+        if self.key is None:
+            return None
+        digest = await self.digest()
+        kept = await queries.claim(self.connection, self.key, request_digest=digest)
+        if kept is not None and kept.request_digest != digest:
+            raise Conflict(f"This {HEADER} was used for another request. Use a new one.", code="idempotency_key_reused")
+        return kept
+
+    async def keep(self, body: bytes) -> None:
+        """Keep `body` and the response's headers under the key that this transaction has taken, if there is one."""
+        if self.key is not None:
+            await queries.keep(self.connection, self.key, body=body, headers=dict(self.response.headers))
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Return the request's key, None without one; 400 for one that isn't 1 to 255 visible ASCII characters."""
+    value = request.headers.get(HEADER)
+    if value is not None and not KEY_SHAPE.fullmatch(value):
+        raise BadRequest(f"{HEADER} is 1 to 255 visible ASCII characters.", code="invalid_idempotency_key")
+    return value
+
+
+async def current_attempt(
+    request: Request, response: Response, caller: CallerDep, connection: ConnectionDep
+) -> Attempt:
+    """Read the request's key; 400 for one that isn't 1 to 255 visible ASCII characters."""
+    return attempt_of(request, response, caller=caller, connection=connection)
+
+
+AttemptDep = Annotated[Attempt, Depends(current_attempt)]
+
+
+def attempt_of(request: Request, response: Response, *, caller: Caller, connection: AsyncConnection) -> Attempt:
+    """The same in a transaction that isn't the whole request's. The key is the caller's, whoever it acts for."""
+    value = idempotency_key(request)
+    if value is None:
+        return Attempt(request, response, connection, None)
+    # A client may take anything for a key, a secret too, so it is kept as secrets are.
+    digest = hashlib.sha256(value.encode()).hexdigest()
+    key = Key(organization_id=caller.organization_id, principal_id=caller.principal_id, digest=digest)
+    return Attempt(request, response, connection, key)
+
+
+def idempotent(endpoint: Endpoint[Parameters, Result]) -> Endpoint[Parameters, Result]:
+    """Do what is sent again with the same key once, and replay its response for 24 hours."""
+    return _once(endpoint, shows_secret=False)
+
+
+def idempotent_secret(endpoint: Endpoint[Parameters, Result]) -> Endpoint[Parameters, Result]:
+    """The same for a response that shows a secret: it is not kept, and its replay is 409 `already_done`."""
+    return _once(endpoint, shows_secret=True)
+
+
+def _once(endpoint: Endpoint[Parameters, Result], *, shows_secret: bool) -> Endpoint[Parameters, Result]:
+    @functools.wraps(endpoint)
+    async def once(*args: Any, **kwargs: Any) -> Any:
+        attempt = cast("Attempt", kwargs.pop(PARAMETER))
+        if attempt.key is None:
+            return await endpoint(*args, **kwargs)
+        if kept := await attempt.claim():
+            return _replay(kept)
+        result = await endpoint(*args, **kwargs)
+        body = result.model_dump_json(by_alias=True, exclude_none=True).encode()
+        if not shows_secret:
+            await attempt.keep(body)
+        return Response(body, media_type="application/json", headers=dict(attempt.response.headers))
+
+    # FastAPI reads this signature: the endpoint's, and one more dependency.
+    signature = inspect.signature(endpoint, eval_str=True)
+    more = inspect.Parameter(PARAMETER, inspect.Parameter.KEYWORD_ONLY, annotation=AttemptDep)
+    parameters = [*signature.parameters.values(), more]
+    once.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
+    return once
+
+
+def _replay(kept: Kept) -> Response:
+    if kept.body is None:
+        raise Conflict(
+            "This was done before, and its response showed a secret, once. Make a new one if it is lost.",
+            code="already_done",
+        )
+    return Response(kept.body, media_type="application/json", headers=kept.headers | {REPLAYED: "true"})

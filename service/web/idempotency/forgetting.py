@@ -1,0 +1,14 @@
+"""Removing kept responses when their day is over."""
+
+from service.identity.queries import organization_ids
+from service.runtime import Runtime
+from service.web.idempotency import queries
+
+EVERY_SECONDS = 3600
+
+
+async def forget(runtime: Runtime) -> None:
+    """Remove what has been kept for 24 hours, in every organization."""
+    for organization_id in await organization_ids(runtime.database):
+        async with runtime.database.transaction(organization_id) as connection:
+            await queries.forget_old(connection, organization_id)

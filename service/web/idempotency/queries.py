@@ -1,0 +1,76 @@
+"""The SQL of kept responses. The caller has authenticated, and sees kept responses of its own alone."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.schema.idempotency import kept_responses
+
+KEPT_FOR = timedelta(hours=24)
+
+
+@dataclass(frozen=True)
+class Key:
+    """What one kept response is found by; `digest` is the SHA-256 of what the client sent as its key."""
+
+    organization_id: UUID
+    principal_id: UUID
+    digest: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A response that was given before; `body` is None when it showed a secret."""
+
+    request_digest: bytes
+    body: bytes | None
+    headers: dict[str, str]
+
+
+async def claim(connection: AsyncConnection, key: Key, *, request_digest: bytes) -> Kept | None:
+    """Take the key for this transaction (None), or return what is kept under it.
+
+    A transaction that has the key makes others wait here until it ends: when it commits they find its response, when it
+    rolls back one of them takes the key.
+    """
+    values = insert(kept_responses).values(
+        organization_id=key.organization_id,
+        principal_id=key.principal_id,
+        idempotency_key=key.digest,
+        request_digest=request_digest,
+    )
+    renewed = values.on_conflict_do_update(
+        index_elements=["organization_id", "principal_id", "idempotency_key"],
+        set_={"request_digest": values.excluded.request_digest, "body": None, "created_at": func.now()},
+        where=kept_responses.c.created_at < func.now() - KEPT_FOR,
+    )
+    taken = await connection.execute(renewed.returning(kept_responses.c.idempotency_key))
+    if taken.first() is not None:
+        return None
+    columns = select(kept_responses.c.request_digest, kept_responses.c.body, kept_responses.c.headers)
+    row = (await connection.execute(columns.where(_is(key)))).one()
+    return Kept(request_digest=row.request_digest, body=row.body, headers=row.headers)
+
+
+async def keep(connection: AsyncConnection, key: Key, *, body: bytes, headers: dict[str, str]) -> None:
+    """Keep the response under the key that this transaction has taken."""
+    await connection.execute(update(kept_responses).where(_is(key)).values(body=body, headers=headers))
+
+
+async def forget_old(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Remove what has been kept long enough."""
+    old = kept_responses.c.created_at < func.now() - KEPT_FOR
+    await connection.execute(delete(kept_responses).where(kept_responses.c.organization_id == organization_id, old))
+
+
+def _is(key: Key) -> ColumnElement[bool]:
+    columns = kept_responses.c
+    return (
+        (columns.organization_id == key.organization_id)
+        & (columns.principal_id == key.principal_id)
+        & (columns.idempotency_key == key.digest)
+    )

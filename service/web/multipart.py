@@ -1,0 +1,309 @@
+"""Receiving a file: a multipart/form-data body (RFC 7578) is written to disk as it arrives, and never held whole."""
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from python_multipart import MultipartParser
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import parse_options_header
+from starlette.requests import ClientDisconnect, Request
+
+from service.platform.errors import BadRequest, FieldError, TooLarge, UnsupportedMedia
+from service.platform.file_names import clean_file_name
+from service.platform.files import storage_full
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
+
+# So much is gathered before a thread hashes and writes it: a small file costs one trip to a thread, and a thousand
+# slow uploads a quarter of a gigabyte.
+_FLUSH_BYTES = 1 << 18
+_FIELD_BYTES = 1 << 20
+# What boundaries, headers and fields may add to the file.
+_FRAMING_BYTES = 4 << 20
+_PLAIN_ENCODINGS = frozenset({b"", b"7bit", b"8bit", b"binary"})
+_NAME_CHARACTERS = 100
+TEMPORARY_PREFIX = "upload-"
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedFile:
+    """A file on disk: where, the name its sender gave it (cleaned), its size in bytes and its SHA-256."""
+
+    path: Path
+    name: str
+    size: int
+    sha256: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A whole form: its text fields by name, and its file."""
+
+    fields: dict[str, str]
+    file: ReceivedFile
+
+
+@asynccontextmanager
+async def receive(
+    request: Request, *, folder: Path, file_part: str, max_file_bytes: int, allowed: frozenset[str]
+) -> AsyncGenerator[Received]:
+    """Yield the form of a request, its file written below `folder`; the file is removed at the end in every case.
+
+    `allowed` are the names of text fields; any other part is refused, and so is one that comes twice.
+
+    Raises:
+        UnsupportedMedia: the body isn't multipart/form-data.
+        TooLarge: the file is larger than `max_file_bytes` (told from the declared length, or as soon as it is).
+        BadRequest: a malformed or cut body, a field or name that isn't text, a part too many, no file.
+        InsufficientStorage: the disk is full.
+    """
+    parts = _Parts(file_part, max_file_bytes=max_file_bytes, allowed=allowed)
+    parser = MultipartParser(_boundary(request), parts.callbacks())
+    _check_length(request, max_file_bytes)
+    sink = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}")
+    try:
+        await _read(request, parser, parts, sink, max_bytes=max_file_bytes + _FRAMING_BYTES)
+        name = parts.finished()
+        yield Received(parts.fields, ReceivedFile(sink.path, name, parts.file_size, sink.sha256()))
+    finally:
+        await asyncio.to_thread(sink.discard)
+
+
+def remove_leftovers(folder: Path) -> int:
+    """Remove what uploads left that a crash cut off, and return how many; for the start, before requests come."""
+    left = [path for path in folder.glob(f"{TEMPORARY_PREFIX}*") if path.is_file()]
+    for path in left:
+        path.unlink(missing_ok=True)
+    return len(left)
+
+
+async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink: "_Sink", *, max_bytes: int) -> None:
+    received = 0
+    try:
+        async for chunk in request.stream():
+            received += len(chunk)
+            if received > max_bytes:
+                raise _malformed("What surrounds its file has no end")
+            parser.write(chunk)
+            if parts.pending_bytes >= _FLUSH_BYTES:
+                await asyncio.to_thread(sink.write, parts.take())
+        parser.finalize()
+        await asyncio.to_thread(sink.write, parts.take())
+    except FormParserError as error:
+        raise _malformed("Its parts can't be told apart") from error
+    except ClientDisconnect as error:
+        raise BadRequest("The upload was broken off; send it again.", code="upload_interrupted") from error
+    except OSError as error:
+        full = storage_full(error)
+        if full is None:
+            raise
+        raise full from error
+
+
+class _Sink:
+    """The temporary file: made with the first bytes, hashed on the way, open only while bytes are written.
+
+    A slow upload holds no descriptor but its connection's. A request that is cancelled leaves a thread that may still
+    be writing, so the lock decides who is last.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._mode = "xb"
+        self._hash = hashlib.sha256()
+        self._lock = threading.Lock()
+        self._discarded = False
+
+    def write(self, pieces: list[bytes]) -> None:
+        """Append the pieces."""
+        data = b"".join(pieces)
+        self._hash.update(data)
+        with self._lock:
+            if not self._discarded:
+                self._append(data)
+
+    def sha256(self) -> bytes:
+        """Return the SHA-256 of everything written."""
+        return self._hash.digest()
+
+    def discard(self) -> None:
+        """Remove the file, if there is one; nothing is written afterwards."""
+        with self._lock:
+            self._discarded = True
+            self.path.unlink(missing_ok=True)
+
+    def _append(self, data: bytes) -> None:
+        with self.path.open(self._mode, buffering=0) as file:
+            self._mode = "ab"
+            rest = memoryview(data)
+            while rest:
+                rest = rest[file.write(rest) or 0 :]
+
+
+class _Parts:
+    """What the parser calls: tells parts apart, checks each as early as its name is known, gathers their data."""
+
+    def __init__(self, file_part: str, *, max_file_bytes: int, allowed: frozenset[str]) -> None:
+        self.fields: dict[str, str] = {}
+        self.file_size = 0
+        self.pending_bytes = 0
+        self._file_part = file_part
+        self._max_file_bytes = max_file_bytes
+        self._allowed = allowed
+        self._file_name: str | None = None
+        self._headers: dict[bytes, bytes] = {}
+        self._header = (bytearray(), bytearray())
+        self._name = ""
+        self._field = bytearray()
+        self._pending: list[bytes] = []
+        self._ended = False
+
+    def callbacks(self) -> "MultipartCallbacks":
+        """Return the functions to be called by the parser."""
+        return {
+            "on_part_begin": self._begin,
+            "on_header_field": self._collect(0),
+            "on_header_value": self._collect(1),
+            "on_header_end": self._header_end,
+            "on_headers_finished": self._opened,
+            "on_part_data": self._data,
+            "on_part_end": self._end,
+            "on_end": self._finish,
+        }
+
+    def take(self) -> list[bytes]:
+        """Return the file's bytes gathered since the last call."""
+        pieces, self._pending, self.pending_bytes = self._pending, [], 0
+        return pieces
+
+    def finished(self) -> str:
+        """Return the file's name; BadRequest unless the body came to its end and had a file."""
+        if not self._ended:
+            raise _malformed("It ends before its last part does")
+        if self._file_name is None:
+            raise BadRequest(
+                f"There is no file. Send it as the part `{self._file_part}`.",
+                code="file_missing",
+                details=[FieldError(self._file_part, "required")],
+            )
+        return self._file_name
+
+    def _begin(self) -> None:
+        self._headers = {}
+        self._header = (bytearray(), bytearray())
+        self._field = bytearray()
+
+    def _collect(self, which: int) -> Callable[[bytes, int, int], None]:
+        def collect(data: bytes, start: int, end: int) -> None:
+            self._header[which].extend(data[start:end])
+
+        return collect
+
+    def _header_end(self) -> None:
+        name, value = (bytes(part) for part in self._header)
+        self._headers[name.lower()] = value
+        self._header = (bytearray(), bytearray())
+
+    def _opened(self) -> None:
+        kind, options = parse_options_header(self._headers.get(b"content-disposition", b""))
+        if kind != b"form-data" or b"name" not in options:
+            raise _malformed("A part has no name")
+        if self._headers.get(b"content-transfer-encoding", b"").strip().lower() not in _PLAIN_ENCODINGS:
+            raise _malformed("A part is encoded; send its bytes as they are")
+        self._name = _decoded(options[b"name"], "part name")
+        self._check_name()
+        if self._name == self._file_part:
+            self._file_name = _file_name(options.get(b"filename"), self._file_part)
+
+    def _check_name(self) -> None:
+        shown = self._name[:_NAME_CHARACTERS]
+        if self._name != self._file_part and self._name not in self._allowed:
+            raise BadRequest(
+                "The form has a part that this operation doesn't know.",
+                code="part_unknown",
+                details=[FieldError(shown, "unknown part; remove it")],
+            )
+        if self._name in self.fields or (self._name == self._file_part and self._file_name is not None):
+            raise BadRequest(
+                "The form has a part twice.", code="part_duplicate", details=[FieldError(shown, "send it once")]
+            )
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._name == self._file_part:
+            self.file_size += end - start
+            if self.file_size > self._max_file_bytes:
+                raise _too_large(self._max_file_bytes)
+            self._pending.append(data[start:end])
+            self.pending_bytes += end - start
+        else:
+            self._field.extend(data[start:end])
+            if len(self._field) > _FIELD_BYTES:
+                raise BadRequest(
+                    f"A field is longer than {_FIELD_BYTES:,} bytes.",
+                    code="field_too_large",
+                    details=[FieldError(self._name, "too long")],
+                )
+
+    def _end(self) -> None:
+        if self._name != self._file_part:
+            self.fields[self._name] = _decoded(bytes(self._field), self._name)
+
+    def _finish(self) -> None:
+        self._ended = True
+
+
+def _boundary(request: Request) -> bytes:
+    kind, options = parse_options_header(request.headers.get("content-type"))
+    if kind != b"multipart/form-data":
+        raise UnsupportedMedia("Send the body as multipart/form-data.", code="content_type_unsupported")
+    boundary = options.get(b"boundary", b"")
+    if not 0 < len(boundary) <= 70:
+        raise _malformed("Its Content-Type names no boundary of 1 to 70 characters")
+    return boundary
+
+
+def _check_length(request: Request, max_file_bytes: int) -> None:
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > max_file_bytes + _FRAMING_BYTES:
+        raise _too_large(max_file_bytes)
+
+
+def _file_name(value: bytes | None, part: str) -> str:
+    if not value:
+        raise BadRequest(f"The part `{part}` has no file name. Send it as a file.", code="file_name_missing")
+    # What browsers write for the characters that would end the header's value (WHATWG HTML, form data encoding).
+    name = _decoded(value, "file name", code="file_name_invalid")
+    return clean_file_name(name.replace("%22", '"').replace("%0D", "").replace("%0A", ""))
+
+
+def _decoded(value: bytes, name: str, *, code: str = "field_invalid") -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(
+            "The form has a value that isn't UTF-8.", code=code, details=[FieldError(name, "must be UTF-8")]
+        ) from error
+    if "\x00" in text:
+        raise BadRequest(
+            "The form has a value with a NUL character.", code=code, details=[FieldError(name, "must have no NUL")]
+        )
+    return text
+
+
+def _malformed(reason: str) -> BadRequest:
+    return BadRequest(f"The multipart body is malformed. {reason}.", code="multipart_invalid")
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(
+        f"The file is larger than {limit:,} bytes, the most that is accepted. Split it, or ask an operator.",
+        code="file_too_large",
+    )

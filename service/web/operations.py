@@ -1,0 +1,52 @@
+"""What operators ask: is it alive, can it serve, how is it doing, what does it offer. None needs a credential."""
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from sqlalchemy.exc import SQLAlchemyError
+
+from carrel.wire.oversight import StorageLevel
+from service.platform.errors import database_away, error_response, requests_saturated
+from service.web.dependencies import RuntimeDep
+from service.web.openapi import read_description
+
+READY_SECONDS = 3
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/healthz")
+async def healthz() -> dict[str, str]:
+    """Tell that the process is alive."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz")
+async def readyz(runtime: RuntimeDep) -> JSONResponse:
+    """Tell whether the service can serve: 200, 503 while the database is away or has no connection left, else 507.
+
+    507 is for a database that a full disk keeps away. `storage` is there when a disk runs short (`low`, `full`):
+    reading goes on, nothing is taken in.
+    """
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            await runtime.database.ping()
+    except (SQLAlchemyError, TimeoutError):
+        busy = requests_saturated() if runtime.database.is_saturated else database_away()
+        return error_response(runtime.disk.refusal_of_database() or busy)
+    level = runtime.disk.level
+    return JSONResponse({"status": "ready"} | ({} if level is StorageLevel.OK else {"storage": level.lower()}))
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """Give Prometheus the counts since the start."""
+    return Response(request.app.state.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi() -> Response:
+    """Describe the API in the terms of OpenAPI."""
+    return Response(read_description(), media_type="application/json")

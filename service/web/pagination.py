@@ -1,0 +1,122 @@
+"""Pages in keyset order: what exists throughout a walk is seen exactly once, however long the walk takes.
+
+A page token holds the position after the last item of its page, signed together with the caller and the query. It is
+no secret and grants nothing (every page asks for permission anew); the signature tells a foreign or damaged token
+from a good one.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from service.auth.callers import Caller
+from service.platform import base64url
+from service.platform.errors import BadRequest, FieldError
+from service.platform.identifiers import NIL
+
+DEFAULT_PAGE_SIZE = 10
+MAX_PAGE_SIZE = 1000
+
+_SIGNATURE_LENGTH = 16
+_PAGE_FIELDS = frozenset({"page_size", "page_token"})
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Page(Generic[Item]):
+    """Up to a page size of items, and the token of the next page if there is one."""
+
+    items: Sequence[Item]
+    next_page_token: str | None
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where a page begins (`after`: the position of the item before it; empty at the start) and how long it is."""
+
+    after: tuple[str, ...]
+    page_size: int
+    key: bytes
+    query: bytes
+
+    @classmethod
+    def read(cls, caller: Caller, *, operation: str, request: BaseModel) -> "Cursor":
+        """The cursor of a request with `page_size` and `page_token`; every other field is part of the query.
+
+        Raises BadRequest `invalid_page_token` for a token of another query or caller, or one that was tampered with.
+        """
+        fields = request.model_dump(mode="json", exclude=set(_PAGE_FIELDS))
+        page_size: int | None = getattr(request, "page_size", None)
+        page_token: str | None = getattr(request, "page_token", None)
+        return cls.of(caller, operation=operation, parameters=fields, page_size=page_size, page_token=page_token)
+
+    @classmethod
+    def of(
+        cls,
+        caller: Caller,
+        *,
+        operation: str,
+        parameters: Mapping[str, object],
+        page_size: int | None = None,
+        page_token: str | None = None,
+    ) -> "Cursor":
+        """The same for parameters (JSON values) that do not come as one model."""
+        size = DEFAULT_PAGE_SIZE if page_size is None else page_size
+        if not 1 <= size <= MAX_PAGE_SIZE:
+            message = f"pageSize is from 1 to {MAX_PAGE_SIZE}."
+            raise BadRequest(message, code="invalid_request", details=[FieldError("pageSize", message)])
+        query = _digest([operation, str(caller.principal_id), dict(parameters)])
+        after = () if page_token is None else _position(page_token, key=caller.page_key, query=query)
+        return cls(after=after, page_size=size, key=caller.page_key, query=query)
+
+    @property
+    def after_id(self) -> UUID:
+        """The position of a walk in order of ids; before every id at its start."""
+        return UUID(self.after[0]) if self.after else NIL
+
+    @property
+    def limit(self) -> int:
+        """How many rows to fetch: one more than the page shows tells whether another page follows."""
+        return self.page_size + 1
+
+    def page(self, rows: Sequence[Item], *, position: Callable[[Item], Sequence[str]]) -> Page[Item]:
+        """Cut `rows` (up to `limit`, in keyset order) to the page; `position` is what the next `after` will be."""
+        items = rows[: self.page_size]
+        if len(rows) <= self.page_size:
+            return Page(items=items, next_page_token=None)
+        return Page(items=items, next_page_token=self._token(position(items[-1])))
+
+    def _token(self, position: Sequence[str]) -> str:
+        payload = json.dumps(list(position), separators=(",", ":")).encode()
+        return base64url.written(_sign(payload, key=self.key, query=self.query) + payload)
+
+
+def _position(token: str, *, key: bytes, query: bytes) -> tuple[str, ...]:
+    try:
+        signed = base64url.read(token)
+    except ValueError as exc:
+        raise _invalid() from exc
+    signature, payload = signed[:_SIGNATURE_LENGTH], signed[_SIGNATURE_LENGTH:]
+    if not hmac.compare_digest(signature, _sign(payload, key=key, query=query)):
+        raise _invalid()
+    return tuple(cast("list[str]", json.loads(payload)))
+
+
+def _sign(payload: bytes, *, key: bytes, query: bytes) -> bytes:
+    return hmac.new(key, query + payload, hashlib.sha256).digest()[:_SIGNATURE_LENGTH]
+
+
+def _digest(query: object) -> bytes:
+    return hashlib.sha256(json.dumps(query, sort_keys=True, default=str).encode()).digest()
+
+
+def _invalid() -> BadRequest:
+    message = "This page token belongs to another query, or was changed. Start again without a pageToken."
+    return BadRequest(message, code="invalid_page_token", details=[FieldError("pageToken", message)])

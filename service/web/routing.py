@@ -1,0 +1,195 @@
+"""Routers whose JSON bodies are read carefully, for known callers alone, and judged after what these may call.
+
+FastAPI reads and decodes a body before it resolves dependencies. Here the caller is authenticated before that, so that
+a stranger's body costs nothing (decoded, 30 MB of brackets take a gigabyte); and an unreadable body is only noted: the
+400, 413 or 415 comes in its place in the order of checks: 401, then what the caller may call (403), then whether there
+is room for what is added (507, or 503 while others are being taken in), then the body.
+"""
+
+import json
+import re
+from collections.abc import Callable, Coroutine
+from itertools import islice
+from typing import Any, cast
+
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+
+from service.auth.authorization import authorize, requirement_of
+from service.auth.callers import acts_as_its_user
+from service.platform.disk import Promise
+from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
+from service.web.dependencies import current_caller, current_runtime, version_of
+from service.web.growth import adds_data
+from service.web.openapi import security_of
+
+UNREADABLE = "carrel.unreadable_body"
+PROMISE = "carrel.promise_of_room"
+# However short a value is written, it costs up to seventy bytes and a microsecond; a large body could hold ten million.
+MOST_VALUES = 500_000
+# From wherever it begins to the next mark of a value, over whole strings (one without an end goes to the very end):
+# it always matches, so every byte is looked at once.
+TO_NEXT_VALUE = re.compile(rb'[^",\[{]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)[^",\[{]*+)*+(?:[,\[{]|\Z)', re.DOTALL)
+# Never valid where a model is wanted, so that an unreadable body always fails its validation.
+NOT_A_BODY = object()
+ACTING_MEMBERS = ("userEmail", "uploadAsUserEmail")
+
+
+class CheckedRoute(APIRoute):
+    """A route that serves callers who may call it, and leaves out absent members of its response."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        self.requirement = requirement_of(path)
+        self.adds_data = adds_data(path)
+        options["response_model_exclude_none"] = True
+        options["openapi_extra"] = {**(options.get("openapi_extra") or {}), "security": security_of(self.requirement)}
+        super().__init__(path, endpoint, **options)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Check the caller first; endpoints that declare a body get a request that reads it with care."""
+        handler = super().get_route_handler()
+
+        async def checked(request: Request) -> Response:
+            runtime = await current_runtime(request)
+            authorize(await current_caller(request, runtime), self.requirement)
+            _refuse_encoded(request)
+            asked = CheckedRequest(request.scope, request.receive) if self.body_field else request
+            if not self.adds_data:
+                return await handler(asked)
+            with runtime.disk.room_for(_declared_length(request)) as request.scope[PROMISE]:
+                return await handler(asked)
+
+        return checked
+
+
+def promise_of(request: Request) -> Promise:
+    """Return the room that a request which adds data has been promised."""
+    return cast("Promise", request.scope[PROMISE])
+
+
+class Router(APIRouter):
+    """What every domain declares its endpoints on."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(route_class=CheckedRoute, **options)
+
+
+class CheckedRequest(Request):
+    """A request whose body is bounded, strict JSON in UTF-8; what is wrong with it is kept in the scope, not raised."""
+
+    async def body(self) -> bytes:
+        """Read the body up to the limit; what doesn't count as one becomes a placeholder that can't validate."""
+        if not hasattr(self, "_body"):
+            try:
+                self._body = await self._read()
+            except ServiceError as error:
+                self._body = self._unreadable(error)
+        return self._body
+
+    async def json(self) -> Any:
+        """Decode the body; the placeholder when it can't be."""
+        content = await self.body()
+        if UNREADABLE in self.scope:
+            return NOT_A_BODY
+        try:
+            return _refuse_acting(decode(content)) if version_of(self) == "v1" else decode(content)
+        except ServiceError as error:
+            self._unreadable(error)
+            return NOT_A_BODY
+
+    def _unreadable(self, error: ServiceError) -> bytes:
+        self.scope[UNREADABLE] = error
+        return b"unreadable"
+
+    async def _read(self) -> bytes:
+        limit = cast("int", self.app.state.runtime.settings.max_json_bytes)
+        if _declared_length(self) > limit:
+            raise _too_large(limit)
+        content = bytearray()
+        async for piece in self.stream():
+            content += piece
+            if len(content) > limit:
+                raise _too_large(limit)
+        if content and not _is_json(self.headers.get("content-type", "")):
+            raise UnsupportedMedia("This endpoint takes JSON: send it with Content-Type: application/json.")
+        if not content:
+            raise BadRequest("The request has no body. Send a JSON object.")
+        return bytes(content)
+
+
+def decode(content: bytes) -> Any:
+    """Decode strict JSON: UTF-8, no NaN or Infinity, no NUL and no half of a surrogate pair in any string.
+
+    Raises:
+        BadRequest: saying what is wrong, never repeating the contents.
+        TooLarge: for more values than any operation takes.
+    """
+    if _holds_too_much(content):
+        raise TooLarge(f"The body holds more than {MOST_VALUES:,} values. Send less at a time.")
+    try:
+        decoded = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
+        if b"\\u" in content:
+            _refuse_unstorable(decoded)
+    except UnicodeDecodeError as exc:
+        raise BadRequest("The body is not UTF-8.") from exc
+    except json.JSONDecodeError as exc:
+        raise BadRequest(f"The body is not JSON: {exc.msg} at character {exc.pos}.") from exc
+    except (ValueError, RecursionError) as exc:
+        raise BadRequest("The body is JSON that can't be taken: a number too long, or nested too deep.") from exc
+    return decoded
+
+
+def _refuse_acting(decoded: Any) -> Any:
+    """Refuse the members by which a v0 request names whom it acts for: on v1 everybody acts as themselves."""
+    members = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
+    for name in ACTING_MEMBERS:
+        if name in members:
+            raise acts_as_its_user(name)
+    return cast("Any", decoded)
+
+
+def _holds_too_much(content: bytes) -> bool:
+    # Most bodies are told from their bytes alone; in a larger one the marks inside of strings don't count.
+    if sum(content.count(mark) for mark in (b",", b"[", b"{")) <= MOST_VALUES:
+        return False
+    # After the last mark it matches twice more: the rest, and the nothing behind that.
+    return next(islice(TO_NEXT_VALUE.finditer(content), MOST_VALUES + 2, None), None) is not None
+
+
+def _refuse_constant(_name: str) -> None:
+    raise BadRequest("NaN and Infinity are not JSON.")
+
+
+def _refuse_unstorable(decoded: Any) -> None:
+    text = json.dumps(decoded, ensure_ascii=False)
+    # A NUL is written as an escape again, and so is a backslash before a harmless "u0000".
+    if "\\u0000" in text.replace("\\\\", ""):
+        raise BadRequest("A string contains a NUL character; remove it.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise BadRequest("A string contains half of a surrogate pair; it is not Unicode text.") from exc
+
+
+def _refuse_encoded(request: Request) -> None:
+    """Refuse a body that would have to be unpacked first: how large it becomes would be known too late."""
+    if request.headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
+        raise UnsupportedMedia(
+            "Send the body as it is, without a Content-Encoding.",
+            code="content_encoding_unsupported",
+            headers={"Accept-Encoding": "identity"},
+        )
+
+
+def _is_json(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+
+
+def _declared_length(request: Request) -> int:
+    declared = request.headers.get("content-length", "")
+    return int(declared) if declared.isascii() and declared.isdigit() else 0
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The body is larger than {limit} bytes. Send less at a time.")
