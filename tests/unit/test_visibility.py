@@ -1,0 +1,211 @@
+"""Every query that selects what people may read names the one condition of visibility, or is excused with a reason.
+
+`readable_classes` (decision 002) is that condition. A function counts with the helpers and statements of its module
+that it uses, so a condition that a helper adds counts for all who use the helper.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+import service
+
+FOLDER = Path(service.__file__).parent
+CONDITIONS = {"readable_classes", "readable_by_parameters"}
+PROTECTED = {
+    "INDEX_TABLES",
+    "agents",
+    "caller_chunks",
+    "collections",
+    "document_contents",
+    "document_versions",
+    "documents",
+    "resources",
+    "space_documents",
+    "turn_passages",
+}
+
+# Functions that need the condition more than once: of what is listed, and of what is counted or named within it.
+SEVERAL = {
+    "domains.access.resources.queries.count_resources": 2,
+    "domains.access.resources.queries.list_resources": 2,
+    "domains.access.resources.queries.list_resources_by_name": 2,
+    "domains.agents.queries.count_documents_through_agents": 3,
+    "domains.agents.queries.list_agents_without_search": 2,
+    "domains.collections.queries.list_collections": 2,
+    "domains.service_accounts.queries.count_fruitless_collections": 2,
+    "domains.service_accounts.queries.list_reached_collections": 3,
+}
+
+# What answers no caller: whole packages, and why.
+WITHOUT_CALLERS = {
+    "index.": "it keeps the index up to date, for everybody",
+    "operate.": "operators see counts of everything, and no contents",
+    "permissions.": "it keeps who may read what",
+}
+
+# Functions that select what is protected without the condition, and why they may.
+ADMINS_ALONE = "only admins call it"
+RIGHTS_FIRST = "its callers have checked the caller's rights to the object"
+OWN = "it selects by the caller's own id"
+EXCUSED = {
+    "domains.access.listings.queries.totals": ADMINS_ALONE,
+    "domains.access.lookups.queries.resources_in": "it selects from the access classes that it is given",
+    "domains.access.resources.queries.find_name": ADMINS_ALONE,
+    "domains.agents.queries.get_agent": ADMINS_ALONE,
+    "domains.agents.queries.hold_collections": ADMINS_ALONE,
+    "domains.agents.queries.is_name_taken": ADMINS_ALONE,
+    "domains.agents.queries.list_agents": ADMINS_ALONE,
+    "domains.catalog.queries.read_file": RIGHTS_FIRST,
+    "domains.catalog.queries.save_version": RIGHTS_FIRST,
+    "domains.catalog.queries.set_source_identity": RIGHTS_FIRST,
+    "domains.catalog.queries.versions_of": RIGHTS_FIRST,
+    "domains.collections.queries.delete_collection": RIGHTS_FIRST,
+    "domains.collections.queries.forget_chunks": RIGHTS_FIRST,
+    "domains.collections.queries.read_collection": "it returns the caller's role with the row, and None means no right",
+    "domains.collections.queries.read_membership": RIGHTS_FIRST,
+    "domains.conversations.queries.list_documents_under": "its documents are counted by what the sender may read now",
+    "domains.conversations.queries.replace_passages": "it writes what the sender was just shown",
+    "domains.conversations.reading.queries.find_conversation": OWN,
+    "domains.conversations.reading.queries.list_conversations": OWN,
+    "domains.docstore.queries.show_sync": ADMINS_ALONE,
+    "domains.docstore.running.queries.in_collection": "a sync looks for its own documents",
+    "domains.documents.queries.existing_documents": "it is a part of statements that add the condition",
+    "domains.documents.queries.read_document": "it returns the readers too, and `rights` judges the caller by them",
+    "domains.search.sql.exact_scores": "it scores what the legs have found",
+    "domains.search.sql.found_chunks": "it shows what the legs have found, in the same transaction",
+    "domains.search.sql.found_documents": "it shows what the legs have found, in the same transaction",
+    "domains.search.sql.scores_near": "it scores what the legs have found",
+    "domains.service_accounts.queries.list_granted_groups": "it selects grants to the caller's own groups",
+}
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module of queries: its name without `service.`, and its source."""
+
+    name: str
+    source: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The parsed source."""
+        return ast.parse(self.source)
+
+    @cached_property
+    def definitions(self) -> dict[str, ast.stmt]:
+        """Every function and every value of the module, by name."""
+        found = dict[str, ast.stmt]()
+        for node in self.tree.body:
+            match node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    found[node.name] = node
+                case ast.Assign():
+                    found |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
+                case ast.AnnAssign(target=ast.Name(id=name)):
+                    found[name] = node
+                case _:
+                    pass
+        return found
+
+    @cached_property
+    def protected(self) -> set[str]:
+        """The names by which the module knows protected tables."""
+        imports = (node for node in ast.walk(self.tree) if isinstance(node, ast.ImportFrom))
+        tables = (one for node in imports if (node.module or "").startswith("service.schema") for one in node.names)
+        return {one.asname or one.name for one in tables if one.name in PROTECTED}
+
+    def used_by(self, name: str) -> set[str]:
+        """The definitions that a function is made of: itself and, however indirectly, what it names."""
+        used, open_names = set[str](), [name]
+        while open_names:
+            one = open_names.pop()
+            if one in self.definitions and one not in used:
+                used.add(one)
+                open_names.extend(names_in(self.definitions[one]))
+        return used
+
+    def selections(self) -> Iterator[tuple[str, int]]:
+        """Yield each function that others may call and that selects what is protected, with its conditions' number."""
+        for name, node in self.definitions.items():
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or name.startswith("_"):
+                continue
+            parts = [self.definitions[one] for one in self.used_by(name)]
+            names = [one for part in parts for one in names_in(part)]
+            if self.protected.intersection(names) and "select" in names:
+                yield f"{self.name}.{name}", sum(one in CONDITIONS for one in names)
+
+
+def names_in(node: ast.AST) -> list[str]:
+    """Every name that is used, as often as it is."""
+    return [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
+
+
+def modules() -> list[Module]:
+    """Every module of the service that holds SQL."""
+    paths = sorted([*FOLDER.rglob("queries.py"), *FOLDER.rglob("sql.py")])
+    return [Module(".".join(path.relative_to(FOLDER).with_suffix("").parts), path.read_text()) for path in paths]
+
+
+def without_condition(module: Module) -> set[str]:
+    """The functions that select what is protected with fewer conditions than they need, and aren't excused."""
+    return {
+        name
+        for name, conditions in module.selections()
+        if conditions < SEVERAL.get(name, 1) and not (is_excused(name) and conditions == 0)
+    }
+
+
+def is_excused(name: str) -> bool:
+    """Whether a function may select what is protected without the condition."""
+    is_of_nobody = any(name.startswith(package) for package in WITHOUT_CALLERS)
+    return name in EXCUSED or (is_of_nobody and name not in FOR_CALLERS)
+
+
+# Functions of those packages that callers see the answers of all the same.
+FOR_CALLERS = {"index.rebuilds.queries.count_progress", "index.rebuilds.queries.list_failures"}
+
+
+def test_every_query_names_the_condition_of_visibility() -> None:
+    """Each function that selects what is protected has the condition, or a reason to go without."""
+    found = [without_condition(module) for module in modules()]
+    assert set().union(*found) == set()
+
+
+def test_no_excuse_is_left_over() -> None:
+    """Every function that is named here is there, and needs what is said of it."""
+    selections = {name: conditions for module in modules() for name, conditions in module.selections()}
+    assert {name: selections.get(name) for name in SEVERAL} == SEVERAL
+    assert {name: selections.get(name) for name in EXCUSED} == dict.fromkeys(EXCUSED, 0)
+    assert {name for name in FOR_CALLERS if selections.get(name)} == FOR_CALLERS
+
+
+def conditions() -> list[tuple[str, int, int]]:
+    """Each place where a query names the condition: the module, and where its name begins and ends in the source."""
+    found = list[tuple[str, int, int]]()
+    for module in modules():
+        if module.name == "permissions.queries":
+            continue
+        lines = [0]
+        for line in module.source.splitlines(keepends=True):
+            lines.append(lines[-1] + len(line.encode()))
+        found += [
+            (module.name, lines[one.lineno - 1] + one.col_offset, lines[one.lineno - 1] + (one.end_col_offset or 0))
+            for one in ast.walk(module.tree)
+            if isinstance(one, ast.Name) and one.id in CONDITIONS
+        ]
+    return found
+
+
+@pytest.mark.parametrize("place", conditions(), ids=lambda place: f"{place[0]}:{place[1]}")
+def test_a_condition_that_is_taken_out_is_missed(place: tuple[str, int, int]) -> None:
+    """Without any single one of the conditions, the check fails."""
+    name, start, end = place
+    [module] = [one for one in modules() if one.name == name]
+    source = module.source.encode()
+    taken_out = Module(name, (source[:start] + b"everything" + source[end:]).decode())
+    assert without_condition(taken_out)
