@@ -1,0 +1,1 @@
+"""The workbench: Streamlit pages over the SDK."""

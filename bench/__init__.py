@@ -1,0 +1,1 @@
+"""Benchmarks, which prove speed as ratios within one run."""

@@ -1,0 +1,1 @@
+"""Northlight Ferries: a sample organization with documents, people and grants."""

@@ -1,0 +1,1 @@
+"""What `make` runs to write reference pages and to start everything."""

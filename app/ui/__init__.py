@@ -1,0 +1,1 @@
+"""Parts that the workbench's pages share: dialogs, tables, marks, errors."""

@@ -1,0 +1,1 @@
+"""Organizations, principals (users, groups, service accounts), passwords and memberships."""

@@ -1,0 +1,1 @@
+"""What operators use: start-up, commands, backup, secret keys, status, and the audit log's reading and erasure."""

@@ -1,0 +1,1 @@
+"""Who may read what: roles of principals on resources, kept as access classes."""

@@ -1,0 +1,1 @@
+"""Work on texts alone: extraction from files, sentences, chunks, embeddings, language models."""

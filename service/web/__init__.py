@@ -1,0 +1,1 @@
+"""HTTP: connections, the edge, bodies, routes, error answers, pages, idempotency, OpenAPI, metrics."""

@@ -68,7 +68,7 @@ EXCUSED = {
     "domains.collections.queries.forget_chunks": RIGHTS_FIRST,
     "domains.collections.queries.read_collection": "it returns the caller's role with the row, and None means no right",
     "domains.collections.queries.read_membership": RIGHTS_FIRST,
-    "domains.conversations.queries.list_documents_under": "its documents are counted by what the sender may read now",
+    "domains.conversations.queries.list_documents_under": "it returns ids that a later reply is withheld by",
     "domains.conversations.queries.replace_passages": "it writes what the sender was just shown",
     "domains.conversations.reading.queries.find_conversation": OWN,
     "domains.conversations.reading.queries.list_conversations": OWN,

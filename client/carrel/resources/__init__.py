@@ -1,0 +1,1 @@
+"""The SDK's operations, a class for each subject of the API."""

@@ -1,0 +1,1 @@
+"""Who can read this, and what can they read: grants, checks, lists and explanations of access."""

@@ -1,0 +1,1 @@
+"""The catalog: uploading, listing, downloading and deleting documents."""

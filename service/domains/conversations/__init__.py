@@ -1,0 +1,1 @@
+"""Conversations with agents: messages, the jobs that answer them, streams, feedback."""

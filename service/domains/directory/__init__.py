@@ -1,0 +1,1 @@
+"""Users, groups, organizations and API keys, as admins manage them."""

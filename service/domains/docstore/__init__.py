@@ -1,0 +1,1 @@
+"""Syncs from document databases: their settings, and what is said of their runs."""

@@ -1,0 +1,1 @@
+"""Starting, following and cancelling the rebuild of an index."""

@@ -1,0 +1,1 @@
+"""Search: the lexical and the dense leg, fusion, ranking, snippets, the search log."""

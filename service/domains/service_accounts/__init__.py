@@ -1,0 +1,1 @@
+"""Service accounts, their scoped tokens, and what a scope reaches."""

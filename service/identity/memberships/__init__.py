@@ -1,0 +1,1 @@
+"""Which principals are members of which groups, nested groups included."""

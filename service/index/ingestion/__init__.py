@@ -1,0 +1,1 @@
+"""Indexing documents: requested versions, the bounded queue, embedding, writing."""

@@ -1,0 +1,1 @@
+"""Building an index anew beside the old one, and swapping them."""

@@ -1,0 +1,1 @@
+"""Reading the audit log, and erasing texts from it."""

@@ -1,0 +1,1 @@
+"""Backups: taking, checking and restoring them."""

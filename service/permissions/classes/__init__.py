@@ -1,0 +1,1 @@
+"""Access classes: sets of readers that many resources share."""

@@ -1,0 +1,1 @@
+"""The embedded PostgreSQL: its files, its process, its supervision."""

@@ -1,0 +1,1 @@
+"""Why a principal can read a resource: every path of groups and grants."""

@@ -1,0 +1,1 @@
+"""Snapshots of all grants, groups and members, page by page."""

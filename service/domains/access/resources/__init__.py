@@ -1,0 +1,1 @@
+"""Resources by name, type and reader, for admins."""

@@ -1,0 +1,1 @@
+"""Documents that wait to be indexed: claiming, renewing and measuring them."""
