@@ -1,4 +1,8 @@
-"""What runs inside a worker process; imports nothing of the service but the parsers, so that workers stay small."""
+"""Extraction inside a worker process, within limits of memory and time.
+
+The module imports nothing of the service but the parsers, so that workers stay small, and the parsers only in a worker:
+the service knows this module too, and starts sooner without them.
+"""
 
 import resource
 import signal
@@ -12,7 +16,6 @@ from typing import NamedTuple
 from service.text.extraction.blocks import pack_blocks
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import OUT_OF_MEMORY, FailureCode, Unreadable, corrupt, too_complex
-from service.text.extraction.parsing import parse_file
 
 
 class Extracted(NamedTuple):
@@ -50,6 +53,8 @@ def ready() -> bool:
 
 def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extracted | Refused:
     """Return the file's text or why it is refused; takes at most `seconds` of processor time, then is killed."""
+    from service.text.extraction.parsing import parse_file  # noqa: PLC0415 - see above
+
     used = resource.getrusage(resource.RUSAGE_SELF)
     _limit(resource.RLIMIT_CPU, ceil(used.ru_utime + used.ru_stime + seconds) + 1, hard=False)
     try:

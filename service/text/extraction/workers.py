@@ -49,7 +49,7 @@ class Extractor:
         self._memory_bytes = memory_bytes
         self._limits = limits or Limits()
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["service.text.extraction.task"])
+        self._context.set_forkserver_preload(["service.text.extraction.task", "service.text.extraction.parsing"])
         self._pool = self._new_pool()
 
     async def extract(self, path: Path, *, file_name: str) -> Extraction:
