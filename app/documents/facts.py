@@ -1,23 +1,19 @@
 """Documents as people think of them: their kinds, whose they are, and how far they are indexed."""
 
 from collections.abc import Mapping
+from itertools import groupby
+from operator import attrgetter
 
 from app.words import counted
 from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.common import UserPrincipal
+from carrel.wire.formats import FORMATS
 
-_OFFICE = "application/vnd.openxmlformats-officedocument"
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "pdf": ("PDF", ("application/pdf",)),
-    "word": ("Word", (f"{_OFFICE}.wordprocessingml.document",)),
-    "slides": ("PowerPoint", (f"{_OFFICE}.presentationml.presentation",)),
-    "sheet": ("Excel", (f"{_OFFICE}.spreadsheetml.sheet",)),
-    "table": ("CSV and TSV", ("text/csv", "text/tab-separated-values")),
-    "web": ("Web page", ("text/html",)),
-    "markdown": ("Markdown", ("text/markdown",)),
-    "text": ("Text", ("text/plain",)),
-    "data": ("JSON", ("application/json", "application/jsonl")),
-    "mail": ("Mail", ("message/rfc822",)),
+    kind: (name[0].upper() + name[1:], tuple(each.media_type for each in same))
+    for kind, group in groupby(FORMATS, key=attrgetter("kind"))
+    for same in [list(group)]
+    for name in [" and ".join(each.name for each in same)]
 }
 """What the address of a list says: how people call a kind, and its media types."""
 

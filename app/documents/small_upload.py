@@ -9,6 +9,7 @@ from app.loading import staging
 from app.ui.notices import show_problem, show_table, show_text
 from app.ui.progress import counted_off
 from app.ui.tables import forget
+from carrel.wire.formats import in_words
 
 ONLY_ME, EVERYBODY = "Only me", "Everybody in the organization"
 _BATCH, _OUTCOMES = "load.batch", "load.outcomes"
@@ -17,10 +18,7 @@ _BATCH, _OUTCOMES = "load.batch", "load.outcomes"
 def offer_upload(list_key: str) -> None:
     """Offer to load files; `list_key` is the list's that shows them then."""
     with st.expander("Add documents", icon=":material/upload_file:", key="load", expanded=bool(_outcomes())):
-        show_text(
-            "PDF, Word, PowerPoint, Excel, CSV, HTML, Markdown, text, JSON and mail. A file with the name of one you "
-            "added before becomes its next version."
-        )
+        show_text(f"{in_words()}. A file with the name of one you added before becomes its next version.")
         files = _choose()
         readers = st.radio("Who may read them", [ONLY_ME, EVERYBODY], key="load.readers", horizontal=True)
         left = left_of(files, _outcomes())

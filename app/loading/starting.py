@@ -14,6 +14,7 @@ from app.ui.errors import Problem, explained, problem_of
 from app.ui.notices import show_note, show_problem, show_warning
 from app.ui.pickers import drop_choice, pick_principals
 from app.vocabulary import GROUP, PERSON
+from carrel.wire.formats import in_words
 from flows.operations.options import UploadOptions
 from flows.operations.sources.addresses import holds_credential
 from flows.runs import RunsError
@@ -101,7 +102,7 @@ def offer_upload() -> None:
         _press(chosen, options, only_plan=plan)
     show_refusal()
     st.caption(
-        "PDF, Word, PowerPoint, Excel, CSV, HTML, Markdown, text, JSON and mail. The plan tells what would be created, "
+        f"{in_words()}. The plan tells what would be created, "
         "updated and deleted, and sends nothing. What is already loaded and unchanged is not sent again; a file with "
         "the name of one loaded before becomes its next version; what can't be read is listed with its reason and "
         "stops nothing."

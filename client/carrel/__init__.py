@@ -6,43 +6,48 @@
 >>> client.search.search_document_catalog("travel expenses").to_frame()
 """
 
-from carrel._calls import RawResponse
-from carrel._client import AsyncCarrel, Carrel
-from carrel._downloads import AsyncDownload, Download
-from carrel._pages import AsyncPager, Pager
-from carrel._replies import Reply
-from carrel._reply_streams import Restarted
-from carrel._streams import AsyncStream, Stream
-from carrel._tokens import TokenSource
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from carrel._version import __version__
-from carrel.errors import (
-    APIConnectionError,
-    APIError,
-    APITimeoutError,
-    AuthenticationError,
-    BadRequestError,
-    CarrelError,
-    ConfigurationError,
-    ConflictError,
-    InsufficientStorageError,
-    InvalidArgumentError,
-    NotFoundError,
-    OAuthError,
-    PayloadTooLargeError,
-    PermissionDeniedError,
-    PlanRefusedError,
-    RateLimitError,
-    ReplyConnectionError,
-    ReplyError,
-    ReplyFailedError,
-    ReplyTimeoutError,
-    ReplyWithheldError,
-    ServerError,
-    SignInRequiredError,
-    UnexpectedResponseError,
-    UnsupportedMediaTypeError,
-)
-from carrel.wire.conversations import TextDelta
+
+if TYPE_CHECKING:
+    from carrel._calls import RawResponse
+    from carrel._client import AsyncCarrel, Carrel
+    from carrel._downloads import AsyncDownload, Download
+    from carrel._pages import AsyncPager, Pager
+    from carrel._replies import Reply
+    from carrel._reply_streams import Restarted
+    from carrel._streams import AsyncStream, Stream
+    from carrel._tokens import TokenSource
+    from carrel.errors import (
+        APIConnectionError,
+        APIError,
+        APITimeoutError,
+        AuthenticationError,
+        BadRequestError,
+        CarrelError,
+        ConfigurationError,
+        ConflictError,
+        InsufficientStorageError,
+        InvalidArgumentError,
+        NotFoundError,
+        OAuthError,
+        PayloadTooLargeError,
+        PermissionDeniedError,
+        PlanRefusedError,
+        RateLimitError,
+        ReplyConnectionError,
+        ReplyError,
+        ReplyFailedError,
+        ReplyTimeoutError,
+        ReplyWithheldError,
+        ServerError,
+        SignInRequiredError,
+        UnexpectedResponseError,
+        UnsupportedMediaTypeError,
+    )
+    from carrel.wire.conversations import TextDelta
 
 __all__ = [
     "APIConnectionError",
@@ -85,3 +90,37 @@ __all__ = [
     "UnsupportedMediaTypeError",
     "__version__",
 ]
+
+# Where the names are that are no errors.
+_MODULES = {
+    "AsyncCarrel": "_client",
+    "AsyncDownload": "_downloads",
+    "AsyncPager": "_pages",
+    "AsyncStream": "_streams",
+    "Carrel": "_client",
+    "Download": "_downloads",
+    "Pager": "_pages",
+    "RawResponse": "_calls",
+    "Reply": "_replies",
+    "Restarted": "_reply_streams",
+    "Stream": "_streams",
+    "TextDelta": "wire.conversations",
+    "TokenSource": "_tokens",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Import what is asked for; who needs the wire models alone doesn't load the client."""
+        if name in __all__:
+            return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
+        if not name.startswith("_"):
+            try:
+                return import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError:
+                pass
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        """Name what can be asked for."""
+        return __all__

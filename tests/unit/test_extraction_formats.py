@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from carrel.wire.formats import BY_NAME, FORMATS, in_words
 from service.text.extraction import Block, Extraction, pack_blocks, unpack_blocks
 from service.text.extraction.building import BlockBuilder, Limits
-from service.text.extraction.parsing import parse_file
+from service.text.extraction.parsing import READERS, parse_file
 from service.text.extraction.pdf_layout import Line, add_pages
 from tests import made_files
 
@@ -25,6 +26,14 @@ def extract(tmp_path):
 def shown(extraction: Extraction) -> list[tuple[str, str]]:
     """Return kind and text of each block."""
     return [(block.kind, block.text) for block in extraction.blocks]
+
+
+def test_every_format_has_a_reader_and_is_named_to_newcomers():
+    """A format of the list can be read, a suffix belongs to one format, and the README names them all."""
+    assert READERS.keys() == BY_NAME.keys()
+    suffixes = [suffix for each in FORMATS for suffix in each.suffixes]
+    assert len(suffixes) == len(set(suffixes))
+    assert f"**Loads** {in_words()}:" in (Path(__file__).parents[2] / "README.md").read_text()
 
 
 def test_blocks_survive_packing():

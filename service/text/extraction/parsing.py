@@ -1,6 +1,6 @@
 """One file to its blocks; runs inside a worker process, and knows nothing of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from service.text.extraction.archives import check_archive
@@ -16,37 +16,42 @@ from service.text.extraction.office import parse_docx, parse_pptx
 from service.text.extraction.pdf import parse_pdf
 from service.text.extraction.plain import parse_plain
 from service.text.extraction.sheets import parse_xlsx
-from service.text.extraction.sniffing import FileKind, sniff
+from service.text.extraction.sniffing import EXCEL, POWERPOINT, WORD, sniff
 
 _TITLE_CHARACTERS = 300
 
-_FROM_PATH: dict[FileKind, Callable[[Path, BlockBuilder], str | None]] = {
-    FileKind.PDF: parse_pdf,
-    FileKind.DOCX: parse_docx,
-    FileKind.PPTX: parse_pptx,
-    FileKind.XLSX: parse_xlsx,
+
+def _read(parse: Callable[[bytes, BlockBuilder], str | None]) -> Callable[[Path, BlockBuilder], str | None]:
+    """Return the reader of files whose bytes are parsed."""
+    return lambda path, builder: parse(path.read_bytes(), builder)
+
+
+# Each adds a file's blocks to the builder, and returns the title that the file names.
+READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
+    "PDF": parse_pdf,
+    "Word": parse_docx,
+    "PowerPoint": parse_pptx,
+    "Excel": parse_xlsx,
+    "CSV": _read(parse_csv),
+    "TSV": _read(parse_tsv),
+    "HTML": _read(parse_html),
+    "Markdown": _read(parse_markdown),
+    "text": _read(parse_plain),
+    "JSON": _read(parse_json),
+    "JSON Lines": _read(parse_json_lines),
+    "mail": _read(parse_mail),
 }
-_FROM_BYTES: dict[FileKind, Callable[[bytes, BlockBuilder], str | None]] = {
-    FileKind.CSV: parse_csv,
-    FileKind.TSV: parse_tsv,
-    FileKind.HTML: parse_html,
-    FileKind.MARKDOWN: parse_markdown,
-    FileKind.TEXT: parse_plain,
-    FileKind.JSON: parse_json,
-    FileKind.JSON_LINES: parse_json_lines,
-    FileKind.EML: parse_mail,
-}
-_ARCHIVES = frozenset({FileKind.DOCX, FileKind.PPTX, FileKind.XLSX})
+_ARCHIVES = (WORD, POWERPOINT, EXCEL)
 
 
 def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     """Return what the file says; Unreadable with the reason when it can't or mustn't be read."""
-    kind = sniff(path, file_name)
+    file_format = sniff(path, file_name)
     builder = BlockBuilder(limits)
-    if kind in _ARCHIVES:
+    if file_format in _ARCHIVES:
         check_archive(path, limits)
-    title = _FROM_PATH[kind](path, builder) if kind in _FROM_PATH else _FROM_BYTES[kind](path.read_bytes(), builder)
+    title = READERS[file_format.name](path, builder)
     if not builder.blocks:
         raise without_text("The file has no text in it. Check that it is the file you meant to send.")
     found = one_line(title or "") or builder.first_heading() or ""
-    return Extraction(kind.value, found[:_TITLE_CHARACTERS] or None, tuple(builder.blocks))
+    return Extraction(file_format.media_type, found[:_TITLE_CHARACTERS] or None, tuple(builder.blocks))

@@ -1,62 +1,24 @@
 """What a file really is: its content decides between binary formats, its name between text formats."""
 
 import json
-from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
+from carrel.wire.formats import BY_NAME, BY_SUFFIX, FORMATS, FileFormat
 from service.text.extraction.archives import entry_names
 from service.text.extraction.decoding import is_binary
 from service.text.extraction.failures import Unreadable, encrypted
 
 _HEAD = 65_536
-_ACCEPTED = "PDF, DOCX, PPTX, XLSX, CSV, TSV, HTML, Markdown, text, JSON or EML"
-
-
-class FileKind(StrEnum):
-    """The formats that are read; the value is the media type."""
-
-    PDF = "application/pdf"
-    DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-    PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
-    XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-    CSV = "text/csv"
-    TSV = "text/tab-separated-values"
-    HTML = "text/html"
-    MARKDOWN = "text/markdown"
-    TEXT = "text/plain"
-    JSON = "application/json"
-    JSON_LINES = "application/jsonl"
-    EML = "message/rfc822"
-
-
-_BINARY = frozenset({FileKind.PDF, FileKind.DOCX, FileKind.PPTX, FileKind.XLSX})
-_BY_SUFFIX = {
-    ".pdf": FileKind.PDF,
-    ".docx": FileKind.DOCX,
-    ".pptx": FileKind.PPTX,
-    ".xlsx": FileKind.XLSX,
-    ".csv": FileKind.CSV,
-    ".tsv": FileKind.TSV,
-    ".tab": FileKind.TSV,
-    ".html": FileKind.HTML,
-    ".htm": FileKind.HTML,
-    ".xhtml": FileKind.HTML,
-    ".md": FileKind.MARKDOWN,
-    ".markdown": FileKind.MARKDOWN,
-    ".mdown": FileKind.MARKDOWN,
-    ".txt": FileKind.TEXT,
-    ".text": FileKind.TEXT,
-    ".log": FileKind.TEXT,
-    ".json": FileKind.JSON,
-    ".jsonl": FileKind.JSON_LINES,
-    ".ndjson": FileKind.JSON_LINES,
-    ".eml": FileKind.EML,
-}
+_ACCEPTED = ", ".join(each.suffixes[0] for each in FORMATS)
+PDF, WORD, POWERPOINT, EXCEL = (BY_NAME[name] for name in ("PDF", "Word", "PowerPoint", "Excel"))
+HTML, TEXT, JSON = (BY_NAME[name] for name in ("HTML", "text", "JSON"))
+# Formats that their content tells; all others are text, and told by their name.
+_BINARY = (PDF, WORD, POWERPOINT, EXCEL)
 # What each kind of Office file can't be without.
 _MAIN_PARTS = (
-    ("word/", FileKind.DOCX),
-    ("ppt/", FileKind.PPTX),
-    ("xl/", FileKind.XLSX),
+    ("word/", WORD),
+    ("ppt/", POWERPOINT),
+    ("xl/", EXCEL),
 )
 _FOREIGN_SUFFIXES = {
     ".doc": "an old Word document",
@@ -103,7 +65,7 @@ _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 
 
-def sniff(path: Path, file_name: str) -> FileKind:
+def sniff(path: Path, file_name: str) -> FileFormat:
     """Return what the file is; Unreadable when it is empty, not a format that is read, or not what its name says.
 
     A text format is taken at its name's word (Markdown in a .txt is text); a file without a telling name is judged by
@@ -114,7 +76,7 @@ def sniff(path: Path, file_name: str) -> FileKind:
     if not head:
         raise Unreadable("file_empty", "The file is empty: it has 0 bytes. Check where it came from and send it again.")
     suffix = PurePosixPath(file_name).suffix.lower()
-    named = _BY_SUFFIX.get(suffix)
+    named = BY_SUFFIX.get(suffix)
     found = _binary_kind(path, head)
     if found is not None:
         if named not in {found, None}:
@@ -123,9 +85,9 @@ def sniff(path: Path, file_name: str) -> FileKind:
     return _text_kind(head, suffix, named)
 
 
-def _binary_kind(path: Path, head: bytes) -> FileKind | None:
+def _binary_kind(path: Path, head: bytes) -> FileFormat | None:
     if _is_pdf(head):
-        return FileKind.PDF
+        return PDF
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _office_kind(path)
     if head.startswith(_COMPOUND):
@@ -141,7 +103,7 @@ def _is_pdf(head: bytes) -> bool:
     return head.lstrip().startswith(b"%PDF-") or (b"%PDF-" in head[:1024] and is_binary(head))
 
 
-def _office_kind(path: Path) -> FileKind:
+def _office_kind(path: Path) -> FileFormat:
     names = entry_names(path)
     if "[Content_Types].xml" in names:
         for prefix, kind in _MAIN_PARTS:
@@ -159,7 +121,7 @@ def _compound_refusal(path: Path) -> Unreadable:
     return _unsupported("an Office file of before 2007, or an Outlook message")
 
 
-def _text_kind(head: bytes, suffix: str, named: FileKind | None) -> FileKind:
+def _text_kind(head: bytes, suffix: str, named: FileFormat | None) -> FileFormat:
     if named in _BINARY:
         raise _mismatch(named, "something else")
     if named is not None:
@@ -171,13 +133,13 @@ def _text_kind(head: bytes, suffix: str, named: FileKind | None) -> FileKind:
     return _kind_of_text(head)
 
 
-def _kind_of_text(head: bytes) -> FileKind:
+def _kind_of_text(head: bytes) -> FileFormat:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:64].lower().startswith((b"<!doctype html", b"<html")):
-        return FileKind.HTML
+        return HTML
     if start[:1] in {b"{", b"["} and len(head) < _HEAD and _parses(start):
-        return FileKind.JSON
-    return FileKind.TEXT
+        return JSON
+    return TEXT
 
 
 def _parses(data: bytes) -> bool:
@@ -189,10 +151,12 @@ def _parses(data: bytes) -> bool:
 
 
 def _unsupported(what: str) -> Unreadable:
-    return Unreadable("file_type_unsupported", f"The file is {what}, which can't be read. Save it as {_ACCEPTED}.")
+    return Unreadable(
+        "file_type_unsupported", f"The file is {what}, which can't be read. Save it as one of these: {_ACCEPTED}."
+    )
 
 
-def _mismatch(named: FileKind | None, found: str) -> Unreadable:
+def _mismatch(named: FileFormat | None, found: str) -> Unreadable:
     promised = named.name if named else "nothing"
     return Unreadable(
         "file_type_mismatch",

@@ -1,0 +1,45 @@
+"""The formats of files that are read: the one place that names them, for the service and everything that uses it.
+
+To add a format: an entry here, its reader beside the others in `service/text/extraction`, and the reader's entry in
+`READERS` there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """A format: its name in a sentence, its media type, and the suffixes of its files, the usual one first."""
+
+    name: str
+    media_type: str
+    suffixes: tuple[str, ...]
+    kind: str
+    """What people filter by: several formats may be of one kind."""
+
+
+FORMATS = (
+    FileFormat("PDF", "application/pdf", (".pdf",), "pdf"),
+    FileFormat("Word", f"{_OFFICE}.wordprocessingml.document", (".docx",), "word"),
+    FileFormat("PowerPoint", f"{_OFFICE}.presentationml.presentation", (".pptx",), "slides"),
+    FileFormat("Excel", f"{_OFFICE}.spreadsheetml.sheet", (".xlsx",), "sheet"),
+    FileFormat("CSV", "text/csv", (".csv",), "table"),
+    FileFormat("TSV", "text/tab-separated-values", (".tsv", ".tab"), "table"),
+    FileFormat("HTML", "text/html", (".html", ".htm", ".xhtml"), "web"),
+    FileFormat("Markdown", "text/markdown", (".md", ".markdown", ".mdown"), "markdown"),
+    FileFormat("text", "text/plain", (".txt", ".text", ".log"), "text"),
+    FileFormat("JSON", "application/json", (".json",), "data"),
+    FileFormat("JSON Lines", "application/jsonl", (".jsonl", ".ndjson"), "data"),
+    FileFormat("mail", "message/rfc822", (".eml",), "mail"),
+)
+BY_SUFFIX: Mapping[str, FileFormat] = {suffix: each for each in FORMATS for suffix in each.suffixes}
+BY_NAME: Mapping[str, FileFormat] = {each.name: each for each in FORMATS}
+
+
+def in_words() -> str:
+    """Return the names of all formats as a part of a sentence: `PDF, Word, … and mail`."""
+    *first, last = (each.name for each in FORMATS)
+    return f"{', '.join(first)} and {last}"
