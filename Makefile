@@ -8,7 +8,7 @@ SETUP := .venv/.ready
 setup: $(SETUP)
 
 # uv comes from the lock too, by its hash, and installs the rest of it.
-$(SETUP): requirements.lock pyproject.toml
+$(SETUP): requirements.lock pyproject.toml client/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Carrel needs Python 3.11 or newer; say which with: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; \
@@ -18,7 +18,7 @@ $(SETUP): requirements.lock pyproject.toml
 		awk '/^[^ #]/ { wanted = /^uv==/ } wanted' requirements.lock > .venv/uv.lock && \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.lock; }
 	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable ./client --editable .
 	@touch $(SETUP)
 
 up: setup .env
@@ -67,7 +67,7 @@ pictures: setup
 
 # Hashes without addresses: any index or mirror can serve what this names.
 lock:
-	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --all-extras --group dev \
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-package carrel-sdk --all-extras --group dev \
 		pyproject.toml -o requirements.lock
 
 # .env stays: the key in it belongs to an organization in the data folder, which stays too.

@@ -10,7 +10,7 @@ def main() -> None:
     except ModuleNotFoundError as exc:
         if exc.name not in {"typer", "rich"}:
             raise
-        sys.stderr.write("The command line needs typer and rich: pip install 'carrel[cli]'\n")
+        sys.stderr.write("The command line needs typer and rich: in Carrel's folder, pip install -e '.[cli]'\n")
         sys.exit(2)
     sys.exit(run())
 

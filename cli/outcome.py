@@ -23,7 +23,7 @@ from cli.screen import Screen
 from flows.errors import FlowError, LedgerError, RefusedError, ServiceDownError, SourceBusyError, StorageFullError
 
 RETRIES = 3
-# What `pip install 'carrel[flows]'` brings: what loads and schedules needs it, everything else does without.
+# What `pip install -e '.[flows]'` brings: what loads and schedules needs it, everything else does without.
 FLOWS_PACKAGES = frozenset({"obstore", "platformdirs", "prefect", "pyarrow", "pydantic_settings", "sqlalchemy", "yaml"})
 
 
@@ -82,7 +82,7 @@ def explained(screen: Screen) -> Generator[None]:
     except ModuleNotFoundError as exc:
         if exc.name not in FLOWS_PACKAGES:
             raise
-        message = f"This needs {exc.name}, which isn't installed: pip install 'carrel[cli,flows]'"
+        message = f"This needs {exc.name}, which isn't installed: in Carrel's folder, pip install -e '.[cli,flows]'"
         raise fail(screen, "usage", message, code=ExitCode.USAGE) from exc
     except ValidationError as exc:
         raise usage(screen, _invalid(exc)) from exc

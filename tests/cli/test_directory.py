@@ -231,7 +231,7 @@ def test_the_sdk_alone_has_no_command_line_and_says_so() -> None:
     code = "import sys; sys.modules['typer'] = None; from cli.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "pip install 'carrel[cli]'" in done.stderr
+    assert "pip install -e '.[cli]'" in done.stderr
     code = "import sys, carrel, carrel.directory; print([name for name in ('typer', 'cli') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -53,7 +53,7 @@ def test_a_command_that_loads_says_what_it_needs() -> None:
     assert ended.returncode == 0, ended.stderr
     told = [json.loads(line) for line in ended.stdout.splitlines()]
     assert [one["exitCode"] for one in told] == [2] * len(commands), told
-    assert all("pip install 'carrel[cli,flows]'" in one["message"] for one in told), told
+    assert all("pip install -e '.[cli,flows]'" in one["message"] for one in told), told
 
 
 def test_who_follows_runs_needs_httpx_alone() -> None:

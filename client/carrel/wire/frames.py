@@ -19,7 +19,7 @@ def frame_of(rows: Sequence[BaseModel], row_type: object) -> "pd.DataFrame":
     try:
         import pandas as pd  # noqa: PLC0415 - optional, and slow to import
     except ImportError as exc:
-        msg = "to_frame() needs pandas: pip install 'carrel[frames]'"
+        msg = "to_frame() needs pandas: pip install pandas"
         raise ImportError(msg) from exc
     if not rows:
         return pd.DataFrame(columns=list(_columns(row_type)))

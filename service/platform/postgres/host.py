@@ -72,7 +72,7 @@ def own_binaries() -> Path:
     """Return the folder of PostgreSQL's programs where they were installed: whoever runs the service can run them."""
     found = importlib.util.find_spec(WHEEL)
     if found is None or found.origin is None:
-        raise DatabaseServerError(f"The wheel {WHEEL} is missing. Install carrel[service], or set CARREL_DATABASE_URL.")
+        raise DatabaseServerError(f"The wheel {WHEEL} is missing. Install it, or set CARREL_DATABASE_URL.")
     return Path(found.origin).parent / INSTALLATION / "bin"
 
 
