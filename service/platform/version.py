@@ -1,3 +1,5 @@
-"""The service's version, as pyproject.toml states it."""
+"""The service's version, which is the project's: it is written in the SDK, once."""
 
-VERSION = "0.1.0"
+from carrel._version import __version__
+
+VERSION = __version__
