@@ -2,8 +2,10 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SETUP := .venv/.ready
+FAST := tests/unit tests/cli/test_docs.py tests/service/test_foundation.py \
+	$(addprefix tests/client/test_,client.py operations.py retries.py files.py reply_streams.py)
 
-.PHONY: setup up test test-long check format bench docs notebooks pictures lock clean
+.PHONY: setup up test test-fast test-long check format bench docs site notebooks pictures lock clean
 
 setup: $(SETUP)
 
@@ -32,6 +34,10 @@ up: setup .env
 test: setup
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long" $(ARGS)
 
+# While you work: no service is started, but for one that says whether it starts at all.
+test-fast: setup
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" $(FAST) $(ARGS)
+
 # Alone, by ARGS: tests/faults/test_soak.py (SOAK_SECONDS, SOAK_JSON), "tests/faults -k many_more_moments" (KILL_POINTS,
 # KILL_DOCUMENTS), "tests/properties -k ten_thousand" (PERMISSION_STEPS), tests/flows/test_scale.py (FLOW_DOCUMENTS).
 test-long: setup
@@ -56,6 +62,10 @@ docs: setup
 	@$(BIN)/python -m scripts.endpoints_reference
 	@$(BIN)/python -m scripts.errors_reference
 	@$(BIN)/python -m scripts.openapi_reference
+
+# The documentation as pages for a browser, in .site; slower than `make docs`, and nothing of it is kept.
+site: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # What the notebooks show, made anew; look at them before they are kept.
 notebooks: setup
