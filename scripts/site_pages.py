@@ -34,6 +34,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - mkdocs' names
     """Return the page with its links leading to places of the site."""
     place = page.file.src_uri
+    if place == "changelog.md":  # it names everything, and so would be the first answer to every search
+        page.meta["search"] = {"exclude": True}
     folder = posixpath.dirname(LYING.get(place, f"docs/{place}"))
 
     def replace(link: re.Match[str]) -> str:
