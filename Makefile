@@ -34,7 +34,7 @@ up: setup .env
 test: setup
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long" $(ARGS)
 
-# While you work: no service is started, but for one that says whether it starts at all.
+# While you work: three minutes of processor time, mostly without a service; one is started to see that it does.
 test-fast: setup
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" $(FAST) $(ARGS)
 
