@@ -31,34 +31,38 @@ AccessState = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]
 
 
 class AdminAccessGetStateRequest(RequestModel):
-    """Ask for the state of all access, and whether it is still what it was when `since` was given."""
+    """Ask for the state of all access, and whether it changed since another one."""
 
     since: AccessState | None = None
+    """State that an earlier answer gave, to compare with; absent: nothing is compared."""
 
 
 class AdminAccessGetStateResponse(ResponseModel):
-    """The state now. `changed`: whether anybody's access may have changed since then, even if it was changed back."""
+    """The state of all access; a change that was undone counts as one."""
 
     state: str
+    """State of all access now; opaque."""
     changed: bool | None = None
+    """Whether any access may have changed since the state given; absent when none was."""
 
 
 class ResourceFilters(RequestModel):
-    """What resources are narrowed to; filters narrow together, and without any there are all of the organization.
-
-    `object_ids` are the own ids of documents, collections and agents; those of nothing are passed over. `query` is part
-    of a name or a resourceId, whatever its case; `resource_ids` are whole ones. `readable_by`: what this principal may
-    effectively act on (READ unless another `action` is named); `not_readable_by` leaves out of that what this one may
-    act on, too.
-    """
+    """What resources are narrowed to; filters narrow together, and without any there are all of the organization."""
 
     object_ids: Annotated[list[UUID] | None, Field(min_length=1, max_length=1000)] = None
+    """Only documents, collections and agents with these ids, at most 1000; unknown ids are passed over."""
     query: Identifier | None = None
+    """Part of a name or of a resourceId, in any case."""
     resource_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=1000)] = None
+    """Only resources with these whole resourceIds, at most 1000."""
     resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
+    """Only resources of these types, at most 100."""
     readable_by: PrincipalReference | None = None
+    """Only resources on which this principal may effectively act."""
     action: Action | None = None
+    """Action that `readableBy` and `notReadableBy` are about; READ unless given."""
     not_readable_by: PrincipalReference | None = None
+    """Without the resources on which this principal may act, too; needs `readableBy`."""
 
     @model_validator(mode="after")
     def _compares_two(self) -> Self:
@@ -76,23 +80,24 @@ class ResourceOrder(StrEnum):
 
 
 class AdminAccessListResourcesRequest(ResourceFilters, PagedRequest):
-    """List resources of the organization, in the order of ids unless another is asked for.
+    """List resources of the organization.
 
     By NAME, whatever its case; what has none goes by its resourceId.
     """
 
     order: ResourceOrder | None = None
+    """Order of the list; ID unless given."""
 
 
 class ClassedResource(ResourceIdentifier):
-    """A resource with the class of its access; the `object_id` of a document, collection or agent is its own id.
-
-    `name` is that of the document, collection or agent.
-    """
+    """A resource with the class of its access."""
 
     object_id: UUID
+    """Own id of the document, collection or agent."""
     access_class: str
+    """Class of the access; resources with the same access share one. Opaque."""
     name: str | None = None
+    """Name of the document, collection or agent."""
 
 
 class AdminAccessListResourcesResponse(PagedResponse):
@@ -100,6 +105,7 @@ class AdminAccessListResourcesResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "resources"
     resources: list[ClassedResource]
+    """The resources, in the order asked for."""
 
 
 class AdminAccessCountResourcesRequest(ResourceFilters):
@@ -110,7 +116,9 @@ class ResourceCount(ResponseModel):
     """How many resources there are of a type."""
 
     resource_type: ReportedType
+    """Kind of the resource in its source system."""
     count: int
+    """Number of resources of the type."""
 
 
 class AdminAccessCountResourcesResponse(Tabular):
@@ -118,7 +126,9 @@ class AdminAccessCountResourcesResponse(Tabular):
 
     rows_in: ClassVar[str] = "counts"
     counts: list[ResourceCount]
+    """A count for each type that has any, ordered by type."""
     total: int
+    """Number of resources of all types."""
 
 
 class HolderType(StrEnum):
@@ -138,9 +148,13 @@ class AccessHolder(ResponseModel):
     """A principal with its role in a class; one that holds several is listed with each."""
 
     access_class: str
+    """Class of the access; resources with the same access share one. Opaque."""
     principal_id: UUID
+    """Id of the user, service account, group or organization."""
     principal_type: HolderType
+    """Kind of the holder."""
     role: Role
+    """What the holder may do with resources of the class."""
 
 
 class AdminAccessListHoldersResponse(PagedResponse):
@@ -148,6 +162,7 @@ class AdminAccessListHoldersResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "holders"
     holders: list[AccessHolder]
+    """The holders, class by class."""
 
 
 class AdminAccessListGroupPeopleRequest(PagedRequest):
@@ -158,7 +173,9 @@ class GroupPerson(ResponseModel):
     """An active user or service account in a group."""
 
     group_id: UUID
+    """Id of the group."""
     principal_id: UUID
+    """Id of the user or service account."""
 
 
 class AdminAccessListGroupPeopleResponse(PagedResponse):
@@ -166,3 +183,4 @@ class AdminAccessListGroupPeopleResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "people"
     people: list[GroupPerson]
+    """The people, group by group."""

@@ -39,17 +39,24 @@ class AdminOrganizationUpdateRequest(RequestModel):
     """Change the organization's settings; what is left out stays."""
 
     service_accounts_enabled: StrictFlag | None = None
+    """Whether service accounts may be used; absent: unchanged."""
     name: Label | None = None
+    """New name of the organization; absent: unchanged."""
     domain: Label | None = None
+    """New domain for addresses of service accounts; absent: unchanged."""
 
 
 class Organization(ResponseModel):
-    """An organization; service accounts have their addresses on `domain`."""
+    """An organization."""
 
     organization_id: UUID
+    """Id of the organization."""
     name: str
+    """Name of the organization."""
     domain: str
+    """Domain of the organization; addresses of service accounts are on it."""
     service_accounts_enabled: bool
+    """Whether service accounts may be used."""
 
 
 class AdminOrganizationGetResponse(Organization):
@@ -64,26 +71,37 @@ class UserUpsert(RequestModel):
     """A user to create or change, by email; what is left out stays (a new user is active and no admin)."""
 
     email: EmailAddress
+    """Email address; the user is found by it, whatever its case."""
     name: Label | None = None
+    """Name of the user; absent: unchanged."""
     is_admin: StrictFlag | None = None
+    """Whether the user is an admin; absent: unchanged, for a new user false."""
     active: StrictFlag | None = None
+    """Whether the user's credentials work; absent: unchanged, for a new user true."""
     password: Password | None = None
+    """New password for signing in, 8 to 1024 characters; absent: unchanged."""
 
 
 class AdminUsersUpsertRequest(RequestModel):
     """Create or change up to 1000 users; all or none."""
 
     users: Annotated[list[UserUpsert], Field(min_length=1, max_length=1000)]
+    """The users, 1 to 1000."""
 
 
 class User(ResponseModel):
     """A user of the organization; an inactive one's credentials don't work."""
 
     id: UUID
+    """Id of the user."""
     email: str
+    """Email address."""
     name: str
+    """Name of the user."""
     is_admin: bool
+    """Whether the user is an admin of the organization."""
     active: bool
+    """Whether the user's credentials work."""
 
 
 class AdminUsersUpsertResponse(Tabular):
@@ -91,12 +109,14 @@ class AdminUsersUpsertResponse(Tabular):
 
     rows_in: ClassVar[str] = "users"
     users: list[User]
+    """The users, in the order given."""
 
 
 class AdminUsersListRequest(NarrowedRequest):
-    """List users; `query` is part of a name or an address."""
+    """List users."""
 
     query: Label | None = None
+    """Part of a name or an email address, in any case."""
 
 
 class AdminUsersListResponse(PagedResponse):
@@ -104,33 +124,43 @@ class AdminUsersListResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "users"
     users: list[User]
+    """The users."""
 
 
 class GroupUpsert(RequestModel):
-    """A group to create or change; members given replace those it has.
+    """A group to create or change.
 
-    It is found by `id`, else by `external_id`, else by `name` among the groups without an external id.
+    Without ids, it is found by name among the groups without an external id.
     """
 
     id: UUID | None = None
+    """Id of the group to change; absent: it is found by `externalId`, else by `name`."""
     name: Label
+    """Name of the group."""
     external_id: Identifier | None = None
+    """Identifier of the group in an outside directory, unique in the organization."""
     members: Members | None = None
+    """Direct members, which replace those it has, at most 10,000; absent: unchanged."""
 
 
 class AdminGroupsUpsertRequest(RequestModel):
     """Create or change up to 1000 groups; all or none."""
 
     groups: Annotated[list[GroupUpsert], Field(min_length=1, max_length=1000)]
+    """The groups, 1 to 1000."""
 
 
 class Group(ResponseModel):
-    """A group; `member_count` is of direct members."""
+    """A group."""
 
     id: UUID
+    """Id of the group."""
     name: str
+    """Name of the group."""
     external_id: str | None = None
+    """Identifier of the group in an outside directory."""
     member_count: int
+    """Number of direct members."""
 
 
 class AdminGroupsUpsertResponse(Tabular):
@@ -138,12 +168,14 @@ class AdminGroupsUpsertResponse(Tabular):
 
     rows_in: ClassVar[str] = "groups"
     groups: list[Group]
+    """The groups, in the order given."""
 
 
 class AdminGroupsListRequest(NarrowedRequest):
-    """List groups; `query` is part of a name."""
+    """List groups."""
 
     query: Label | None = None
+    """Part of a name, in any case."""
 
 
 class AdminGroupsListResponse(PagedResponse):
@@ -151,11 +183,14 @@ class AdminGroupsListResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "groups"
     groups: list[Group]
+    """The groups."""
 
 
 class _GroupMembersRequest(RequestModel):
     group_id: UUID
+    """Id of the group."""
     members: Annotated[list[PrincipalReference], Field(min_length=1, max_length=10_000)]
+    """The members, 1 to 10,000."""
 
 
 class AdminGroupsAddMembersRequest(_GroupMembersRequest):
@@ -170,6 +205,7 @@ class AdminGroupsAddMembersResponse(ResponseModel):
     """How many direct members the group has now."""
 
     member_count: int
+    """Number of direct members."""
 
 
 class AdminGroupsRemoveMembersResponse(AdminGroupsAddMembersResponse):
@@ -180,50 +216,64 @@ class AdminGroupsListMembersRequest(PagedRequest):
     """List the direct members of a group."""
 
     group_id: UUID
+    """Id of the group."""
 
 
 class Grant(RequestModel):
     """A role for a principal."""
 
     principal: PrincipalReference
+    """The user, group or service account."""
     role: GrantRole
+    """What the principal may do with the resource: EDITOR or VIEWER."""
 
 
 class AdminGrantsSetRequest(RequestModel):
-    """Replace every grant on a resource (a document, DOCUMENT_COLLECTION or AGENT); its owner stays.
-
-    `organization_wide`: every active user may read it.
-    """
+    """Replace every grant on a resource (a document, DOCUMENT_COLLECTION or AGENT); its owner stays."""
 
     resource: ResourceReference
+    """The document, collection or agent."""
     grants: Annotated[list[Grant], Field(max_length=10_000)]
+    """All grants that the resource has from now on, at most 10,000."""
     organization_wide: StrictFlag = False
+    """Whether every active user may read it; false unless given."""
 
 
 class NamedUser(ResponseModel):
     """A user, as who holds a grant or is in a group."""
 
     type: Literal["user"] = "user"
+    """A user."""
     email: str
+    """Email address."""
     id: UUID
+    """Id of the user."""
     name: str
+    """Name of the user."""
 
 
 class NamedGroup(ResponseModel):
     """A group, likewise."""
 
     type: Literal["group"] = "group"
+    """A group."""
     id: UUID
+    """Id of the group."""
     name: str
+    """Name of the group."""
 
 
 class NamedServiceAccount(ResponseModel):
     """A service account, likewise."""
 
     type: Literal["serviceAccount"] = "serviceAccount"
+    """A service account."""
     id: UUID
+    """Id of the service account."""
     email: str
+    """Email address."""
     name: str
+    """Name of the service account."""
 
 
 NamedPrincipal = Annotated[NamedUser | NamedGroup | NamedServiceAccount, Field(discriminator="type")]
@@ -235,21 +285,27 @@ class AdminGroupsListMembersResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "members"
     members: list[NamedPrincipal]
+    """The direct members."""
 
 
 class GrantInfo(ResponseModel):
     """A role a principal holds on a resource."""
 
     principal: NamedPrincipal
+    """The user, group or service account."""
     role: GrantRole
+    """What the principal may do with the resource: EDITOR or VIEWER."""
 
 
 class ResourceGrants(ResponseModel):
     """A resource with the grants on it."""
 
     resource: ResourceIdentifier
+    """The resource, by its identity in its source system."""
     grants: list[GrantInfo]
+    """The grants on the resource."""
     organization_wide: bool
+    """Whether every active user may read it."""
 
 
 class AdminGrantsSetResponse(ResourceGrants):
@@ -260,18 +316,21 @@ class AdminGrantsSetManyRequest(RequestModel):
     """Replace the grants on up to 1000 resources; all or none."""
 
     resources: Annotated[list[AdminGrantsSetRequest], Field(min_length=1, max_length=1000)]
+    """The resources with their grants, 1 to 1000, each once."""
 
 
 class AdminGrantsSetManyResponse(ResponseModel):
     """How many resources have their grants replaced."""
 
     resource_count: int
+    """Number of resources whose grants were replaced."""
 
 
 class AdminGrantsListRequest(PagedRequest):
     """List the grants on a resource."""
 
     resource: ResourceReference
+    """The resource, by its identity in its source system."""
 
 
 class AdminGrantsListResponse(PagedResponse, ResourceGrants):
@@ -289,32 +348,46 @@ class CredentialStatus(StrEnum):
 
 
 class ApiKey(ResponseModel):
-    """An API key without its value; `hint` is the value's last four characters."""
+    """An API key without its value."""
 
     api_key_id: UUID
+    """Id of the API key."""
     hint: str
+    """The last four characters of the secret value, to tell it from others."""
     name: str
+    """Name of the key, for people."""
     owner_email: str
+    """Email address of the user that the key acts as."""
     may_act_for_users: bool
+    """Whether the key may name a user to act for."""
     status: CredentialStatus
+    """Whether the key works."""
     created_at: Instant
+    """When it was created."""
     expires_at: Instant | None = None
+    """When the key stops; absent: never."""
     last_used_at: Instant | None = None
+    """When it was last used; absent if never."""
 
 
 class AdminApiKeysCreateRequest(RequestModel):
-    """Create an API key for a user, the caller unless named; without `expires_at` it doesn't expire."""
+    """Create an API key for a user."""
 
     name: Label
+    """Name of the key, for people."""
     owner_email: EmailAddress | None = None
+    """Email address of the user that the key acts as; absent: the caller."""
     may_act_for_users: StrictFlag = False
+    """Whether the key may name a user to act for; false unless given."""
     expires_at: RequestInstant | None = None
+    """When the key stops; absent: never."""
 
 
 class AdminApiKeysCreateResponse(ApiKey):
-    """The new key; `api_key` is its value, shown this once."""
+    """The new key with its value."""
 
     api_key: str = Field(repr=False)
+    """Value of the key; shown this once."""
 
 
 class AdminApiKeysListRequest(NarrowedRequest):
@@ -326,12 +399,14 @@ class AdminApiKeysListResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "api_keys"
     api_keys: list[ApiKey]
+    """The API keys."""
 
 
 class AdminApiKeysRevokeRequest(RequestModel):
     """Stop an API key at once."""
 
     api_key_id: UUID
+    """Id of the API key."""
 
 
 class AdminApiKeysRevokeResponse(ApiKey):
@@ -339,38 +414,50 @@ class AdminApiKeysRevokeResponse(ApiKey):
 
 
 class AdminAuditLogQueryRequest(NarrowedRequest):
-    """Read the audit log, newest first; `from_` is included, `to` is not; `actor` is an email address."""
+    """Read the audit log, newest first."""
 
     actor: EmailAddress | None = None
+    """Only entries of the user or service account with this email address."""
     action: Label | None = None
+    """Only entries of this action, such as `document.delete`."""
     target_id: Identifier | None = None
+    """Only entries about the object with this id."""
     from_: Annotated[RequestInstant | None, Field(alias="from")] = None
+    """Beginning of the time range, included."""
     to: RequestInstant | None = None
+    """End of the time range, not included."""
 
 
 class AuditTarget(ResponseModel):
     """What an entry is about."""
 
     type: str | None = None
+    """Kind of the object."""
     id: str
+    """Id of the object."""
 
 
 class AuditEntry(ResponseModel):
-    """One entry of the audit log; `details` holds ids, never free text.
-
-    `actor` owns the credential that was used (nobody: the service itself), `acting_for` is the user it named; `text`
-    (a comment) can have been erased.
-    """
+    """One entry of the audit log."""
 
     audit_log_id: UUID
+    """Id of the entry in the audit log."""
     at: Instant
+    """When it happened."""
     actor: Principal | None = None
+    """Who owns the credential that was used; absent: the service itself."""
     acting_for: Principal | None = None
+    """The user that the credential named to act for."""
     action: str
+    """What was done, such as `document.delete`."""
     target: AuditTarget | None = None
+    """What it was done to."""
     details: dict[str, Any]
+    """Ids and counts that belong to the action; never free text."""
     text: str | None = None
+    """A comment of somebody's; absent when there was none or it was erased."""
     request_id: str | None = None
+    """Id of the request, the same as in the header X-Request-Id."""
 
 
 class AdminAuditLogQueryResponse(PagedResponse):
@@ -378,34 +465,41 @@ class AdminAuditLogQueryResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "entries"
     entries: list[AuditEntry]
+    """The entries, newest first."""
 
 
 class AdminSearchLogQueryRequest(NarrowedRequest):
-    """Read the search log, newest first; `from_` is included, `to` is not.
-
-    `without_results`: only searches that found nothing; `feedback`: only those that were given it.
-    """
+    """Read the search log, newest first."""
 
     from_: Annotated[RequestInstant | None, Field(alias="from")] = None
+    """Beginning of the time range, included."""
     to: RequestInstant | None = None
+    """End of the time range, not included."""
     without_results: StrictFlag = False
+    """Only searches that found nothing; false unless given."""
     feedback: SearchFeedback | None = None
+    """Only searches whose newest feedback is this."""
 
 
 class LoggedSearch(ResponseModel):
-    """One search; `query` can have been erased, `feedback` is the newest it was given.
-
-    `actor` is who the search was done as; `document_collection_id` is absent for a search of the catalog.
-    """
+    """One search."""
 
     search_id: UUID
+    """Id of the search; feedback names it."""
     at: Instant
+    """When it happened."""
     actor: Principal
+    """Who the search was done as."""
     query: str | None = None
+    """Text that was searched for; absent when it was erased."""
     document_collection_id: UUID | None = None
+    """Id of the collection that was searched; absent: the catalog."""
     mode: SearchMode
+    """How it was searched."""
     result_count: int
+    """Number of results."""
     feedback: SearchFeedback | None = None
+    """Newest feedback on the search."""
 
 
 class AdminSearchLogQueryResponse(PagedResponse):
@@ -413,3 +507,4 @@ class AdminSearchLogQueryResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "searches"
     searches: list[LoggedSearch]
+    """The searches, newest first."""

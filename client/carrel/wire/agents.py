@@ -26,32 +26,43 @@ CollectionIds = Annotated[list[UUID], Field(max_length=100)]
 
 
 class AdminAgentsCreateRequest(RequestModel):
-    """Define an agent; nobody may use it before it is deployed.
-
-    `model` is one of those the service has (absent: its default); without `collection_ids` it retrieves nothing.
-    `api_access_enabled`: whether it may be messaged on v0, by programs.
-    """
+    """Define an agent; nobody may use it before it is deployed."""
 
     name: Label
+    """Name of the agent, unique in the organization."""
     description: Description = ""
+    """What the agent is for, as people see it; empty unless given."""
     instructions: Instructions = ""
+    """What the language model is told before every conversation; empty unless given."""
     model: Label | None = None
+    """Language model, one of those that `admin/agents/list` names; absent: the service's default."""
     collection_ids: CollectionIds = Field(default_factory=list[UUID])
+    """Collections that the agent retrieves from, at most 100; none: it retrieves nothing."""
     api_access_enabled: StrictFlag = False
+    """Whether programs may message the agent on v0; false unless given."""
 
 
 class AgentDefinition(ResponseModel):
-    """An agent as its admins see it; `model` is None for the service's default."""
+    """An agent as its admins see it."""
 
     agent_id: UUID
+    """Id of the agent."""
     name: str
+    """Name of the agent."""
     description: str
+    """What the agent is for, as people see it."""
     instructions: str
+    """What the language model is told before every conversation."""
     model: str | None = None
+    """Language model; absent: the service's default."""
     collection_ids: list[UUID]
+    """Collections that the agent retrieves from; none: it retrieves nothing."""
     api_access_enabled: bool
+    """Whether programs may message the agent on v0."""
     created_at: Instant
+    """When it was created."""
     updated_at: Instant
+    """When it was last changed."""
 
 
 class AdminAgentsCreateResponse(AgentDefinition):
@@ -59,15 +70,22 @@ class AdminAgentsCreateResponse(AgentDefinition):
 
 
 class AdminAgentsUpdateRequest(RequestModel):
-    """Change an agent from the next message on; what is left out stays. A `model` of null: the service's default."""
+    """Change an agent from the next message on; what is left out stays."""
 
     agent_id: UUID
+    """Id of the agent."""
     name: Label | None = None
+    """New name of the agent; absent: unchanged."""
     description: Description | None = None
+    """What the agent is for, as people see it; absent: unchanged."""
     instructions: Instructions | None = None
+    """What the language model is told before every conversation; absent: unchanged."""
     model: Label | None = None
+    """Language model; null: the service's default; absent: unchanged."""
     collection_ids: CollectionIds | None = None
+    """Collections that the agent retrieves from, at most 100; absent: unchanged."""
     api_access_enabled: StrictFlag | None = None
+    """Whether programs may message the agent on v0; absent: unchanged."""
 
     def to_json(self) -> bytes:
         """Return the body as it goes over the wire: what was given, a `model` of None too."""
@@ -79,9 +97,10 @@ class AdminAgentsUpdateResponse(AgentDefinition):
 
 
 class AdminAgentsListRequest(NarrowedRequest):
-    """List agents; `query` is part of a name."""
+    """List agents."""
 
     query: Annotated[str, Field(max_length=200), NO_NUL] | None = None
+    """Part of a name, in any case."""
 
 
 class AdminAgentsListResponse(PagedResponse):
@@ -89,35 +108,45 @@ class AdminAgentsListResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "agents"
     agents: list[AgentDefinition]
+    """The agents."""
     models: list[str]
+    """Language models that an agent may be given."""
 
 
 class AdminAgentsDeleteRequest(RequestModel):
     """Delete an agent: nobody can message it any more. People keep their conversations with it."""
 
     agent_id: UUID
+    """Id of the agent."""
 
 
 class AdminAgentsDeleteResponse(ResponseModel):
     """The agent that is gone."""
 
     agent_id: UUID
+    """Id of the agent."""
 
 
 class AdminAgentsDeployRequest(RequestModel):
-    """Replace who may use an agent; `organization_wide`: every active user."""
+    """Replace who may use an agent."""
 
     agent_id: UUID
+    """Id of the agent."""
     principals: Annotated[list[PrincipalReference], Field(max_length=10_000)]
+    """Everybody who may use the agent from now on, at most 10,000."""
     organization_wide: StrictFlag = False
+    """Whether every active user may use the agent; false unless given."""
 
 
 class AdminAgentsDeployResponse(ResponseModel):
     """Who may use the agent now."""
 
     agent_id: UUID
+    """Id of the agent."""
     principals: list[NamedPrincipal]
+    """Who may use the agent."""
     organization_wide: bool
+    """Whether every active user may use the agent."""
 
 
 class ListAgentsRequest(PagedParameters):
@@ -128,8 +157,11 @@ class Agent(ResponseModel):
     """An agent as those see it to whom it is deployed."""
 
     agent_id: UUID
+    """Id of the agent."""
     name: str
+    """Name of the agent."""
     description: str
+    """What the agent is for."""
 
 
 class ListAgentsResponse(PagedResponse):
@@ -137,3 +169,4 @@ class ListAgentsResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "agents"
     agents: list[Agent]
+    """The agents, ordered by id."""

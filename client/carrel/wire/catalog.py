@@ -63,7 +63,7 @@ _FROM_LIST = BeforeValidator(_list_of)
 
 
 class UploadFileForm(RequestModel):
-    """The parts of uploadFile beside `file` (seed, "POST /api/v0/catalog/uploadFile").
+    """The parts of uploadFile beside `file`.
 
     Parts are strings on the wire: lists a JSON array or separated by commas, flags "true" or "false", metadata a JSON
     object, times RFC 3339. The service validates a mapping of part names to strings with this model; `parts` is the
@@ -72,21 +72,43 @@ class UploadFileForm(RequestModel):
     """
 
     document_external_id: Identifier
+    """The document's identifier in the caller's own system; the same one again updates the document."""
     document_name: DocumentName | None = None
+    """Name of the document, as people see it; absent: the name of the file."""
     collection_id: UUID | None = None
+    """Collection that the document is added to as well; absent: none."""
     upload_as_user_email: EmailAddress | None = None
+    """Address of the user to upload for; only an API key that may act for users takes it."""
     allowed_users_email_addresses: Annotated[list[EmailAddress] | None, Field(max_length=10_000), _FROM_LIST] = None
+    """Users who may read the document: a JSON array of addresses, or separated by commas. Absent on an update:
+    unchanged.
+    """
     allowed_group_ids: Annotated[list[UUID] | None, Field(max_length=10_000), _FROM_LIST] = None
+    """Groups that may read the document: a JSON array of ids, or separated by commas. Absent on an update:
+    unchanged.
+    """
     internal_public: Flag | None = None
+    """"true": every active user of the organization may read the document. Absent on an update: unchanged."""
     document_external_url: Url | None = None
+    """Address of the document in its source system."""
     custom_metadata: Annotated[CustomMetadata | None, BeforeValidator(_json_of)] = None
+    """The document's metadata: a JSON object of strings. With `collectionId` it must match that collection's schema."""
     source_system_updated: RequestInstant | None = None
+    """When the document last changed in its source system (RFC 3339)."""
     resource_id: Identifier | None = None
+    """Identifier of the document in its source system; given together with `resourceType`."""
     resource_type: Annotated[ResourceType, AfterValidator(refuse_reserved_type)] | None = None
+    """Kind of the document in its source system; given together with `resourceId`."""
     force_update: Flag = False
+    """"true": extract the text again even if the bytes are the same; "false" unless given."""
     reindex_collections: Flag = True
+    """"false": collections keep the old contents, which are stale there until re-indexed; "true" unless given."""
     fingerprint: Fingerprint | None = None
+    """Opaque string of the caller's that changes with everything it would send for the document; planUpload
+    compares it.
+    """
     await_vector_store_sync: Flag = False
+    """"true": answer only when the document is searchable, however long it takes; "false" unless given."""
 
     @model_validator(mode="after")
     def _source_identity_is_whole(self) -> Self:
@@ -135,27 +157,37 @@ class UploadFileResponse(ResponseModel):
     """The document an upload made or updated; versions count from 1."""
 
     document_id: UUID
+    """Id of the document."""
     document_version: int
+    """Number of the version, counted from 1."""
     status: UploadStatus
+    """What the upload did."""
     indexing: IndexingStatus
+    """Whether the document is searchable yet."""
 
 
 class UploadDocumentFileResponse(UploadFileResponse):
-    """As for uploadFile (seed, deprecated)."""
+    """As for uploadFile."""
 
 
 class PlannedUpload(RequestModel):
     """One document of a plan: `fingerprint` covers everything the caller would send for it."""
 
     document_external_id: Identifier
+    """The document's identifier in the caller's own system, unique in the organization."""
     fingerprint: Fingerprint
+    """Opaque string of the caller's that changes with everything it would send for the document; planUpload
+    compares it.
+    """
 
 
 class PlanUploadRequest(RequestModel):
-    """Ask what uploads would do, for up to 1000 documents; extension."""
+    """Ask what uploads would do, for up to 1000 documents."""
 
     documents: Annotated[list[PlannedUpload], Field(min_length=1, max_length=1000)]
+    """The documents, 1 to 1000."""
     upload_as_user_email: EmailAddress | None = None
+    """Address of the user to upload for; only an API key that may act for users takes it."""
 
 
 class PlanAction(StrEnum):
@@ -168,11 +200,14 @@ class PlanAction(StrEnum):
 
 
 class UploadPlan(ResponseModel):
-    """The answer for one document of a plan; `document_id` of one that is there and that the caller may update."""
+    """The answer for one document of a plan."""
 
     document_external_id: str
+    """The document's identifier in the caller's own system, unique in the organization."""
     action: PlanAction
+    """What an upload would do."""
     document_id: UUID | None = None
+    """Id of the document, when it exists and the caller may update it."""
 
 
 class PlanUploadResponse(Tabular):
@@ -180,85 +215,119 @@ class PlanUploadResponse(Tabular):
 
     rows_in: ClassVar[str] = "documents"
     documents: list[UploadPlan]
+    """The plan for each document, in the order asked."""
 
 
 class Document(ResponseModel):
-    """A document of the catalog at its newest version; `file_size` in bytes. `indexing`: in the catalog's index."""
+    """A document of the catalog at its newest version."""
 
     document_id: UUID
+    """Id of the document."""
     document_name: str
+    """Name of the document, as people see it."""
     document_external_id: str
+    """The document's identifier in the caller's own system, unique in the organization."""
     document_external_url: str | None = None
+    """Address of the document in its source system."""
     resource: ResourceIdentifier
+    """The document's identity in its source system."""
     owner: Principal
+    """Who owns the document: its uploader."""
     document_version: int
+    """Number of the newest version, counted from 1."""
     file_name: str
+    """Name of the uploaded file."""
     file_size: int
+    """Size of the file in bytes."""
     media_type: str
+    """Media type of the file, such as application/pdf."""
     custom_metadata: dict[str, str] = Field(default_factory=dict)
+    """The document's metadata: values by field name, always strings."""
     source_system_updated: Instant | None = None
+    """When the document last changed in its source system, as its uploader said."""
     created_at: Instant
+    """When it was created."""
     updated_at: Instant
+    """When it was last changed."""
     indexing: IndexingStatus | None = None
+    """Whether the newest version is searchable in the catalog."""
 
 
 class DocumentVersion(ResponseModel):
-    """One version of a document's contents; `file_size` in bytes."""
+    """One version of a document's contents."""
 
     document_version: int
+    """Number of the version, counted from 1."""
     file_name: str
+    """Name of the uploaded file."""
     file_size: int
+    """Size of the file in bytes."""
     media_type: str
+    """Media type of the file, such as application/pdf."""
     created_at: Instant
+    """When the version was uploaded."""
     created_by: Principal
+    """Who uploaded the version."""
 
 
 class DocumentIndexing(ResponseModel):
-    """How far a document is in one place: the catalog (`document_collection_id` None) or a collection.
-
-    `document_version` is the one wanted there, `indexed_version` the one searchable now (None: not yet any). While a
-    worker is at it, `chunks_embedded` of `chunks_expected` are embedded; told about every ten seconds.
-    """
+    """How far a document is in one place: the catalog or a collection."""
 
     document_collection_id: UUID | None = None
+    """Id of the collection; absent: the catalog."""
     collection_name: str | None = None
+    """Name of the collection; absent: the catalog."""
     document_version: int
+    """Number of the version that is to be searchable there."""
     indexed_version: int | None = None
+    """Number of the version that is searchable there; absent: none yet."""
     status: IndexingStatus
+    """How far indexing is."""
     chunk_count: int
+    """Number of chunks that are searchable there."""
     chunks_embedded: int | None = None
+    """Chunks embedded so far, while indexing runs; renewed about every ten seconds."""
     chunks_expected: int | None = None
+    """Chunks that are to be embedded, while indexing runs."""
     error: str | None = None
+    """Why indexing failed last."""
 
 
 class GetDocumentRequest(ActingRequest):
-    """Ask for one document; extension."""
+    """Ask for one document."""
 
     document_id: UUID
+    """Id of the document."""
 
 
 class GetDocumentResponse(Document):
     """A document with its versions, newest first, and where it is indexed (of collections, those the caller sees)."""
 
     fingerprint: str | None = None
+    """Fingerprint that the newest upload gave."""
     versions: list[DocumentVersion]
+    """The versions, newest first."""
     indexed_in: list[DocumentIndexing]
+    """Where the document is indexed: the catalog, and collections that the caller may see."""
 
 
 class ListDocumentsRequest(ActingRequest, PagedRequest):
-    """List the documents the caller may READ; filters narrow together; extension.
-
-    `document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not. `indexing`
-    is of the catalog's index.
-    """
+    """List the documents the caller may READ; filters narrow together."""
 
     document_name: DocumentName | None = None
+    """Part of the name, in any case."""
     owner_email: EmailAddress | None = None
+    """Only documents of the owner with this email address."""
     resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
+    """Only documents of these types, at most 100."""
     media_types: Annotated[list[Identifier] | None, Field(min_length=1, max_length=100)] = None
+    """Only files of these media types, at most 100."""
     updated_from: RequestInstant | None = None
+    """Only documents changed since then, this time included."""
     updated_to: RequestInstant | None = None
+    """Only documents changed before then, this time not included."""
     indexing: IndexingStatus | None = None
+    """Only documents with this status in the catalog's index."""
 
 
 class ListDocumentsResponse(PagedResponse):
@@ -266,22 +335,27 @@ class ListDocumentsResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "documents"
     documents: list[Document]
+    """The documents, newest first."""
 
 
 class DownloadDocumentRequest(ActingRequest):
-    """Ask for a document's file, of its newest version unless one is named; answered with the bytes; extension."""
+    """Ask for a document's file, of its newest version unless one is named; answered with the bytes."""
 
     document_id: UUID
+    """Id of the document."""
     document_version: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] | None = None
+    """Number of the version; absent: the newest."""
 
 
 class DeleteDocumentRequest(ActingRequest):
-    """Delete a document everywhere; its id and version numbers are never used again; extension."""
+    """Delete a document everywhere; its id and version numbers are never used again."""
 
     document_id: UUID
+    """Id of the document."""
 
 
 class DeleteDocumentResponse(ResponseModel):
     """The document that is gone."""
 
     document_id: UUID
+    """Id of the document."""

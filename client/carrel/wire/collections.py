@@ -45,13 +45,16 @@ class SchemaField(RequestModel):
     """A field of a collection's metadata schema."""
 
     name: Label
+    """Name of the field."""
     type: FieldType
+    """Type that the field's values must parse as."""
 
 
 class CustomMetadataSchema(RequestModel):
     """The fields a document's metadata in a collection may have, each at most once."""
 
     fields: Annotated[list[SchemaField], Field(max_length=200)] = Field(default_factory=list[SchemaField])
+    """The fields, at most 200, each name once."""
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
@@ -66,52 +69,66 @@ class SchemaFieldInfo(ResponseModel):
     """A field of a collection's metadata schema, as reported."""
 
     name: str
+    """Name of the field."""
     type: FieldType
+    """Type that the field's values must parse as."""
 
 
 class CustomMetadataSchemaInfo(ResponseModel):
     """A collection's metadata schema, as reported."""
 
     fields: list[SchemaFieldInfo]
+    """The fields."""
 
 
 class CreateDocumentCollectionRequest(ActingRequest):
-    """Create a collection (seed, deprecated); without `embeddings_model` the service's default embeds its chunks."""
+    """Create a collection."""
 
     collection_name: Label
+    """Name of the collection, unique in the organization."""
     embeddings_model: Identifier | None = None
+    """Embedding model, one of those the service has; absent: its default."""
     distance_metric: DistanceMetric = DistanceMetric.COSINE
+    """How embeddings are compared; COSINE unless given."""
     custom_metadata_schema: CustomMetadataSchema = CustomMetadataSchema()
+    """The metadata fields that documents in the collection may have; none unless given."""
 
 
 class CreateDocumentCollectionResponse(ResponseModel):
     """The new collection."""
 
     document_collection_id: UUID
+    """Id of the new collection."""
 
 
 class _DocumentInCollection(ActingRequest):
     document_id: UUID
+    """Id of the document."""
     document_collection_id: UUID
+    """Id of the collection."""
 
 
 class AddDocumentToCollectionRequest(_DocumentInCollection):
-    """Add a catalog document to a collection, or bring it up to date there (seed)."""
+    """Add a catalog document to a collection, or bring it up to date there."""
 
     custom_metadata: CustomMetadata
+    """The document's metadata in the collection; must match its schema. Fields may be left out."""
 
 
 class AddDocumentChunksToCollectionRequest(_DocumentInCollection):
     """Add a document whose chunks the caller made; they are indexed as given, in this order."""
 
     chunks: Annotated[list[ChunkText], Field(min_length=1, max_length=10_000)]
+    """The chunks in reading order, 1 to 10,000, each at most 50,000 characters."""
     custom_metadata: CustomMetadata
+    """The document's metadata in the collection; must match its schema. Fields may be left out."""
 
 
 class ReindexDocumentInCollectionRequest(_DocumentInCollection):
-    """Chunk and index the newest contents again (seed); without metadata, the existing one is kept."""
+    """Chunk and index the newest contents again; without metadata, the existing one is kept."""
 
     custom_metadata: CustomMetadata | None = None
+    """New metadata, which must match the collection's schema; absent: unchanged."""
 
 
 class CollectionIndexStatus(StrEnum):
@@ -123,14 +140,20 @@ class CollectionIndexStatus(StrEnum):
 
 
 class CollectionIndexing(ResponseModel):
-    """What indexing a document in a collection came to; `embedded_chunk_count` of the chunks had to be embedded."""
+    """What indexing a document in a collection came to."""
 
     document_id: UUID
+    """Id of the document."""
     document_collection_id: UUID
+    """Id of the collection."""
     document_version: int
+    """Number of the version that is indexed."""
     chunk_count: int
+    """Number of chunks of the document in the collection."""
     embedded_chunk_count: int
+    """Number of chunks that had to be embedded; the others were known."""
     status: CollectionIndexStatus
+    """What came of it."""
 
 
 class AddDocumentToCollectionResponse(CollectionIndexing):
@@ -146,45 +169,58 @@ class ReindexDocumentInCollectionResponse(CollectionIndexing):
 
 
 class RemoveDocumentFromCollectionRequest(_DocumentInCollection):
-    """Take a document out of a collection; it stays in the catalog (seed)."""
+    """Take a document out of a collection; it stays in the catalog."""
 
 
 class RemoveDocumentFromCollectionResponse(ResponseModel):
     """The document that is no longer in the collection."""
 
     document_id: UUID
+    """Id of the document."""
     document_collection_id: UUID
+    """Id of the collection."""
 
 
 class DeleteDocumentCollectionRequest(ActingRequest):
-    """Delete a collection and its index; its documents stay in the catalog; extension."""
+    """Delete a collection and its index; its documents stay in the catalog."""
 
     document_collection_id: UUID
+    """Id of the collection."""
 
 
 class DeleteDocumentCollectionResponse(ResponseModel):
     """The collection that is gone."""
 
     document_collection_id: UUID
+    """Id of the collection."""
 
 
 class DocumentCollection(ResponseModel):
     """A collection as its caller sees it: their role there, and how many of its documents they may READ."""
 
     document_collection_id: UUID
+    """Id of the collection."""
     collection_name: str
+    """Name of the collection, unique in the organization."""
     embeddings_model: str
+    """Name of the embedding model."""
     distance_metric: DistanceMetric
+    """How embeddings are compared."""
     custom_metadata_schema: CustomMetadataSchemaInfo
+    """The metadata fields that documents in the collection may have."""
     document_count: int
+    """Number of documents in the collection that the caller may READ."""
     role: Role
+    """The caller's role in the collection."""
     created_at: Instant
+    """When it was created."""
 
 
 class ListDocumentCollectionsRequest(ActingRequest, PagedRequest):
-    """List the collections the caller may search; `collection_name` is part of the name; extension."""
+    """List the collections the caller may search."""
 
     collection_name: Label | None = None
+    """Part of the name, in any case."""
 
 
 class ListDocumentCollectionsResponse(PagedResponse):
@@ -192,35 +228,49 @@ class ListDocumentCollectionsResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "document_collections"
     document_collections: list[DocumentCollection]
+    """The collections."""
 
 
 class DocumentInCollection(ResponseModel):
-    """A document in a collection; `stale`: its newest contents are not what is searchable there.
+    """A document in a collection.
 
-    `indexing` is of the version wanted there, which is an older one where an upload left the collection as it was.
+    The version that is to be searchable is an older one where an upload left the collection as it was.
     """
 
     document_id: UUID
+    """Id of the document."""
     document_name: str
+    """Name of the document, as people see it."""
     document_external_id: str
+    """The document's identifier in the caller's own system, unique in the organization."""
     document_version: int
+    """Number of the version that is to be searchable in the collection."""
     indexed_version: int | None = None
+    """Number of the version that is searchable there; absent: none yet."""
     stale: bool
+    """Whether the document's newest contents are not what is searchable there."""
     chunk_count: int
+    """Number of chunks that are searchable there."""
     custom_metadata: dict[str, str]
+    """The document's metadata in the collection: values by field name, always strings."""
     added_at: Instant
+    """When the document was added to the collection."""
     error: str | None = None
+    """Why indexing failed last."""
     indexing: IndexingStatus | None = None
+    """How far indexing of `documentVersion` is."""
 
 
 class ListDocumentsInCollectionRequest(ActingRequest, NarrowedRequest):
-    """List the documents of a collection that the caller may READ, or those of one status there; extension.
+    """List the documents of a collection that the caller may READ, or those of one status there.
 
     Narrowed to ids of documents, it tells which of them are in the collection.
     """
 
     document_collection_id: UUID
+    """Id of the collection."""
     indexing: IndexingStatus | None = None
+    """Only documents with this status in the collection."""
 
 
 class ListDocumentsInCollectionResponse(PagedResponse):
@@ -228,26 +278,34 @@ class ListDocumentsInCollectionResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "documents"
     documents: list[DocumentInCollection]
+    """The documents."""
 
 
 class DocumentChunk(ResponseModel):
-    """A chunk of a document as it is indexed; `chunk_index` counts from 0 in reading order."""
+    """A chunk of a document as it is indexed."""
 
     chunk_id: UUID
+    """Id of the chunk."""
     chunk_index: int
+    """Place of the chunk in reading order, counted from 0."""
     text: str
+    """Text of the chunk."""
 
 
 class GetDocumentChunksRequest(ActingRequest, PagedRequest):
-    """List a document's chunks in a collection, or in the catalog when none is named; extension."""
+    """List a document's chunks in a collection, or in the catalog when none is named."""
 
     document_id: UUID
+    """Id of the document."""
     document_collection_id: UUID | None = None
+    """Id of the collection; absent: the catalog."""
 
 
 class GetDocumentChunksResponse(PagedResponse):
-    """One page of chunks in reading order, all of the version `document_version`."""
+    """One page of chunks in reading order, all of one version."""
 
     rows_in: ClassVar[str] = "chunks"
     document_version: int
+    """Number of the version that the chunks are of."""
     chunks: list[DocumentChunk]
+    """The chunks in reading order."""

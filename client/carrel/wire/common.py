@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast, get_args
 from uuid import UUID
 
 from pydantic import (
@@ -19,12 +19,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     SecretStr,
 )
 from pydantic.alias_generators import to_camel
 
 from carrel.wire.frames import frame_of
+from carrel.wire.schemas import complete_request, complete_response
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +47,12 @@ class RequestModel(BaseModel):
         hide_input_in_errors=True,
     )
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        described = handler(schema)
+        complete_request(cls, handler.resolve_ref_schema(described))
+        return described
+
     def to_json(self) -> bytes:
         """Return the body as it goes over the wire: UTF-8, camelCase, members that are None left out."""
         return self.__pydantic_serializer__.to_json(self, by_alias=True, exclude_none=True)
@@ -61,6 +69,12 @@ class ResponseModel(BaseModel):
         validate_by_alias=True,
         serialize_by_alias=True,
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        described = handler(schema)
+        complete_response(cls, handler.resolve_ref_schema(described))
+        return described
 
 
 class Tabular(ResponseModel):
@@ -83,9 +97,10 @@ class Tabular(ResponseModel):
 
 
 class PagedResponse(Tabular):
-    """One page; `next_page_token` is absent on the last one."""
+    """One page of a list."""
 
     next_page_token: str | None = None
+    """Token of the next page; absent on the last one."""
 
 
 def _refuse_nul(text: str) -> str:
@@ -199,25 +214,30 @@ class ActingRequest(RequestModel):
     """
 
     user_email: EmailAddress | None = None
+    """Address of the user to act for; only an API key that may act for users takes it. Absent: the caller."""
 
 
 class PagedRequest(RequestModel):
     """A list is asked for page by page; a token is only good for the query it came from."""
 
     page_size: Annotated[int, Field(strict=True, ge=1, le=1000)] = 10
+    """Most items of a page, 1 to 1000; 10 unless given."""
     page_token: PageToken | None = None
+    """Token of the page, from the page before; good only with the same query. Absent: the first page."""
 
 
 class NarrowedRequest(PagedRequest):
     """A list that can be narrowed to what has these ids, at most 1000; those of nothing are passed over."""
 
     ids: Annotated[list[UUID] | None, Field(min_length=1, max_length=1000)] = None
+    """Only items with these ids, at most 1000; unknown ids are passed over."""
 
 
 class PagedParameters(PagedRequest):
     """The same in the query of an address, where a number comes as text."""
 
     page_size: Annotated[int, Field(ge=1, le=1000)] = 10
+    """Most items of a page, 1 to 1000; 10 unless given."""
 
 
 class ResourceType(StrEnum):
@@ -260,7 +280,7 @@ class GrantRole(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a service-account token may be used for (seed, "Authentication"); it never widens the account's access."""
+    """What a service-account token may be used for; it never widens the account's access."""
 
     AGENT_MESSAGE = "agent:message"
     CATALOG_WRITE = "catalog:write"
@@ -281,10 +301,12 @@ def _known_type(value: object) -> object:
 
 
 class ResourceReference(RequestModel):
-    """A resource named in a request by its identity in its source system (seed, "Resource identifier")."""
+    """A resource named in a request by its identity in its source system."""
 
     resource_id: Identifier
+    """Identifier of the resource in its source system."""
     resource_type: ResourceType
+    """Kind of the resource in its source system."""
 
 
 ReportedType = Annotated[ResourceType, BeforeValidator(_known_type)]
@@ -295,24 +317,33 @@ class ResourceIdentifier(ResponseModel):
     """A resource named in a response."""
 
     resource_id: str
+    """Identifier of the resource in its source system."""
     resource_type: ReportedType
+    """Kind of the resource in its source system."""
 
 
 class UserPrincipal(ResponseModel):
-    """A user, or a service account with its own address (seed, "Principal")."""
+    """A user, or a service account with its own address."""
 
     type: Literal["user"] = "user"
+    """A user or a service account."""
     email: str
+    """Email address."""
     id: str
+    """Id of the user or service account."""
     name: str
+    """Name of the user or service account."""
 
 
 class GroupPrincipal(ResponseModel):
-    """A group (seed, "Principal")."""
+    """A group."""
 
     type: Literal["group"] = "group"
+    """A group."""
     id: str
+    """Id of the group."""
     name: str
+    """Name of the group."""
 
 
 Principal = Annotated[UserPrincipal | GroupPrincipal, Field(discriminator="type")]
@@ -323,21 +354,27 @@ class UserReference(RequestModel):
     """A user named in a request."""
 
     type: Literal["user"] = "user"
+    """A user, by email address."""
     email: EmailAddress
+    """Email address."""
 
 
 class GroupReference(RequestModel):
     """A group named in a request."""
 
     type: Literal["group"] = "group"
+    """A group, by id."""
     id: UUID
+    """Id of the group."""
 
 
 class ServiceAccountReference(RequestModel):
     """A service account named in a request."""
 
     type: Literal["serviceAccount"] = "serviceAccount"
+    """A service account, by id."""
     id: UUID
+    """Id of the service account."""
 
 
 PrincipalReference = Annotated[UserReference | GroupReference | ServiceAccountReference, Field(discriminator="type")]
@@ -345,25 +382,32 @@ PrincipalReference = Annotated[UserReference | GroupReference | ServiceAccountRe
 
 
 class ErrorDetail(ResponseModel):
-    """What is wrong with one member of the request; `field` is its path, such as `searchOptions.maxResults`."""
+    """What is wrong with one member of the request."""
 
     field: str
+    """Path of the member in wire names, such as `searchOptions.maxResults`; empty for the whole body."""
     message: str
+    """What is wrong with the member."""
 
 
 class ErrorBody(ResponseModel):
-    """Why a request was refused; `message` says what to do about it, `code` is stable."""
+    """Why a request was refused."""
 
     message: str
+    """What is wrong and what to do about it, for people; may change."""
     code: str = "error"
+    """Stable code of the error, for programs."""
     request_id: str | None = None
+    """Id of the request, the same as in the header X-Request-Id."""
     details: list[ErrorDetail] | None = None
+    """The members of the request that are wrong."""
 
 
 class ErrorResponse(ResponseModel):
-    """The body of every error outside OAuth (seed, "Errors")."""
+    """The body of every error outside OAuth."""
 
     error: ErrorBody
+    """What went wrong."""
 
 
 def refuse_reserved_type(resource_type: ResourceType) -> ResourceType:

@@ -32,43 +32,52 @@ MessageText = Annotated[str, Field(min_length=1, max_length=20_000), NO_NUL, Aft
 
 
 class SendMessageRequest(ActingRequest):
-    """Send a message to an agent that is deployed to the caller and has API access (seed)."""
+    """Send a message to an agent that is deployed to the caller and has API access."""
 
     agent_id: UUID
+    """Id of the agent."""
     message: MessageText
+    """What the person says, 1 to 20,000 characters."""
     conversation_id: UUID | None = None
+    """Id of the conversation to go on with; absent: a new one."""
 
 
 class ExternalResourceId(ResponseModel):
     """A resource's identity in its source system, as replies name it."""
 
     external_resource_id: str
+    """Identifier of the resource in its source system."""
     resource_type: str
+    """Kind of the resource in its source system."""
 
 
 class ReferencedSource(ResponseModel):
-    """A document and the words of it that a reply rests on.
-
-    `id` is its documentId; `[1]` in a reply stands for the first source. `quote` is in the document, word for word.
-    """
+    """A document and the words of it that a reply rests on."""
 
     id: UUID
+    """Id of the document."""
     name: str
+    """Name of the document."""
     url: str | None = None
+    """Address of the document in its source system."""
     external_resource_id: ExternalResourceId
+    """The document's identity in its source system."""
     quote: str
+    """Words of the document that the reply rests on, exactly as they are there."""
 
 
 class ReplyMessage(ResponseModel):
     """What the agent says."""
 
     message: str
+    """Text of the reply."""
 
 
 class InsertedAuditLog(ResponseModel):
     """The audit entry of an exchange."""
 
     id: UUID
+    """Id of the entry in the audit log."""
 
 
 class WebSearchResult(ResponseModel):
@@ -76,27 +85,41 @@ class WebSearchResult(ResponseModel):
 
 
 class AiResponseResult(ResponseModel):
-    """An agent's reply; `sources_in_data_context` is all it was given to read (seed, `sendChatResult`)."""
+    """An agent's reply."""
 
     type: Literal["ai_response_result"] = "ai_response_result"
+    """A reply."""
     conversation_id: UUID
+    """Id of the conversation."""
     message_id: UUID
+    """Id of the message and of the reply to it; feedback names it."""
     response: ReplyMessage
+    """The reply."""
     referenced_sources: list[ReferencedSource]
+    """Sources that the reply rests on; `[1]` in its text is the first."""
     sources_in_data_context: list[ReferencedSource]
+    """Sources that the agent was given to read."""
     web_search_results: list[WebSearchResult] = Field(default_factory=list[WebSearchResult])
+    """Always empty: agents don't search the web."""
     warnings: list[str]
+    """What the reader of the reply should know."""
     inserted_audit_log: InsertedAuditLog = Field(alias="inserted_audit_log")
+    """The audit-log entry of the exchange."""
 
 
 class BlockedResult(ResponseModel):
     """A reply that is withheld, and why: the caller may no longer read what it rests on."""
 
     type: Literal["blocked_result"] = "blocked_result"
+    """A reply that is withheld."""
     conversation_id: UUID
+    """Id of the conversation."""
     blocks: list[str]
+    """Why the reply is withheld."""
     warnings: list[str]
+    """What else the caller should know."""
     inserted_audit_log: InsertedAuditLog = Field(alias="inserted_audit_log")
+    """The audit-log entry of the exchange."""
 
 
 SendChatResult = Annotated[AiResponseResult | BlockedResult, Field(discriminator="type")]
@@ -106,6 +129,7 @@ class SendMessageResponse(ResponseModel):
     """What came of a message."""
 
     send_chat_result: SendChatResult
+    """The reply, or why it is withheld."""
 
 
 class Verdict(StrEnum):
@@ -119,92 +143,121 @@ class MessageFeedback(RequestModel):
     """What somebody thinks of a reply."""
 
     feedback: Verdict
+    """Whether the reply was good."""
     descriptive_feedback: Description | None = None
+    """What was good or bad about it, at most 10,000 characters."""
     suggested_answer: Description | None = None
+    """What the agent should have said, at most 10,000 characters."""
 
 
 class ProvideMessageFeedbackRequest(ActingRequest):
     """Keep feedback on a reply to the caller, on the audit log."""
 
     agent_id: UUID
+    """Id of the agent."""
     message_id: UUID
+    """Id of the message whose reply it is about."""
     message_feedback: MessageFeedback
+    """What the person thinks of the reply."""
 
 
 class ProvideMessageFeedbackResponse(ResponseModel):
     """The audit entry that holds it."""
 
     audit_log_id: UUID
+    """Id of the entry in the audit log."""
 
 
 class NewConversation(RequestModel):
-    """Start a conversation (seed)."""
+    """Start a conversation."""
 
     type: Literal["new"] = "new"
+    """A new conversation."""
 
 
 class ExistingConversation(RequestModel):
     """Go on with a conversation of the caller's with the same agent."""
 
     type: Literal["existing"] = "existing"
+    """A conversation that exists."""
     conversation_id: UUID
+    """Id of the conversation; one of the caller's with the same agent."""
 
 
 ConversationReference = Annotated[NewConversation | ExistingConversation, Field(discriminator="type")]
 
 
 class SendAgentMessageRequest(RequestModel):
-    """Send a message on v1 (seed, "v1 send message")."""
+    """Send a message on v1."""
 
     agent_id: UUID
+    """Id of the agent."""
     conversation: ConversationReference
+    """A new conversation, or one to go on with."""
     message: MessageText
+    """What the person says, 1 to 20,000 characters."""
 
 
 class SendAgentMessageResponse(ResponseModel):
     """The job that answers it."""
 
     job_id: UUID
+    """Id of the job that makes the reply; kept for 24 hours."""
     conversation_id: UUID
+    """Id of the conversation."""
 
 
 class FetchAgentResponseRequest(RequestModel):
     """The parameters of GET /api/v1/agents/fetchAgentResponse and streamAgentResponse."""
 
     job_id: UUID
+    """Id of the job that makes the reply; kept for 24 hours."""
 
 
 class AgentResponse(ResponseModel):
     """A reply, with what it rests on."""
 
     agent_response_text: str
+    """Text of the reply."""
     message_id: UUID
+    """Id of the message and of the reply to it; feedback names it."""
     referenced_sources: list[ReferencedSource]
+    """Sources that the reply rests on; `[1]` in its text is the first."""
     warnings: list[str] = Field(default_factory=list[str])
+    """What the reader of the reply should know."""
     audit_log_id: UUID
+    """Id of the entry in the audit log."""
 
 
 class RunningJob(ResponseModel):
-    """The reply is being made; `partial_text` is how far it is, without its sources."""
+    """The reply is being made."""
 
     status: Literal["RUNNING"] = "RUNNING"
+    """The reply is being made."""
     partial_text: str | None = None
+    """Text of the reply so far, without its sources."""
 
 
 class CompletedJob(ResponseModel):
     """The reply is there."""
 
     status: Literal["COMPLETED"] = "COMPLETED"
+    """The reply is there."""
     result: AgentResponse
+    """The reply."""
     conversation_id: UUID
+    """Id of the conversation."""
 
 
 class FailedJob(ResponseModel):
-    """There is no reply; `error_message` says why, and what to do."""
+    """There is no reply."""
 
     status: Literal["FAILED"] = "FAILED"
+    """There is no reply."""
     error_message: str
+    """Why there is no reply, and what to do."""
     error_code: str
+    """Stable code of the problem, for programs."""
 
 
 FetchAgentResponseResponse = Annotated[RunningJob | CompletedJob | FailedJob, Field(discriminator="status")]
@@ -227,24 +280,33 @@ class TextDelta(ResponseModel):
     """What a reply has grown by."""
 
     text: str
+    """Text that follows what was sent before."""
 
 
 class ListConversationsRequest(PagedParameters):
     """The parameters of GET /api/v1/conversations: those with one agent, if it is named."""
 
     agent_id: UUID | None = None
+    """Only conversations with the agent of this id."""
 
 
 class Conversation(ResponseModel):
-    """A conversation; its `title` is the beginning of its first message."""
+    """A conversation of a person with an agent."""
 
     conversation_id: UUID
+    """Id of the conversation."""
     agent_id: UUID
+    """Id of the agent."""
     agent_name: str
+    """Name of the agent."""
     title: str
+    """Beginning of the first message."""
     message_count: int
+    """Number of messages that the person sent."""
     created_at: Instant
+    """When its first message was sent."""
     updated_at: Instant
+    """When its latest message was sent."""
 
 
 class ListConversationsResponse(PagedResponse):
@@ -252,6 +314,7 @@ class ListConversationsResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "conversations"
     conversations: list[Conversation]
+    """The conversations, the latest first."""
 
 
 class GetConversationRequest(PagedParameters):
@@ -271,14 +334,23 @@ class ConversationMessage(ResponseModel):
     """A message and the reply to it, if there is one that may be shown."""
 
     message_id: UUID
+    """Id of the message and of the reply to it; feedback names it."""
     created_at: Instant
+    """When the message was sent."""
     message: str
+    """What the person said."""
     status: MessageStatus
+    """How far the reply is."""
     agent_response_text: str | None = None
+    """Text of the reply, if there is one that may be shown."""
     referenced_sources: list[ReferencedSource] = Field(default_factory=list[ReferencedSource])
+    """Sources that the reply rests on; `[1]` in its text is the first."""
     warnings: list[str] = Field(default_factory=list[str])
+    """What the reader of the reply should know."""
     error_message: str | None = None
+    """Why there is no reply, and what to do."""
     feedback: Verdict | None = None
+    """What the person thinks of the reply."""
 
 
 class GetConversationResponse(PagedResponse):
@@ -286,4 +358,6 @@ class GetConversationResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "messages"
     conversation: Conversation
+    """The conversation."""
     messages: list[ConversationMessage]
+    """The messages, oldest first."""

@@ -63,58 +63,79 @@ class SourceFields(RequestModel):
     """Which of a source document's fields are what: its text, its name, when it was last changed, its address."""
 
     body: FieldPath
+    """Path of the text."""
     source_name: FieldPath
+    """Path of the document's name."""
     source_system_updated: FieldPath | None = None
+    """Path of the time of the last change; absent: the source has none."""
     source_url: FieldPath | None = None
+    """Path of the document's address; absent: the source has none."""
 
 
 class DocstoreConfig(RequestModel):
     """What is synced, and who may read it; without access members the documents are readable by their owner alone.
 
-    `collection_name` is the source's collection, `filter_expression` a MongoDB query in Extended JSON. With
-    `delete_missing`, documents that vanish from the source, or leave the filter, are removed, unless they are more than
-    `delete_limit_percent` of all.
+    A run that would delete more than the limit deletes nothing and says so.
     """
 
     sync_name: Label
+    """Name of the sync, as people see it."""
     collection_name: SourceName
+    """Name of the collection in the source's database."""
     source_fields: SourceFields
+    """Which fields of a source document are what."""
     filter_expression: FilterExpression = Field(default_factory=dict[str, Any])
+    """MongoDB query in Extended JSON for the documents to sync; all unless given."""
     allowed_users_email_addresses: Annotated[list[EmailAddress] | None, Field(max_length=10_000)] = None
+    """Users who may read the documents, at most 10,000."""
     allowed_group_ids: Annotated[list[UUID] | None, Field(max_length=10_000)] = None
+    """Groups that may read the documents, at most 10,000."""
     internal_public: StrictFlag | None = None
+    """Whether every active user of the organization may read the documents."""
     delete_missing: StrictFlag = True
+    """Whether documents that are no longer in the source are deleted; true unless given."""
     delete_limit_percent: Annotated[int, Field(strict=True, ge=0, le=100)] = 20
+    """Most documents that one run may delete, in percent of all, 0 to 100; 20 unless given."""
 
 
 class CreateDocstoreSyncRequest(ActingRequest):
-    """Sync a collection of a document database into a collection, and launch the first run; extension."""
+    """Sync a collection of a document database into a collection, and launch the first run."""
 
     document_collection_id: UUID
+    """Id of the collection."""
     docstore_uri: Annotated[DocstoreUri, Field(alias="docstoreURI")]
+    """Address of the document database with its credentials; kept encrypted, never returned."""
     config: DocstoreConfig
+    """What is synced, and who may read it."""
 
 
 class UpdateDocstoreSyncRequest(ActingRequest):
-    """Replace a sync's address and config, and launch a run (seed, beta)."""
+    """Replace a sync's address and config, and launch a run."""
 
     docstore_credential_id: UUID
+    """Id of the sync."""
     docstore_uri: Annotated[DocstoreUri, Field(alias="docstoreURI")]
+    """Address of the document database with its credentials; kept encrypted, never returned."""
     config: DocstoreConfig
+    """What is synced, and who may read it."""
 
 
 class LaunchDocstoreSyncRequest(ActingRequest):
-    """Launch a run of a sync as it is; extension."""
+    """Launch a run of a sync as it is."""
 
     docstore_credential_id: UUID
+    """Id of the sync."""
 
 
 class DocstoreSyncLaunched(ResponseModel):
     """The sync, and whether a run of it was launched."""
 
     docstore_credential_id: UUID
+    """Id of the sync."""
     resource_id: str
+    """Identifier of the sync as a resource."""
     sync_launched: bool
+    """Whether a run was launched."""
 
 
 class CreateDocstoreSyncResponse(DocstoreSyncLaunched):
@@ -122,7 +143,7 @@ class CreateDocstoreSyncResponse(DocstoreSyncLaunched):
 
 
 class UpdateDocstoreSyncResponse(DocstoreSyncLaunched):
-    """The changed sync; its run goes on in the background (seed)."""
+    """The changed sync; its run goes on in the background."""
 
 
 class LaunchDocstoreSyncResponse(DocstoreSyncLaunched):
@@ -139,75 +160,107 @@ class DocstoreSyncStatus(StrEnum):
 
 
 class DocstoreCounts(ResponseModel):
-    """What the last run did so far; `failed` is how many documents are on the list of failures now."""
+    """What the last run did so far."""
 
     read: int = 0
+    """Source documents read."""
     created: int = 0
+    """Documents created."""
     updated: int = 0
+    """Documents updated."""
     unchanged: int = 0
+    """Documents that were up to date already."""
     deleted: int = 0
+    """Documents deleted."""
     failed: int = 0
+    """Source documents on the list of failures now."""
 
 
 class SourceFieldsInfo(ResponseModel):
     """The field mapping of a sync."""
 
     body: str
+    """Path of the text."""
     source_name: str
+    """Path of the document's name."""
     source_system_updated: str | None = None
+    """Path of the time of the last change."""
     source_url: str | None = None
+    """Path of the document's address."""
 
 
 class DocstoreConfigInfo(ResponseModel):
     """The config of a sync, as it was given."""
 
     sync_name: str
+    """Name of the sync, as people see it."""
     collection_name: str
+    """Name of the collection in the source's database."""
     source_fields: SourceFieldsInfo
+    """Which fields of a source document are what."""
     filter_expression: dict[str, Any]
+    """MongoDB query in Extended JSON for the documents to sync."""
     allowed_users_email_addresses: list[str] | None = None
+    """Users who may read the documents."""
     allowed_group_ids: list[UUID] | None = None
+    """Groups that may read the documents."""
     internal_public: bool | None = None
+    """Whether every active user of the organization may read the documents."""
     delete_missing: bool
+    """Whether documents that are no longer in the source are deleted."""
     delete_limit_percent: int
+    """Most documents that one run may delete, in percent of all."""
 
 
 class DocstoreError(ResponseModel):
     """Why the last run failed, or what it left undone; `code` is stable."""
 
     code: str
+    """Stable code of the problem, for programs."""
     message: str
+    """What went wrong and what to do, for people."""
 
 
 class DocstoreSync(ResponseModel):
-    """A sync and how its last run went; never its address.
-
-    `document_count` is how many documents that the sync brought exist; what could not be taken is in `counts.failed`.
-    `cursor` is how far the source was read, in Extended JSON (of an `_id`, its text); `warning` what a run that came to
-    its end left out or left undone; `wanted_at` since when the run is wanted that is to begin.
-    """
+    """A sync and how its last run went; never its address."""
 
     docstore_credential_id: UUID
+    """Id of the sync."""
     resource_id: str
+    """Identifier of the sync as a resource."""
     document_collection_id: UUID
+    """Id of the collection."""
     config: DocstoreConfigInfo
+    """What is synced, and who may read it."""
     status: DocstoreSyncStatus
+    """How far the sync is."""
     counts: DocstoreCounts
+    """What the last run did so far."""
     document_count: int
+    """Number of documents that the sync brought and that exist."""
     cursor: dict[str, Any] | None = None
+    """How far the source was read, in Extended JSON."""
     warning: DocstoreError | None = None
+    """What a run that came to its end left out or undone."""
     last_error: DocstoreError | None = None
+    """Why the last run ended early."""
     created_at: Instant
+    """When it was created."""
     updated_at: Instant
+    """When it was last changed."""
     wanted_at: Instant | None = None
+    """Since when the run is wanted that is to begin."""
     started_at: Instant | None = None
+    """When the last run began; absent: there was none."""
     finished_at: Instant | None = None
+    """When the last run ended; absent while it goes on."""
 
 
 class GetDocstoreSyncRequest(ActingRequest):
-    """Ask for a sync; extension."""
+    """Ask for a sync."""
 
     docstore_credential_id: UUID
+    """Id of the sync."""
 
 
 class GetDocstoreSyncResponse(DocstoreSync):
@@ -215,9 +268,10 @@ class GetDocstoreSyncResponse(DocstoreSync):
 
 
 class ListDocstoreSyncsRequest(ActingRequest, PagedRequest):
-    """List the syncs into collections that the caller may edit, or into one of them; extension."""
+    """List the syncs into collections that the caller may edit, or into one of them."""
 
     document_collection_id: UUID | None = None
+    """Only syncs into the collection of this id."""
 
 
 class ListDocstoreSyncsResponse(PagedResponse):
@@ -225,22 +279,29 @@ class ListDocstoreSyncsResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "docstore_syncs"
     docstore_syncs: list[DocstoreSync]
+    """The syncs."""
 
 
 class ListDocstoreFailuresRequest(ActingRequest, PagedRequest):
-    """List the source documents that a sync could not take; extension."""
+    """List the source documents that a sync could not take."""
 
     docstore_credential_id: UUID
+    """Id of the sync."""
 
 
 class DocstoreFailure(ResponseModel):
-    """A source document that could not be taken: its `_id` in Extended JSON, and why; every run tries it again."""
+    """A source document that could not be taken; every run tries it again."""
 
     source_id: Any
+    """The source document's `_id`, in Extended JSON."""
     document_external_id: str
+    """External id that the document has, or would have, in the catalog."""
     code: str
+    """Stable code of the problem, for programs."""
     message: str
+    """Why the document could not be taken, for people."""
     failed_at: Instant
+    """When it failed last."""
 
 
 class ListDocstoreFailuresResponse(PagedResponse):
@@ -248,15 +309,18 @@ class ListDocstoreFailuresResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "failures"
     failures: list[DocstoreFailure]
+    """The failures."""
 
 
 class DeleteDocstoreSyncRequest(ActingRequest):
-    """Delete a sync and its address; the documents that it brought stay; extension."""
+    """Delete a sync and its address; the documents that it brought stay."""
 
     docstore_credential_id: UUID
+    """Id of the sync."""
 
 
 class DeleteDocstoreSyncResponse(ResponseModel):
     """The sync that is gone."""
 
     docstore_credential_id: UUID
+    """Id of the sync."""

@@ -6,15 +6,19 @@ from carrel.wire.common import ResponseModel
 
 
 class MeResponse(ResponseModel):
-    """The person who consented, their organization, and what the token may be used for.
-
-    `is_admin` is of the person; the token administers only with the scope `api:admin`.
-    """
+    """The person who consented, their organization, and what the token may be used for."""
 
     id: UUID
+    """Id of the person."""
     email: str
+    """Email address."""
     name: str
+    """Name of the person."""
     is_admin: bool
+    """Whether the person is an admin; the token administers only with the scope `api:admin`."""
     organization_id: UUID
+    """Id of the organization."""
     organization_name: str
+    """Name of the organization."""
     scopes: list[str]
+    """What the token may be used for."""

@@ -82,8 +82,11 @@ class OAuthClientStatus(StrEnum):
 
 class _OAuthClientFields(RequestModel):
     name: Label
+    """Name of the client, as people see it when they are asked."""
     redirect_uris: RedirectUris
+    """Addresses that people may be sent back to, 1 to 20; compared character by character."""
     scopes: ApiScopes
+    """Most that people can be asked for, 1 to 100 scopes."""
 
 
 class AdminOAuthClientsCreateRequest(_OAuthClientFields):
@@ -95,36 +98,46 @@ class AdminOAuthClientsRequestRequest(_OAuthClientFields):
 
 
 class OAuthClient(ResponseModel):
-    """A client without its secret; `hint` is the secret's last four characters."""
+    """A client without its secret."""
 
     client_id: UUID
+    """Id of the client."""
     name: str
+    """Name of the client, as people see it when they are asked."""
     redirect_uris: list[str]
+    """Addresses that people may be sent back to."""
     scopes: list[str]
+    """Most that people can be asked for."""
     status: OAuthClientStatus
+    """Whether the client may be used."""
     hint: str
+    """The last four characters of the secret value, to tell it from others."""
     requested_by: str
+    """Email address of the member who registered or asked for the client."""
     created_at: Instant
+    """When it was created."""
 
 
 class OAuthClientWithSecret(OAuthClient):
     """A client with its secret."""
 
     client_secret: str = Field(repr=False)
+    """Secret of the client; shown this once."""
 
 
 class AdminOAuthClientsCreateResponse(OAuthClientWithSecret):
-    """The new client; `client_secret` is shown this once."""
+    """The new client with its secret."""
 
 
 class AdminOAuthClientsRequestResponse(OAuthClientWithSecret):
-    """The client as it waits for an admin; `client_secret` is shown this once."""
+    """The client as it waits for an admin, with its secret."""
 
 
 class AdminOAuthClientsListRequest(NarrowedRequest):
     """List clients, those of one status if it is named."""
 
     status: OAuthClientStatus | None = None
+    """Only clients of this status."""
 
 
 class AdminOAuthClientsListResponse(PagedResponse):
@@ -132,15 +145,20 @@ class AdminOAuthClientsListResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "oauth_clients"
     oauth_clients: list[OAuthClient]
+    """The clients."""
 
 
 class AdminOAuthClientsUpdateRequest(RequestModel):
     """Change a client; what is left out stays. A scope that is taken away stops at once, in tokens given before too."""
 
     client_id: UUID
+    """Id of the client."""
     name: Label | None = None
+    """New name; absent: unchanged."""
     redirect_uris: RedirectUris | None = None
+    """New addresses that people may be sent back to, 1 to 20; absent: unchanged."""
     scopes: ApiScopes | None = None
+    """New scopes that people can be asked for, 1 to 100; absent: unchanged."""
 
 
 class AdminOAuthClientsUpdateResponse(OAuthClient):
@@ -151,6 +169,7 @@ class AdminOAuthClientsApproveRequest(RequestModel):
     """Let a client be used that a member asked for."""
 
     client_id: UUID
+    """Id of the client."""
 
 
 class AdminOAuthClientsApproveResponse(OAuthClient):
@@ -161,6 +180,7 @@ class AdminOAuthClientsRotateSecretRequest(RequestModel):
     """Give a client a new secret; the one before stops at once."""
 
     client_id: UUID
+    """Id of the client."""
 
 
 class AdminOAuthClientsRotateSecretResponse(OAuthClientWithSecret):
@@ -171,9 +191,11 @@ class AdminOAuthClientsDeleteRequest(RequestModel):
     """Delete a client: its codes and tokens stop at once, and what people allowed it is forgotten."""
 
     client_id: UUID
+    """Id of the client."""
 
 
 class AdminOAuthClientsDeleteResponse(ResponseModel):
     """The client that is gone."""
 
     client_id: UUID
+    """Id of the client."""

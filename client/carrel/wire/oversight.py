@@ -16,24 +16,29 @@ class Bucket(StrEnum):
 
 
 class AdminSearchLogSummarizeRequest(RequestModel):
-    """Count searches by day or week; `from_` is included, `to` is not. At most 400 buckets."""
+    """Count searches by day or week."""
 
     from_: Annotated[RequestInstant, Field(alias="from")]
+    """Beginning of the time range, included."""
     to: RequestInstant
+    """End of the time range, not included."""
     bucket: Bucket
+    """Length of a bucket; at most 400 buckets in all."""
 
 
 class SearchesInBucket(ResponseModel):
-    """Searches of the day or week that begins at `from_`; of the first and the last only what was asked for.
-
-    `thumbs_up` and `thumbs_down`: how many were given that feedback, each with its newest.
-    """
+    """Searches of one day or week; of the first and the last only what was asked for."""
 
     from_: Annotated[Instant, Field(alias="from")]
+    """Beginning of the day or week, in UTC."""
     searches: int
+    """Number of searches."""
     without_results: int
+    """Number of searches that found nothing."""
     thumbs_up: int
+    """Number of searches whose newest feedback is THUMBS_UP."""
     thumbs_down: int
+    """Number of searches whose newest feedback is THUMBS_DOWN."""
 
 
 class AdminSearchLogSummarizeResponse(Tabular):
@@ -41,6 +46,7 @@ class AdminSearchLogSummarizeResponse(Tabular):
 
     rows_in: ClassVar[str] = "buckets"
     buckets: list[SearchesInBucket]
+    """The buckets in order of time, empty ones included."""
 
 
 class AdminStatusGetRequest(RequestModel):
@@ -50,40 +56,46 @@ class AdminStatusGetRequest(RequestModel):
 class IndexingState(ResponseModel):
     """How many documents are indexed in the catalog, as `catalog/listDocuments` says it of each.
 
-    `oldest_waiting_at`: since when the one that has waited longest is to be indexed, of those that are RUNNING.
-    `waiting_documents`: how many are to be indexed, in the catalog or in a collection, those that are being indexed
-    included; `waiting_chunks`: about how many chunks of theirs have no vector yet; `chunks_per_second`: how many the
-    organization gets of late of the process that answers, 0 while nothing of it is to be indexed. So the rest takes
-    about as many seconds as the one divided by the other; while more waits than the service takes on, uploads are
-    answered 503 `indexing_backlog` with a Retry-After.
+    The rest takes about as many seconds as the waiting chunks divided by the chunks per second. While more waits than
+    the service takes on, uploads are answered 503 `indexing_backlog` with a Retry-After.
     """
 
     done: int
+    """Documents that are indexed in the catalog."""
     running: int
+    """Documents that are being indexed in the catalog, or wait for it."""
     failed: int
+    """Documents that can't be indexed in the catalog."""
     oldest_waiting_at: Instant | None = None
+    """Since when the document that has waited longest waits; absent when none waits."""
     waiting_documents: int | None = None
+    """Documents to be indexed in the catalog or a collection, those in work included."""
     waiting_chunks: int | None = None
+    """About how many chunks of these have no vector yet."""
     chunks_per_second: float | None = None
+    """Chunks that the organization had embedded per second of late, by the process that answers."""
 
 
 class JobsState(ResponseModel):
-    """Jobs of the organization: replies of agents, and runs of syncs.
-
-    `failed`: how many replies failed in the last 24 hours; a run that failed is told by its sync.
-    """
+    """Jobs of the organization: replies of agents, and runs of syncs."""
 
     waiting: int
+    """Jobs that wait."""
     running: int
+    """Jobs that run."""
     failed: int
+    """Replies that failed in the last 24 hours."""
     oldest_waiting_at: Instant | None = None
+    """Since when the job that has waited longest waits; absent when none waits."""
 
 
 class SyncsState(ResponseModel):
     """Syncs that are going on, or are about to; and those whose last run failed."""
 
     running: int
+    """Syncs that run, or are about to."""
     failed: int
+    """Syncs whose last run failed."""
 
 
 class StorageArea(StrEnum):
@@ -106,28 +118,39 @@ class StorageState(ResponseModel):
     """A disk of the service: what is kept there, how much is free, and below what nothing more is taken in."""
 
     areas: list[StorageArea]
+    """What is kept on the disk."""
     free_bytes: int
+    """Free space in bytes."""
     total_bytes: int
+    """Size of the disk in bytes."""
     low_below_bytes: int
+    """Free space in bytes below which nothing more is taken in."""
     level: StorageLevel
+    """Whether there is room."""
 
 
 class AdminStatusGetResponse(ResponseModel):
-    """How the organization is doing, at one moment.
-
-    `chunk_count` is of the catalog; `rebuilds_running` counts indexes that are made anew; `embedding_model` is the
-    catalog's; `language_model` is the agents' default, or `built-in`; `storage` are the disks of the process that
-    answers, without those of an outside database or a bucket.
-    """
+    """How the organization is doing, at one moment."""
 
     version: str
+    """Version of the service."""
     document_count: int
+    """Number of documents."""
     collection_count: int
+    """Number of collections."""
     chunk_count: int
+    """Number of chunks in the catalog's index."""
     indexing: IndexingState
+    """How far indexing is."""
     jobs: JobsState
+    """Replies of agents and runs of syncs."""
     syncs: SyncsState
+    """How the syncs are doing."""
     rebuilds_running: int
+    """Number of indexes that are being rebuilt."""
     embedding_model: str
+    """Embedding model of the catalog."""
     language_model: str
+    """Default language model of agents, or `built-in`."""
     storage: list[StorageState] = Field(default_factory=list[StorageState])
+    """Disks of the process that answers; an outside database and buckets are not among them."""

@@ -23,10 +23,12 @@ from carrel.wire.common import (
 
 
 class ListAuthorizedPrincipalsForResourceRequest(PagedRequest):
-    """List every group and user that may effectively act on a resource, each once; for admins (seed)."""
+    """List every group and user that may effectively act on a resource, each once; for admins."""
 
     resource: ResourceReference
+    """The resource, by its identity in its source system."""
     action: Action
+    """What the principal wants to do; READ is the only action."""
 
 
 class ListAuthorizedPrincipalsForResourceResponse(PagedResponse):
@@ -34,13 +36,16 @@ class ListAuthorizedPrincipalsForResourceResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "principals"
     principals: list[Principal]
+    """Groups and users, each once."""
 
 
 class ListAuthorizedResourcesRequest(ActingRequest, PagedRequest):
-    """List the resources the acting principal may act on; all types unless one is named (seed)."""
+    """List the resources the acting principal may act on; all types unless one is named."""
 
     action: Action
+    """What the principal wants to do; READ is the only action."""
     resource_type: ResourceType | None = None
+    """Only resources of this type; absent: all types."""
 
 
 class ListAuthorizedResourcesResponse(PagedResponse):
@@ -48,14 +53,18 @@ class ListAuthorizedResourcesResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "resources"
     resources: list[ResourceIdentifier]
+    """The resources."""
 
 
 class ExplainAuthorizationRequest(RequestModel):
-    """Ask why a principal may act on a resource, or why it may not; for admins (extension)."""
+    """Ask why a principal may act on a resource, or why it may not; for admins."""
 
     resource: ResourceReference
+    """The resource, by its identity in its source system."""
     principal: PrincipalReference
+    """The user, group or service account."""
     action: Action
+    """What the principal wants to do; READ is the only action."""
 
 
 class StepType(StrEnum):
@@ -70,16 +79,18 @@ class StepType(StrEnum):
 
 
 class AuthorizationStep(ResponseModel):
-    """A step from a principal to a resource. A grant has a role and no id; a resource's id is its resourceId.
-
-    The name of a resource is that of the document, collection or agent.
-    """
+    """A step from a principal to a resource."""
 
     type: StepType
+    """What the step is."""
     id: str | None = None
+    """Id of the principal, or the resourceId of the resource; absent for a grant."""
     name: str | None = None
+    """Name of the principal, document, collection or agent."""
     email: str | None = None
+    """Email address of the user or service account."""
     role: Role | None = None
+    """Role that the grant gives."""
 
 
 class ExplainAuthorizationResponse(ResponseModel):
@@ -91,36 +102,47 @@ class ExplainAuthorizationResponse(ResponseModel):
     """
 
     authorized: bool
+    """Whether the principal may act on the resource."""
     paths: list[list[AuthorizationStep]]
+    """Every shortest chain from the principal to the resource."""
     complete: bool = True
+    """Whether all paths are shown."""
     missing: str | None = None
+    """What a principal that may not act lacks."""
 
 
 class CheckResourceAuthorizationForUserRequest(ActingRequest):
-    """Ask whether somebody (the caller unless named; anyone by an admin) may act on a resource (extension)."""
+    """Ask whether somebody (the caller unless named; anyone by an admin) may act on a resource."""
 
     resource: ResourceReference
+    """The resource, by its identity in its source system."""
     action: Action
+    """What the principal wants to do; READ is the only action."""
 
 
 class CheckResourceAuthorizationForUserResponse(ResponseModel):
     """Whether they may; False, too, when there is no such resource."""
 
     authorized: bool
+    """Whether they may act on the resource; false, too, when there is none."""
 
 
 class CheckBulkResourcesAuthorizationForUserRequest(ActingRequest):
-    """Ask the same for up to 1000 resources at once (extension)."""
+    """Ask the same for up to 1000 resources at once."""
 
     resources: Annotated[list[ResourceReference], Field(min_length=1, max_length=1000)]
+    """The resources, 1 to 1000."""
     action: Action
+    """What the principal wants to do; READ is the only action."""
 
 
 class ResourceAuthorization(ResponseModel):
     """Whether somebody may act on one resource."""
 
     resource: ResourceIdentifier
+    """The resource, by its identity in its source system."""
     authorized: bool
+    """Whether they may act on the resource; false, too, when there is none."""
 
 
 class CheckBulkResourcesAuthorizationForUserResponse(Tabular):
@@ -128,3 +150,4 @@ class CheckBulkResourcesAuthorizationForUserResponse(Tabular):
 
     rows_in: ClassVar[str] = "results"
     results: list[ResourceAuthorization]
+    """The answers, in the order asked."""

@@ -32,24 +32,34 @@ class IndexRebuildStatus(StrEnum):
 class IndexRebuild(ResponseModel):
     """A rebuild, and how far it is.
 
-    Until it is COMPLETED, searches see the index of `previous_embeddings_model`, whole; from then on the other one. The
-    counts are of the documents that the caller may know of, once COMPLETED they are left out: `indexed_count` of
-    `document_count` are in the new index as they are in the old one, `failed_count` of the rest failed at least once.
-    `left_count`, for admins: how many a forced rebuild left out of the new index, where they are tried further.
+    Until it is COMPLETED, searches see the whole index of the previous model; from then on the new one. Documents that
+    a forced rebuild left out are tried further.
     """
 
     index_rebuild_id: UUID
+    """Id of the rebuild."""
     document_collection_id: UUID | None = None
+    """Id of the collection; absent: the catalog."""
     embeddings_model: str
+    """Embedding model of the new index."""
     previous_embeddings_model: str
+    """Embedding model of the index that is searched until the rebuild is COMPLETED."""
     status: IndexRebuildStatus
+    """How far the rebuild is."""
     forced: bool
+    """Whether the new index takes over without the documents that fail."""
     document_count: int | None = None
+    """Documents to index that the caller may know of; absent once COMPLETED."""
     indexed_count: int | None = None
+    """Documents that are in the new index as they are in the old one; absent once COMPLETED."""
     failed_count: int | None = None
+    """Documents of the rest that failed at least once; absent once COMPLETED."""
     left_count: int | None = None
+    """Documents that a forced rebuild left out of the new index; for admins."""
     started_at: Instant
+    """When it began."""
     finished_at: Instant | None = None
+    """When it ended; absent while it goes on."""
 
 
 class StartIndexRebuildRequest(ActingRequest):
@@ -60,8 +70,11 @@ class StartIndexRebuildRequest(ActingRequest):
     """
 
     document_collection_id: UUID | None = None
+    """Id of the collection; absent: the catalog, for admins."""
     embeddings_model: Label
+    """Embedding model of the new index, one of those the service has."""
     force: StrictFlag = False
+    """Whether the new index takes over without the documents that fail; false unless given."""
 
 
 class StartIndexRebuildResponse(IndexRebuild):
@@ -72,6 +85,7 @@ class GetIndexRebuildRequest(ActingRequest):
     """Ask for the newest rebuild of a collection's index, or (without one) of the catalog's."""
 
     document_collection_id: UUID | None = None
+    """Id of the collection; absent: the catalog."""
 
 
 class GetIndexRebuildResponse(IndexRebuild):
@@ -82,16 +96,22 @@ class ListIndexRebuildFailuresRequest(ActingRequest, PagedRequest):
     """List the documents that the running rebuild of an index could not index; those the caller may know of."""
 
     document_collection_id: UUID | None = None
+    """Id of the collection; absent: the catalog."""
 
 
 class IndexRebuildFailure(ResponseModel):
     """A document that keeps a rebuild from coming to its end: why it failed last, of how many times in a row."""
 
     document_id: UUID
+    """Id of the document."""
     document_name: str
+    """Name of the document, as people see it."""
     document_external_id: str
+    """The document's identifier in the caller's own system, unique in the organization."""
     error: str
+    """Why indexing failed last."""
     attempts: Annotated[int, Field(ge=0)]
+    """How many times in a row it failed."""
 
 
 class ListIndexRebuildFailuresResponse(PagedResponse):
@@ -99,12 +119,14 @@ class ListIndexRebuildFailuresResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "failures"
     failures: list[IndexRebuildFailure]
+    """The failures; none when no rebuild goes on."""
 
 
 class CancelIndexRebuildRequest(ActingRequest):
     """Give up the rebuild that goes on; the index that is searched stays as it is."""
 
     document_collection_id: UUID | None = None
+    """Id of the collection; absent: the catalog."""
 
 
 class CancelIndexRebuildResponse(IndexRebuild):

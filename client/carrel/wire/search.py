@@ -45,16 +45,22 @@ class MetadataFilter(RequestModel):
     """A condition on a metadata field; the value is a string, compared by the field's type."""
 
     field: Label
+    """Name of the metadata field."""
     operator: FilterOperator
+    """How the field's value is compared."""
     value: MetadataValue
+    """Value to compare with, as a string; it is compared by the field's type."""
 
 
 class AppliedFilter(ResponseModel):
     """A filter a search applied."""
 
     field: str
+    """Name of the metadata field."""
     operator: FilterOperator
+    """How the field's value was compared."""
     value: str
+    """Value that it was compared with."""
 
 
 Filters = Annotated[list[MetadataFilter], Field(max_length=50)]
@@ -64,44 +70,63 @@ class CatalogSearchOptions(RequestModel):
     """How many documents at most, and which; filters narrow together."""
 
     max_results: Annotated[int, Field(strict=True, ge=1, le=100)] = 10
+    """Most documents, 1 to 100; 10 unless given."""
     mode: SearchMode = SearchMode.HYBRID
+    """How to search; HYBRID unless given."""
     resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
+    """Only documents of these types, at most 100."""
     metadata_filters: Filters = Field(default_factory=list[MetadataFilter])
+    """Conditions on metadata, at most 50, which must all hold."""
 
 
 class SearchDocumentCatalogRequest(ActingRequest):
-    """Search the documents the caller may READ (seed)."""
+    """Search the documents the caller may READ."""
 
     search_query: SearchQuery
+    """What to search for, 1 to 8192 characters."""
     search_options: CatalogSearchOptions = CatalogSearchOptions()
+    """How many documents, which ones, and how to search."""
 
 
 class TextSpan(ResponseModel):
     """A stretch of text: from `start` up to, not including, `end`, in characters (Unicode code points)."""
 
     start: int
+    """Place of the first character, counted from 0 in Unicode code points."""
     end: int
+    """Place after the last character, counted from 0 in Unicode code points."""
 
 
 class Snippet(ResponseModel):
     """A passage of a document, with what in it matched."""
 
     text: str
+    """The passage."""
     matches: list[TextSpan]
+    """Where in the passage it matched."""
 
 
 class CatalogSearchResult(ResponseModel):
-    """A document found; `score` is between 0 and 1 and falls with the rank."""
+    """A document found."""
 
     document_id: UUID
+    """Id of the document."""
     document_name: str
+    """Name of the document, as people see it."""
     document_external_id: str
+    """The document's identifier in the caller's own system, unique in the organization."""
     document_external_url: str | None = None
+    """Address of the document in its source system."""
     resource: ResourceIdentifier
+    """The document's identity in its source system."""
     score: float
+    """Relevance from 0 to 1; falls with the rank."""
     snippet: Snippet
+    """A passage of the document that matched."""
     custom_metadata: dict[str, str] = Field(default_factory=dict)
+    """The document's metadata: values by field name, always strings."""
     updated_at: Instant
+    """When it was last changed."""
 
 
 class SearchDocumentCatalogResponse(Tabular):
@@ -109,63 +134,88 @@ class SearchDocumentCatalogResponse(Tabular):
 
     rows_in: ClassVar[str] = "results"
     search_id: UUID
+    """Id of the search; feedback names it."""
     results: list[CatalogSearchResult]
+    """The documents, best first."""
 
 
 class CollectionSearchOptions(RequestModel):
-    """How many chunks at most and how they are given.
-
-    `threshold` drops chunks that score less; `merge_contents` joins a document's chunks into one text. The three
-    `enable…` switches, which published clients send, are accepted without effect.
-    """
+    """How many chunks at most and how they are given."""
 
     max_chunks: Annotated[int, Field(strict=True, ge=1, le=100)] = 10
+    """Most chunks, 1 to 100; 10 unless given."""
     merge_contents: Annotated[bool, Field(strict=True)] = False
+    """Whether a document's chunks are also given as one text; false unless given."""
     threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    """Lowest score of a chunk, 0 to 1; absent: any."""
     mode: SearchMode = SearchMode.HYBRID
+    """How to search; HYBRID unless given."""
     enable_smart_filtering: Annotated[bool, Field(strict=True)] | None = None
+    """Accepted without effect."""
     enable_query_extraction: Annotated[bool, Field(strict=True)] | None = None
+    """Accepted without effect."""
     enable_reranking: Annotated[bool, Field(strict=True)] | None = None
+    """Accepted without effect."""
 
 
 class SearchDocumentCollectionRequest(ActingRequest):
-    """Search a collection's chunks; needs VIEWER there and READ on each document; extension."""
+    """Search a collection's chunks; needs VIEWER there and READ on each document."""
 
     document_collection_id: UUID
+    """Id of the collection."""
     search_query: SearchQuery
+    """What to search for, 1 to 8192 characters."""
     structured_query_filters: Filters = Field(default_factory=list[MetadataFilter])
+    """Conditions on metadata, at most 50, which must all hold."""
     search_options: CollectionSearchOptions = CollectionSearchOptions()
+    """How many chunks, and how to search."""
 
 
 class FoundChunk(ResponseModel):
-    """A chunk found; `chunk_index` counts from 0, `score` is between 0 and 1."""
+    """A chunk found."""
 
     chunk_id: UUID
+    """Id of the chunk."""
     chunk_index: int
+    """Place of the chunk in reading order, counted from 0."""
     text: str
+    """Text of the chunk."""
     score: float
+    """Relevance from 0 to 1."""
 
 
 class CollectionSearchResult(ResponseModel):
     """A document with its chunks that were found, best first."""
 
     document_id: UUID
+    """Id of the document."""
     document_name: str
+    """Name of the document, as people see it."""
     document_external_id: str
+    """The document's identifier in the caller's own system, unique in the organization."""
     document_url: str | None = None
+    """Address of the document in its source system."""
     document_metadata: dict[str, str]
+    """The document's metadata in the collection: values by field name, always strings."""
     chunks: list[FoundChunk]
+    """The chunks that were found, best first."""
     merged_contents: str | None = None
+    """The chunks as one text, when `mergeContents` asked for it."""
 
 
 class FoundChunkRow(FoundChunk):
     """A chunk found, with the document it belongs to: a line of a collection search's table."""
 
     document_id: UUID
+    """Id of the document."""
     document_name: str
+    """Name of the document, as people see it."""
     document_external_id: str
+    """The document's identifier in the caller's own system, unique in the organization."""
     document_url: str | None
+    """Address of the document in its source system."""
     document_metadata: dict[str, str]
+    """The document's metadata in the collection: values by field name, always strings."""
 
 
 def _row_of(result: CollectionSearchResult, chunk: FoundChunk) -> FoundChunkRow:
@@ -187,9 +237,13 @@ class SearchDocumentCollectionResponse(Tabular):
 
     rows_in: ClassVar[str] = "results"
     search_id: UUID
+    """Id of the search; feedback names it."""
     results: list[CollectionSearchResult]
+    """The documents, the one with the best chunk first."""
     search_terms_used: list[str]
+    """Terms that were searched for."""
     structured_filters_applied: list[AppliedFilter]
+    """Filters that were applied."""
 
     def table_rows(self) -> list[FoundChunkRow]:
         """Return one row per chunk, each with its document."""
@@ -209,15 +263,20 @@ class SearchFeedback(StrEnum):
 
 
 class SubmitSearchFeedbackRequest(ActingRequest):
-    """Keep an end user's feedback on the audit log (seed); `document_id`: about this result alone (extension)."""
+    """Keep an end user's feedback on the audit log."""
 
     search_id: UUID
+    """Id of the search."""
     feedback: SearchFeedback
+    """What the end user thinks."""
     comments: Description | None = None
+    """What the end user says about it, at most 10,000 characters."""
     document_id: UUID | None = None
+    """Id of the result it is about; absent: the whole search."""
 
 
 class SubmitSearchFeedbackResponse(ResponseModel):
     """The audit-log entry that holds the feedback."""
 
     audit_log_id: UUID
+    """Id of the entry in the audit log."""

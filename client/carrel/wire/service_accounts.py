@@ -26,15 +26,20 @@ class AdminServiceAccountsCreateRequest(RequestModel):
     """Create a service account; its address is made from its name, on the organization's domain."""
 
     display_name: Label
+    """Name of the service account, as people see it."""
 
 
 class ServiceAccount(ResponseModel):
-    """A non-human identity, which has the access it is granted and no other (seed, "Service account")."""
+    """A non-human identity, which has the access it is granted and no other."""
 
     service_account_id: UUID
+    """Id of the service account."""
     display_name: str
+    """Name of the service account, as people see it."""
     email: str
+    """Address of the account, on the organization's domain."""
     created_at: Instant
+    """When it was created."""
 
 
 class AdminServiceAccountsCreateResponse(ServiceAccount):
@@ -42,9 +47,10 @@ class AdminServiceAccountsCreateResponse(ServiceAccount):
 
 
 class AdminServiceAccountsListRequest(NarrowedRequest):
-    """List service accounts; `query` is part of a name or an address."""
+    """List service accounts."""
 
     query: Label | None = None
+    """Part of a name or an address, in any case."""
 
 
 class AdminServiceAccountsListResponse(PagedResponse):
@@ -52,56 +58,77 @@ class AdminServiceAccountsListResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "service_accounts"
     service_accounts: list[ServiceAccount]
+    """The service accounts."""
 
 
 class AdminServiceAccountsDeleteRequest(RequestModel):
     """Delete a service account: its tokens stop at once, it leaves its groups, and its address is never used again."""
 
     service_account_id: UUID
+    """Id of the service account."""
 
 
 class AdminServiceAccountsDeleteResponse(ResponseModel):
     """The account that is gone, and how many working tokens stopped with it."""
 
     service_account_id: UUID
+    """Id of the service account."""
     revoked_token_count: int
+    """Number of working tokens that stopped with the account."""
 
 
 class ServiceAccountToken(ResponseModel):
-    """A token without its value; `hint` is the value's last four characters."""
+    """A token without its value."""
 
     token_id: UUID
+    """Id of the token."""
     service_account_id: UUID
+    """Id of the service account."""
     hint: str
+    """The last four characters of the secret value, to tell it from others."""
     name: str
+    """Name of the token, for people."""
     description: str | None = None
+    """What the token is for."""
     scopes: list[str]
+    """What the token may be used for."""
     status: CredentialStatus
+    """Whether the token works."""
     created_at: Instant
+    """When it was created."""
     expires_at: Instant
+    """When the token stops."""
     last_used_at: Instant | None = None
+    """When it was last used; absent if never."""
 
 
 class AdminServiceAccountTokensMintRequest(RequestModel):
-    """Mint a token; without `expires_at` it expires in one year. Without scopes it can call no scoped endpoint."""
+    """Mint a token."""
 
     service_account_id: UUID
+    """Id of the service account."""
     name: Label
+    """Name of the token, for people."""
     description: Description | None = None
+    """What the token is for, at most 10,000 characters."""
     scopes: Scopes
+    """What the token may be used for; without any it can call no scoped endpoint."""
     expires_at: RequestInstant | None = None
+    """When the token stops; absent: in one year."""
 
 
 class AdminServiceAccountTokensMintResponse(ServiceAccountToken):
-    """The new token; `token` is its value, shown this once."""
+    """The new token with its value."""
 
     token: str = Field(repr=False)
+    """Value of the token; shown this once."""
 
 
 class AdminServiceAccountTokensListRequest(NarrowedRequest):
     """List tokens, of every account unless one is named; those that stopped too."""
 
     service_account_id: UUID | None = None
+    """Only tokens of the account of this id."""
 
 
 class AdminServiceAccountTokensListResponse(PagedResponse):
@@ -109,12 +136,14 @@ class AdminServiceAccountTokensListResponse(PagedResponse):
 
     rows_in: ClassVar[str] = "tokens"
     tokens: list[ServiceAccountToken]
+    """The tokens."""
 
 
 class AdminServiceAccountTokensRevokeRequest(RequestModel):
     """Stop a token at once."""
 
     token_id: UUID
+    """Id of the token."""
 
 
 class AdminServiceAccountTokensRevokeResponse(ServiceAccountToken):
@@ -125,8 +154,11 @@ class AdminServiceAccountTokensPreviewReachRequest(RequestModel):
     """Ask what a token could do: one of these scopes for an account, before it exists, or one that does."""
 
     service_account_id: UUID | None = None
+    """Id of the account whose new token it is about; given with `scopes`."""
     scopes: Scopes | None = None
+    """Scopes of the new token; given with `serviceAccountId`."""
     token_id: UUID | None = None
+    """Id of an existing token; given alone."""
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:
@@ -141,32 +173,42 @@ class ReachedCollection(ResponseModel):
     """A collection a token could use, and the role it would have there."""
 
     document_collection_id: UUID
+    """Id of the collection."""
     collection_name: str
+    """Name of the collection, unique in the organization."""
     role: Role
+    """Role that the token would have in the collection."""
 
 
 class ReachedAgent(ResponseModel):
     """An agent that is deployed to the service account; without API access, no message to it is taken."""
 
     agent_id: UUID
+    """Id of the agent."""
     agent_name: str
+    """Name of the agent."""
     api_access_enabled: bool
+    """Whether programs may message the agent on v0."""
 
 
 class AdminServiceAccountTokensPreviewReachResponse(ResponseModel):
-    """What the token could do as things are now.
-
-    `document_count` is of documents it could READ, `editable_document_count` of those it could update, and
-    `agent_document_count` of those whose words it could get by messaging agents. At most 1000 collections and as many
-    agents are named; their counts are of all. `warnings` say what an admin might not expect.
-    """
+    """What the token could do as things are now."""
 
     endpoints: list[str]
+    """Operations that the token could call."""
     document_count: int
+    """Number of documents that the token could READ."""
     editable_document_count: int
+    """Number of documents that the token could update."""
     collections: list[ReachedCollection]
+    """Collections that the token could use, at most 1000."""
     collection_count: int
+    """Number of all collections that the token could use."""
     agents: list[ReachedAgent]
+    """Agents that the token could message, at most 1000."""
     agent_count: int
+    """Number of all agents that are deployed to the service account."""
     agent_document_count: int
+    """Number of documents whose words the token could get by messaging agents."""
     warnings: list[str]
+    """What an admin might not expect."""

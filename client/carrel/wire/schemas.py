@@ -1,0 +1,88 @@
+"""What the JSON Schema of a wire model says beyond its types: descriptions, and which members are always there.
+
+A member's description is the string under its attribute. It is read from the source when a schema is made: pydantic's
+`use_attribute_docstrings` would read the source of every class whenever the client is imported.
+"""
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel
+
+
+def complete_request(model: type[BaseModel], schema: dict[str, Any]) -> None:
+    """Describe the members of a request's schema; a member with a constant, which tells types apart, is required."""
+    _describe(model, schema)
+    _require(schema, [name for name, member in schema.get("properties", {}).items() if "const" in member])
+
+
+def complete_response(model: type[BaseModel], schema: dict[str, Any]) -> None:
+    """Describe the members of a response's schema; one is left out when it has no value, and never null."""
+    _describe(model, schema)
+    members: dict[str, dict[str, Any]] = schema.get("properties", {})
+    always = [name for name, member in members.items() if not _drop_null(member)]
+    _require(schema, always)
+
+
+def descriptions_of(model: type[BaseModel]) -> dict[str, str]:
+    """Return the description of each field by its name in Python; a class inherits those of its bases."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            found |= _documented(base.__module__).get(base.__name__, {})
+    return found
+
+
+def _describe(model: type[BaseModel], schema: dict[str, Any]) -> None:
+    members, descriptions = schema.get("properties", {}), descriptions_of(model)
+    for name, field in model.model_fields.items():
+        member = members.get(field.serialization_alias) or members.get(name)
+        if member is not None:
+            # A title only repeats the name, and generators of clients would take it for the name of a type.
+            member.pop("title", None)
+            if name in descriptions:
+                member["description"] = descriptions[name]
+
+
+def _drop_null(member: dict[str, Any]) -> bool:
+    """Take null out of what a member may be; whether it was there."""
+    choices: list[dict[str, Any]] = member.get("anyOf", [])
+    if {"type": "null"} not in choices:
+        return False
+    choices.remove({"type": "null"})
+    member.pop("default", None)
+    if len(choices) == 1:
+        del member["anyOf"]
+        member.update(choices[0])
+    return True
+
+
+def _require(schema: dict[str, Any], names: list[str]) -> None:
+    for name in names:
+        schema["properties"][name].pop("default", None)
+    required = {*schema.get("required", ()), *names}
+    if required:
+        schema["required"] = [name for name in schema["properties"] if name in required]
+
+
+@cache
+def _documented(module: str) -> dict[str, dict[str, str]]:
+    """Return the strings under the attributes of each class of a module; nothing where the source is not at hand."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError):
+        return {}
+    return {node.name: dict(_attributes(node)) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _attributes(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for statement, after in zip(node.body, node.body[1:], strict=False):
+        match statement, after:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                yield name, inspect.cleandoc(text).replace("\n", " ")
+            case _:
+                pass
