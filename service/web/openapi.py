@@ -1,28 +1,51 @@
-"""What /openapi.json says of credentials: each operation's requirement, from the one table (OpenAPI 3.1, "Security").
+"""The API's description in the terms of OpenAPI 3.1: the whole of it, and v0 and v1 as documents of their own.
 
-OpenAPI 3.1 lets a bearer scheme list role names: here the scope that a service-account token needs, or `admin` for what
-only an admin's API key may call. An API key has no scopes, so for one the scope asks nothing. The same operations on v1
-name the scope that an access token needs.
+`make docs` writes the whole description to a file, and a test compares it with the code: to derive it takes two
+seconds, in which a service would answer nobody. The documents of one version are cut out of it.
 
-The description is written by `make docs`, and a test compares it with the code: to derive it takes two seconds, in
-which a service would answer nobody.
+OpenAPI 3.1 lets a bearer scheme list role names ("Security"): here the scope that a service-account token needs, or
+`admin` for what only an admin's API key may call. An API key has no scopes, so for one the scope asks nothing. The
+same operations on v1 name the scope that an access token needs.
 """
 
+import json
+import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI
 
 from carrel.wire.oauth_clients import ApiScope
 from service.auth.authorization import Requirement, requirement_of
 from service.auth.scopes import meaning
+from service.web.openapi_answers import COMPONENTS, SCHEMAS, describe_answers
+from service.web.openapi_oauth import CLIENT_SCHEME, OAUTH_PATHS, OAUTH_SCHEMAS
+
+Json = dict[str, Any]
 
 DOCUMENT = Path(__file__).with_name("openapi.json")
 SCHEME = "bearer"
 ACCESS_SCHEME = "accessToken"
-V1_PREFIX = "/api/v1/"
+PREFIXES = {"v0": "/api/v0/", "v1": "/api/v1/"}
+V1_PREFIX = PREFIXES["v1"]
 ADMIN_ROLE = "admin"
+# On v1 everybody acts as themselves, so requests have none of these there.
+ACTING_MEMBERS = frozenset({"userEmail", "uploadAsUserEmail"})
+# What tells the names of v1 from those of v0 in the whole description; the documents of one version have neither.
+V1_OPERATION = "v1_"
+V1_SCHEMA = "V1"
+ABOUT = """\
+Load an organization's documents, search them by permission, and let agents answer from them.
+
+- **v0** (`/api/v0/`) takes organization API keys and service-account tokens, **v1** (`/api/v1/`) people's access
+  tokens. `/openapi.json` describes both; `/api/v0/openapi.json` and `/api/v1/openapi.json` describe one each.
+- Bodies are JSON in UTF-8 with camelCase members; unknown members of requests are refused. Times are RFC 3339.
+- Every answer has `X-Request-Id`; every error outside OAuth has one shape, `ErrorResponse`.
+- A list comes in pages: pass `nextPageToken` as `pageToken` until there is none.
+- Operations with the tag `extension` are additions to the original API.
+"""
 SECURITY_SCHEMES = {
     SCHEME: {
         "type": "http",
@@ -44,43 +67,207 @@ SECURITY_SCHEMES = {
             }
         },
     },
+    CLIENT_SCHEME: {
+        "type": "http",
+        "scheme": "basic",
+        "description": "Id and secret of an OAuth client, which may be sent in the form as well.",
+    },
+}
+TAGS = {
+    "catalog": "Documents: uploading, planning uploads, reading, downloading and deleting.",
+    "collections": "Document collections, the documents in them, and rebuilding their indexes.",
+    "docstore": "Syncs that keep a collection as an outside document database has it (beta).",
+    "search": "Search over the catalog or a collection, and feedback on what was found.",
+    "permissions": "Who may act on a resource, why, and what somebody may act on.",
+    "agents": "Agents, messages to them, and conversations.",
+    "me": "The person that an access token acts for.",
+    "admin": "The organization, its people, credentials, grants, agents and logs; for admins.",
+    "oauth": "OAuth 2.0: authorization code with PKCE, refresh and revocation.",
+    "operations": "What operators ask: health and metrics. No credential is needed.",
+    "extension": "Additions to the original API.",
+}
+# The tag of each first part of a path that isn't its own tag.
+TAG_OF = {"documentCollections": "collections", "copilots": "agents", "conversations": "agents"}
+# Operations whose path doesn't end in a verb.
+OPERATION_IDS = {
+    "/healthz": "operations_getHealth",
+    "/readyz": "operations_getReadiness",
+    "/metrics": "operations_getMetrics",
+    "/api/v1/me": "v1_me_get",
+    "/api/v1/agents": "v1_agents_list",
+    "/api/v1/conversations": "v1_conversations_list",
+    "/api/v1/conversations/{conversationId}": "v1_conversations_get",
 }
 
 
 def security_of(requirement: Requirement) -> list[dict[str, list[str]]]:
-    """The `security` of an operation that asks for this."""
+    """Return the `security` of an operation on v0 that asks for this."""
     role = role_of(requirement)
     return [{SCHEME: [] if role is None else [role]}]
 
 
 def role_of(requirement: Requirement) -> str | None:
-    """The role name of a requirement on v0: a scope's, or `admin`; None for what every member may call with a key."""
+    """Return the role name of a requirement on v0: a scope's, or `admin`; None for what every member's key may call."""
     if requirement.scope is not None:
         return requirement.scope.value
     return ADMIN_ROLE if requirement.admin else None
 
 
 def access_security_of(requirement: Requirement) -> list[dict[str, list[str]]]:
-    """The `security` of the same operation on v1."""
+    """Return the `security` of an operation on v1 that asks for this."""
     return [{ACCESS_SCHEME: [] if requirement.api_scope is None else [requirement.api_scope.value]}]
 
 
 @cache
-def read_description() -> bytes:
-    """Return the API's description as `make docs` has written it down."""
-    return DOCUMENT.read_bytes()
+def read_description(version: str | None = None) -> bytes:
+    """Return the API's description as `make docs` has written it down, or the part of it for `v0` or `v1`."""
+    content = DOCUMENT.read_bytes()
+    if version is None:
+        return content
+    return json.dumps(part_of(json.loads(content), version), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 class DescribedApi(FastAPI):
-    """An application whose description names the security scheme."""
+    """An application whose description says what FastAPI can't read from the endpoints."""
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> Json:
         """Derive the API's description from the code; a service answers with `read_description`."""
-        document = super().openapi()
-        document["components"]["securitySchemes"] = SECURITY_SCHEMES
-        for path, methods in document["paths"].items():
+        return complete(super().openapi())
+
+
+def complete(document: Json) -> Json:
+    """Add to FastAPI's description what holds for all operations of a kind: names, tags, credentials and answers."""
+    schemas: Json = document["components"]["schemas"]
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            _name(operation, path)
+            describe_answers(operation, path)
             if path.startswith(V1_PREFIX):
-                security = access_security_of(requirement_of(path.removeprefix(V1_PREFIX)))
-                for operation in methods.values():
-                    operation["security"] = security
+                operation["security"] = access_security_of(requirement_of(path.removeprefix(V1_PREFIX)))
+                _act_as_oneself(operation, schemas)
+            operation.setdefault("security", [])
+    schemas.update(OAUTH_SCHEMAS)
+    document["info"] |= {
+        "description": ABOUT,
+        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    }
+    document["servers"] = [{"url": "/", "description": "The service that gives this description."}]
+    document["tags"] = [{"name": name, "description": description} for name, description in TAGS.items()]
+    document["paths"] |= OAUTH_PATHS
+    document["components"] |= {"securitySchemes": SECURITY_SCHEMES, **COMPONENTS}
+    return _without_unused(document)
+
+
+def part_of(document: Json, version: str) -> Json:
+    """Return the description of one version alone, whose names need not tell it from the other."""
+    prefix = PREFIXES[version]
+    paths = {
+        path: methods
+        for path, methods in document["paths"].items()
+        if path.startswith(prefix) or (version == "v1" and path in OAUTH_PATHS)
+    }
+    title = f"{document['info']['title']} {version}"
+    part = _renamed({**document, "info": {**document["info"], "title": title}, "paths": paths})
+    return _without_unused(part)
+
+
+def operation_id_of(path: str) -> str:
+    """Return the id of the operation at a path: `catalog_uploadFile`, on v1 `v1_catalog_uploadFile`."""
+    if path in OPERATION_IDS:
+        return OPERATION_IDS[path]
+    version, operation = path.removeprefix("/api/").split("/", 1)
+    return (V1_OPERATION if version == "v1" else "") + operation.replace("/", "_")
+
+
+def _name(operation: Json, path: str) -> None:
+    operation["operationId"] = operation_id_of(path)
+    parts = path.split("/")
+    if path.startswith("/api/"):
+        area = "docstore" if "docstore" in parts else TAG_OF.get(parts[3], parts[3])
+        operation["tags"] = [area, *(["extension"] if "extension" in operation["tags"] else [])]
+    last = parts[-1]
+    # The endpoints of admin/… and of GET have the clearer names: `admin/users/list` is list_users.
+    if re.search("[a-z][A-Z]", last) and "admin" not in parts and "{" not in last:
+        operation["summary"] = re.sub("([A-Z])", r" \1", last)
+    operation["summary"] = operation["summary"].capitalize().replace("Oauth", "OAuth").replace("api key", "API key")
+
+
+def _act_as_oneself(operation: Json, schemas: Json) -> None:
+    """Leave out of a request on v1 whom it acts for, which only v0 takes."""
+    body: Json | None = operation.get("requestBody")
+    if body is None:
+        return
+    [(media_type, content)] = body["content"].items()
+    name = content["schema"].get("$ref", "").removeprefix(SCHEMAS)
+    schema = schemas[name] if name else content["schema"]
+    members = {key: value for key, value in schema["properties"].items() if key not in ACTING_MEMBERS}
+    if len(members) == len(schema["properties"]):
+        return
+    own = {**schema, "properties": members}
+    if name:
+        schemas[name + V1_SCHEMA] = own
+        own = {"$ref": SCHEMAS + name + V1_SCHEMA}
+    # The two mounts of an endpoint share what the endpoint says of its body, so that is left as it is.
+    operation["requestBody"] = {**body, "content": {media_type: {"schema": own}}}
+
+
+def _without_unused(document: Json) -> Json:
+    """Leave out the components and tags that no operation uses."""
+    used: set[str] = set()
+    waiting = [*_references(document["paths"])]
+    while waiting:
+        reference = waiting.pop()
+        if reference not in used:
+            used.add(reference)
+            kind, name = reference.split("/")[2:]
+            waiting += _references(document["components"][kind][name])
+    operations = [one for methods in document["paths"].values() for one in methods.values()]
+    schemes = {name for one in operations for needed in one["security"] for name in needed}
+    tags = {name for one in operations for name in one["tags"]}
+    components = {
+        kind: {
+            name: value
+            for name, value in sorted(members.items())
+            if f"#/components/{kind}/{name}" in used or (kind == "securitySchemes" and name in schemes)
+        }
+        for kind, members in document["components"].items()
+    }
+    return {**document, "tags": [one for one in document["tags"] if one["name"] in tags], "components": components}
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        members = cast("Json", value)
+        if isinstance(reference := members.get("$ref"), str):
+            yield reference
+        # Names that a discriminator maps to are those of its choices.
+        for member in members.values():
+            yield from _references(member)
+    elif isinstance(value, list):
+        for member in cast("list[Any]", value):
+            yield from _references(member)
+
+
+def _renamed(document: Json) -> Json:
+    """Give v1's operations and schemas the names that they have without v0 beside them."""
+    schemas: Json = document["components"]["schemas"]
+    own = {name.removesuffix(V1_SCHEMA): schema for name, schema in schemas.items() if name.endswith(V1_SCHEMA)}
+    is_v1 = any(V1_PREFIX in path for path in document["paths"])
+    if not is_v1:
         return document
+    components = {**document["components"], "schemas": {**schemas, **own}}
+    return _map({**document, "components": components}, _version_free)
+
+
+def _version_free(key: str, text: str) -> str:
+    if key == "operationId":
+        return text.removeprefix(V1_OPERATION)
+    return text.removesuffix(V1_SCHEMA) if key == "$ref" else text
+
+
+def _map(value: Any, change: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _map(member, change, name) for name, member in cast("Json", value).items()}
+    if isinstance(value, list):
+        return [_map(member, change) for member in cast("list[Any]", value)]
+    return change(key, value) if isinstance(value, str) else value

@@ -47,6 +47,18 @@ async def metrics(request: Request) -> Response:
 
 
 @router.get("/openapi.json", include_in_schema=False)
-async def openapi() -> Response:
-    """Describe the API in the terms of OpenAPI."""
+def openapi() -> Response:
+    """Describe the API in the terms of OpenAPI; not on the event loop, which would have to wait for the file."""
     return Response(read_description(), media_type="application/json")
+
+
+@router.get("/api/v0/openapi.json", include_in_schema=False)
+def openapi_of_v0() -> Response:
+    """Describe v0 alone."""
+    return Response(read_description("v0"), media_type="application/json")
+
+
+@router.get("/api/v1/openapi.json", include_in_schema=False)
+def openapi_of_v1() -> Response:
+    """Describe v1 alone, and OAuth, which gives its tokens."""
+    return Response(read_description("v1"), media_type="application/json")

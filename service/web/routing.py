@@ -22,6 +22,7 @@ from service.platform.errors import BadRequest, ServiceError, TooLarge, Unsuppor
 from service.web.dependencies import current_caller, current_runtime, version_of
 from service.web.growth import adds_data
 from service.web.openapi import security_of
+from service.web.openapi_answers import IDEMPOTENCY_KEY, takes_key
 
 UNREADABLE = "carrel.unreadable_body"
 PROMISE = "carrel.promise_of_room"
@@ -42,7 +43,10 @@ class CheckedRoute(APIRoute):
         self.requirement = requirement_of(path)
         self.adds_data = adds_data(path)
         options["response_model_exclude_none"] = True
-        options["openapi_extra"] = {**(options.get("openapi_extra") or {}), "security": security_of(self.requirement)}
+        described = {**(options.get("openapi_extra") or {}), "security": security_of(self.requirement)}
+        if takes_key(path, endpoint):
+            described["parameters"] = [IDEMPOTENCY_KEY]
+        options["openapi_extra"] = described
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

@@ -11,6 +11,7 @@ from service.auth.authorization import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIRE
 from service.main import create_app
 from service.runtime import Runtime
 from service.web.openapi import ACCESS_SCHEME, DOCUMENT, SCHEME, read_description
+from service.web.openapi_oauth import CLIENT_SCHEME, OAUTH_PATHS
 
 PREFIX = "/api/v0/"
 V1_PREFIX = "/api/v1/"
@@ -85,10 +86,11 @@ def test_the_same_operations_on_v1_declare_the_scope_of_an_access_token(describe
 
 
 def test_what_operators_ask_declares_no_security(described: dict[str, Any]) -> None:
-    """Health and metrics take no credential, and say so."""
+    """Health and metrics take no credential, and say so; OAuth takes a client's, in the header or in the form."""
     others = {path: item for path, item in described["paths"].items() if not path.startswith((PREFIX, V1_PREFIX))}
-    assert others.keys() >= {"/healthz", "/readyz", "/metrics"}
-    assert not any("security" in one for item in others.values() for one in item.values())
+    assert others.keys() - OAUTH_PATHS.keys() == {"/healthz", "/readyz", "/metrics"}
+    asked = {scheme for item in others.values() for one in item.values() for need in one["security"] for scheme in need}
+    assert asked == {CLIENT_SCHEME}
 
 
 def test_extensions_say_that_they_are(described: dict[str, Any]) -> None:

@@ -33,7 +33,8 @@ def _models(base: type[BaseModel]) -> list[type[BaseModel]]:
 def _strings(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Walk a JSON schema and give every place that takes free text."""
     if isinstance(schema, dict):
-        if schema.get("type") == "string" and not {"enum", "const", "format"} & schema.keys():
+        is_fixed = {"enum", "const"} & schema.keys() or schema.get("format") in {"uuid", "date-time"}
+        if schema.get("type") == "string" and not is_fixed:
             yield path, schema
         for key, value in schema.items():
             yield from _strings(value, f"{path}/{key}")

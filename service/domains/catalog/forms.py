@@ -36,12 +36,13 @@ def upload_form(fields: dict[str, str]) -> UploadFileForm:
 
 def _request_body(file_part: str, form: type[BaseModel]) -> dict[str, Any]:
     parts = form.model_json_schema(by_alias=True)
-    texts = {
-        name: {"type": "string", "description": part.get("title", name)} for name, part in parts["properties"].items()
-    }
+    texts = {name: {"type": "string", "description": part["description"]} for name, part in parts["properties"].items()}
     schema = {
         "type": "object",
-        "properties": {file_part: {"type": "string", "format": "binary"}, **texts},
+        "properties": {
+            file_part: {"type": "string", "format": "binary", "description": "The file; its name tells its type."},
+            **texts,
+        },
         "required": [file_part, *parts.get("required", ())],
     }
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}

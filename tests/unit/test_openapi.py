@@ -1,0 +1,130 @@
+"""The API's description as a contract: what is in it is described, named once, and holds for the version it is of."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from service.web.openapi import ACTING_MEMBERS, read_description
+
+VERSIONS = [None, "v0", "v1"]
+ERROR = {"$ref": "#/components/schemas/ErrorResponse"}
+
+
+def description(version: str | None) -> dict[str, Any]:
+    """The whole description, or that of one version."""
+    return json.loads(read_description(version))
+
+
+def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The operations by their ids."""
+    every = [one for item in document["paths"].values() for one in item.values()]
+    found = {one["operationId"]: one for one in every}
+    assert len(found) == len(every)
+    return found
+
+
+def objects(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every JSON object in a document with its path."""
+    if isinstance(value, dict):
+        yield path, value
+        for key, member in value.items():
+            yield from objects(member, f"{path}/{key}")
+    elif isinstance(value, list):
+        for number, member in enumerate(value):
+            yield from objects(member, f"{path}/{number}")
+
+
+def properties(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The members of every object that a request or an answer is made of, by their paths."""
+    return {
+        f"{path}/{name}": member
+        for path, one in objects(document)
+        if isinstance(one.get("properties"), dict) and not path.endswith("/properties")
+        for name, member in one["properties"].items()
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_everything_is_described(version: str | None) -> None:
+    """Each member, parameter, header, tag and operation has a description."""
+    document = description(version)
+    members = properties(document)
+    assert len(members) > 400
+    assert [path for path, member in members.items() if not member.get("description")] == []
+    parameters = {path: one for path, one in objects(document) if one.get("in") in {"query", "path", "header"}}
+    assert [path for path, one in parameters.items() if not one.get("description")] == []
+    assert all(one["description"] for one in document["components"]["headers"].values())
+    assert all(one["summary"] and one["description"] for one in operations(document).values())
+    assert {tag for one in operations(document).values() for tag in one["tags"]} == {
+        one["name"] for one in document["tags"] if one["description"]
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_reference_leads_somewhere_and_every_component_is_used(version: str | None) -> None:
+    """No document of one version refers to what only the other has, and none carries what it doesn't use."""
+    document = description(version)
+    references = {one["$ref"] for _, one in objects(document) if isinstance(one.get("$ref"), str)}
+    named = {f"#/components/{kind}/{name}" for kind, members in document["components"].items() for name in members}
+    assert references == {name for name in named if "securitySchemes" not in name}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_refusals_have_the_one_shape(version: str | None) -> None:
+    """Every 4XX and 5XX outside OAuth is an ErrorResponse with the request's id; 429, 503 and 507 say when to retry."""
+    document = description(version)
+    responses = document["components"]["responses"]
+    for one in operations(document).values():
+        if "oauth" in one["tags"]:
+            continue
+        refused = {status: answer for status, answer in one["responses"].items() if status != "200"}
+        assert any(status.startswith("4") for status in refused)
+        for status, answer in refused.items():
+            shape = responses[answer["$ref"].rsplit("/", 1)[1]]
+            assert shape["content"]["application/json"]["schema"] == ERROR
+            assert "X-Request-Id" in shape["headers"]
+            assert ("Retry-After" in shape["headers"]) == (status in {"429", "503", "507"})
+
+
+def test_ids_say_what_an_operation_does_and_are_the_same_in_both_versions() -> None:
+    """In a document of one version an id is the operation's path; the whole description tells those of v1 apart."""
+    whole, v0, v1 = (operations(description(version)) for version in VERSIONS)
+    assert {"catalog_uploadFile", "documentCollections_docstore_createDocstoreSync", "admin_users_list"} <= v0.keys()
+    assert {"catalog_uploadFile", "agents_list", "me_get", "oauth_token"} <= v1.keys()
+    assert {f"v1_{name}" for name, one in v1.items() if "oauth" not in one["tags"]} | v0.keys() < whole.keys()
+    assert not any(name.endswith("V1") for name in description("v1")["components"]["schemas"])
+
+
+def test_on_v1_nobody_is_acted_for() -> None:
+    """No request of v1 has a member that names whom it acts for; those of v0 do."""
+    acting = {
+        version: ACTING_MEMBERS & {path.rsplit("/", 1)[1] for path in properties(description(version))}
+        for version in ("v0", "v1")
+    }
+    assert acting == {"v0": ACTING_MEMBERS, "v1": set()}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_tells_types_apart_is_required(version: str | None) -> None:
+    """The member of a discriminator is required in each of its choices, so that generated clients send it."""
+    document = description(version)
+    schemas = document["components"]["schemas"]
+    unions = [one for _, one in objects(document) if "discriminator" in one]
+    assert unions
+    for union in unions:
+        for choice in union["oneOf"]:
+            schema = schemas[choice["$ref"].rsplit("/", 1)[1]]
+            assert union["discriminator"]["propertyName"] in schema["required"]
+
+
+def test_members_of_answers_are_never_null() -> None:
+    """What has no value is left out of an answer, so no answer's member may be null or has a default."""
+    schemas = description(None)["components"]["schemas"]
+    answers = {name: one for name, one in schemas.items() if name.endswith("Response") and "properties" in one}
+    assert len(answers) > 50
+    for name, schema in answers.items():
+        for member in schema["properties"].values():
+            assert {"type": "null"} not in member.get("anyOf", []), name
+            assert "default" not in member, name
