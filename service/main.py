@@ -48,7 +48,7 @@ from service.platform.version import VERSION
 from service.runtime import Runtime
 from service.runtime.jobs.models import AGENTS, Task
 from service.runtime.jobs.worker import RELEASE_SECONDS, keep_working, release_stalled
-from service.web import operations, pages
+from service.web import operations, pages, reference_page
 from service.web.dependencies import V0_PREFIX, V1_PREFIX
 from service.web.edge import Edge
 from service.web.idempotency import forgetting
@@ -96,6 +96,7 @@ def _routes() -> Sequence[BaseRoute]:
     """Every endpoint, which FastAPI takes long to look through; once, however many applications a process has."""
     router = APIRouter()
     router.include_router(operations.router)
+    router.include_router(reference_page.router)
     for prefix, domains in ((V0_PREFIX, (*DOMAINS, *V0_DOMAINS)), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
         for domain in domains:
             router.include_router(domain.router, prefix=prefix, responses=ERRORS)

@@ -193,7 +193,9 @@ HEALTH: Json = {
     "required": ["status"],
     "properties": {"status": {"const": "ok", "description": "The process is alive."}},
 }
-FILE: Json = {"*/*": {"schema": {"type": "string", "format": "binary", "description": "The bytes of the file."}}}
+_BYTES: Json = {"schema": {"type": "string", "format": "binary", "description": "The bytes of the file."}}
+# The media type is the file's own; some generators of clients know a file only by the first of these.
+FILE: Json = {"application/octet-stream": _BYTES, "*/*": _BYTES}
 
 
 def takes_key(path: str, endpoint: Callable[..., Any]) -> bool:
