@@ -31,6 +31,8 @@ ENTERING_SECONDS = 10.0
 CLIENT_GONE = 499
 # What every answer of a deprecated operation says (RFC 9745): since 2026-01-01T00:00:00Z; it still works.
 DEPRECATED_SINCE_2026 = "@1767225600"
+# What takes a deprecated operation's place, relative to it (RFC 5829, section 3.2); the others have no successor.
+SUCCESSORS = {"/catalog/uploadDocumentFile": "uploadFile"}
 KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -161,8 +163,11 @@ class Exchange:
             headers["X-Request-Id"] = self._request_id
             headers["X-Content-Type-Options"] = "nosniff"
             headers.setdefault("Cache-Control", "no-store")
-            if getattr(self._scope.get("route"), "deprecated", False):
+            route = self._scope.get("route")
+            if getattr(route, "deprecated", False):
                 headers["Deprecation"] = DEPRECATED_SINCE_2026
+                if successor := SUCCESSORS.get(getattr(route, "path", "")):
+                    headers["Link"] = f'<{successor}>; rel="successor-version"'
         await self._send(message)
 
     def _note(self, seconds: float) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from carrel.wire.conversations import FetchAgentResponseRequest, ListConversationsRequest, TextDelta
 from carrel.wire.schemas import descriptions_of
+from service.web.edge import SUCCESSORS
 from service.web.idempotency import PARAMETER
 
 Json = dict[str, Any]
@@ -263,7 +264,7 @@ def _describe_operation(operation: Json, name: str) -> None:
         headers.append("Idempotent-Replayed")
     if operation.get("deprecated"):
         headers.append("Deprecation")
-    if name == "catalog/uploadDocumentFile":
+    if f"/{name}" in SUCCESSORS:
         headers.append("Link")
     success = {**operation["responses"]["200"], "description": "Done."}
     if name == DOWNLOAD:

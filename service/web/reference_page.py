@@ -12,10 +12,10 @@ from fastapi.responses import FileResponse, HTMLResponse, Response
 PACKAGE = "fastapi_offline"
 VERSION = version(PACKAGE)
 ASSETS = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
-# Swagger UI sets styles of its own on elements, and shows pictures that are written out in its style sheet.
+# Swagger UI shows pictures that are written out in its style sheet.
 PROTECTION = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "X-Frame-Options": "DENY",

@@ -14,6 +14,7 @@ from tests.harness.services import RunningService
 
 OPERATION = "/api/v0/admin/users/upsert"
 VALID = b'{"users": [{"email": "someone@example.test"}]}'
+SUCCESSOR = '<uploadFile>; rel="successor-version"'
 JSON = "application/json"
 MEBIBYTE = 1024 * 1024
 
@@ -155,7 +156,10 @@ def test_every_body_is_read_with_care(shared: RunningService) -> None:
 
 
 def test_deprecated_operations_say_so_in_every_answer(shared: RunningService) -> None:
-    """The refusals of a deprecated operation carry the Deprecation header (RFC 9745), and no other operation's do."""
+    """The refusals of a deprecated operation carry the Deprecation header (RFC 9745), and no other operation's do.
+
+    A link leads to what takes its place, where there is something.
+    """
     paths = shared.http.get("/openapi.json").json()["paths"]
     marked = [path for path, item in paths.items() if item.get("post", {}).get("deprecated")]
     deprecated = [path for path in marked if path.startswith("/api/v0/")]
@@ -165,6 +169,8 @@ def test_deprecated_operations_say_so_in_every_answer(shared: RunningService) ->
         answers = [shared.http.post(path, headers={"Authorization": ""}), shared.http.post(path, content=b"x")]
         assert [answer.status_code for answer in answers] == [401, 415]
         assert all(answer.headers["Deprecation"].startswith("@") for answer in answers)
+        has_successor = path.endswith("/uploadDocumentFile")
+        assert {answer.headers.get("Link") for answer in answers} == {SUCCESSOR if has_successor else None}
     assert "Deprecation" not in post(shared, b"{").headers
 
 

@@ -143,18 +143,33 @@ def _refuse_odd_url(text: str) -> str:
 Label = Annotated[str, Field(min_length=1, max_length=200), NO_NUL]
 """A short name: of a collection, a field, a group, a key."""
 
-DocumentName = Annotated[str, Field(min_length=1, max_length=1000), NO_NUL]
+DocumentName = Annotated[str, Field(min_length=1, max_length=1000, examples=["Holiday rules 2026"]), NO_NUL]
 Identifier = Annotated[str, Field(min_length=1, max_length=1024), NO_NUL]
 """An identifier chosen by the caller or by a source system."""
 
 Description = Annotated[str, Field(max_length=10_000), NO_NUL]
-SearchQuery = Annotated[str, Field(min_length=1, max_length=8192), NO_NUL]
+SearchQuery = Annotated[str, Field(min_length=1, max_length=8192, examples=["how many days of leave"]), NO_NUL]
 MetadataValue = Annotated[str, Field(max_length=10_000), NO_NUL]
 ChunkText = Annotated[str, Field(min_length=1, max_length=50_000), NO_NUL]
 Fingerprint = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]
 PageToken = Annotated[str, Field(min_length=1, max_length=4096), NO_NUL]
-EmailAddress = Annotated[str, Field(min_length=3, max_length=320), NO_NUL, AfterValidator(_refuse_odd_address)]
-Url = Annotated[str, Field(min_length=3, max_length=4096), NO_NUL, AfterValidator(_refuse_odd_url)]
+EmailAddress = Annotated[
+    str,
+    Field(min_length=3, max_length=320, examples=["ada@example.com"], json_schema_extra={"format": "idn-email"}),
+    NO_NUL,
+    AfterValidator(_refuse_odd_address),
+]
+Url = Annotated[
+    str,
+    Field(
+        min_length=3,
+        max_length=4096,
+        examples=["https://example.com/handbook/holidays"],
+        json_schema_extra={"format": "iri"},
+    ),
+    NO_NUL,
+    AfterValidator(_refuse_odd_url),
+]
 CustomMetadata = Annotated[dict[Label, MetadataValue], Field(max_length=200)]
 """A document's values of a collection's schema; always strings, whatever the field's type."""
 

@@ -28,7 +28,12 @@ def _refuse_blank(text: str) -> str:
     return text
 
 
-MessageText = Annotated[str, Field(min_length=1, max_length=20_000), NO_NUL, AfterValidator(_refuse_blank)]
+MessageText = Annotated[
+    str,
+    Field(min_length=1, max_length=20_000, examples=["How many days of leave do I have?"]),
+    NO_NUL,
+    AfterValidator(_refuse_blank),
+]
 
 
 class SendMessageRequest(ActingRequest):
