@@ -1,7 +1,10 @@
 """The API's description as a contract: what is in it is described, named once, and holds for the version it is of."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,3 +131,23 @@ def test_members_of_answers_are_never_null() -> None:
         for member in schema["properties"].values():
             assert {"type": "null"} not in member.get("anyOf", []), name
             assert "default" not in member, name
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_linter_finds_nothing(version: str | None, tmp_path: Path) -> None:
+    """Redocly's recommended rules have no error and no warning for any of the documents."""
+    npx = shutil.which("npx")
+    if npx is None:
+        pytest.skip("npx is not here: install Node.js to check the description with @redocly/cli.")
+    file = tmp_path / "openapi.json"
+    file.write_bytes(read_description(version))
+    linted = subprocess.run(
+        [npx, "--yes", "@redocly/cli@2", "lint", file.name, "--format", "json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert linted.returncode == 0, linted.stderr
+    assert json.loads(linted.stdout)["problems"] == []
