@@ -43,7 +43,7 @@ class CheckedRoute(APIRoute):
         self.requirement = requirement_of(path)
         self.adds_data = adds_data(path)
         options["response_model_exclude_none"] = True
-        described = {**(options.get("openapi_extra") or {}), "security": security_of(self.requirement)}
+        described: dict[str, Any] = {**(options.get("openapi_extra") or {}), "security": security_of(self.requirement)}
         if takes_key(path, endpoint):
             described["parameters"] = [IDEMPOTENCY_KEY]
         options["openapi_extra"] = described
