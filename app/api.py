@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app.auth.current import held_session, key_client, person_client, require_session
+from app.auth.current import bind_session, key_client, person_client, require_session
 from carrel import Carrel
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
@@ -30,7 +30,7 @@ def client() -> Carrel:
 
 def client_for_later() -> Callable[[], Carrel]:
     """Return what gives `client()` outside of the page's run, where a download is read, while the session lasts."""
-    held, made = held_session(), client()
+    held, made = bind_session(), client()
 
     def given() -> Carrel:
         held()

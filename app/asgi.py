@@ -12,9 +12,9 @@ from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.auth.gate import DOWNLOADS, Gate
+from app.auth.container import registration, sessions, sign_in
+from app.auth.middleware import DOWNLOADS, AccessMiddleware
 from app.auth.pages import notice
-from app.auth.parts import registration, sessions, sign_in
 from app.navigation import addresses
 from app.settings import settings
 from app.ui.notices import show_problem
@@ -115,7 +115,7 @@ def tell_of_failure(error: Exception) -> bool:
 def create_app() -> st.App:
     """Return the application; ConfigurationError and ValueError say which setting is missing or wrong."""
     registration().check()
-    gate = Middleware(Gate, sessions=sessions(), cookie=sign_in().cookie, origin=settings().origin)
+    gate = Middleware(AccessMiddleware, sessions=sessions(), cookie=sign_in().cookie, origin=settings().origin)
     return st.App(
         Path(__file__).with_name("main.py"),
         routes=sign_in().routes(),

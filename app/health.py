@@ -10,8 +10,8 @@ import streamlit as st
 
 import carrel
 from app import api
+from app.formatting import ago, count_text, moment, size
 from app.settings import settings
-from app.words import ago, counted, moment, size
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
     IndexingState,
@@ -40,7 +40,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
+class PageLink:
     """A page of the workbench: what the way to it is called, and its address."""
 
     name: str
@@ -55,7 +55,7 @@ class Finding:
     level: Level
     said: str
     todo: str = ""
-    see: Place | None = None
+    see: PageLink | None = None
 
 
 def ask_service() -> AdminStatusGetResponse | Finding:
@@ -93,15 +93,19 @@ def _language_model(name: str) -> str:
 
 
 def _of_index(index: IndexingState, at: datetime) -> Finding:
-    waits = f" {counted(index.running, 'waits', 'wait')}{_since(index.oldest_waiting_at, at)}." if index.running else ""
-    can = f"{counted(index.done, 'document')} can be found."
+    waits = (
+        f" {count_text(index.running, 'waits', 'wait')}{_since(index.oldest_waiting_at, at)}." if index.running else ""
+    )
+    can = f"{count_text(index.done, 'document')} can be found."
     if index.failed:
-        said = f"{can}{waits} {counted(index.failed, 'document')} could not be indexed."
+        said = f"{can}{waits} {count_text(index.failed, 'document')} could not be indexed."
         todo = "Look at why, and add mended files. They are tried again now and then."
-        return Finding("The index", Level.TROUBLE, said, todo, Place("The documents", "documents?of=all&state=failed"))
+        return Finding(
+            "The index", Level.TROUBLE, said, todo, PageLink("The documents", "documents?of=all&state=failed")
+        )
     if _is_late(index.oldest_waiting_at, at, LATE_INDEXING):
         todo = "Indexing doesn't keep up, or the embedding model is away: look at the service's log."
-        see = Place("The documents", "documents?of=all&state=running")
+        see = PageLink("The documents", "documents?of=all&state=running")
         return Finding("The index", Level.TROUBLE, f"{can}{waits}", todo, see)
     return Finding("The index", Level.BUSY if index.running else Level.FINE, f"{can}{waits}")
 
@@ -109,12 +113,12 @@ def _of_index(index: IndexingState, at: datetime) -> Finding:
 def _of_rebuilds(running: int) -> list[Finding]:
     if not running:
         return []
-    said = f"{counted(running, 'index is', 'indexes are')} being made anew with another model."
-    return [Finding("Rebuilding", Level.BUSY, said, see=Place("The collections", "collections"))]
+    said = f"{count_text(running, 'index is', 'indexes are')} being made anew with another model."
+    return [Finding("Rebuilding", Level.BUSY, said, see=PageLink("The collections", "collections"))]
 
 
 def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
-    about, agents = "Replies and sync runs", Place("The agents", "agents")
+    about, agents = "Replies and sync runs", PageLink("The agents", "agents")
     doing = f"{jobs.running:,} at work, {jobs.waiting:,} waiting{_since(jobs.oldest_waiting_at, at)}."
     if _is_late(jobs.oldest_waiting_at, at, LATE_JOBS):
         todo = (
@@ -122,24 +126,26 @@ def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
         )
         return Finding(about, Level.TROUBLE, doing, f"{todo}for agents' replies, CARREL_DOCSTORE_WORKERS for syncs.")
     if jobs.failed:
-        said = f"{doing} {counted(jobs.failed, 'reply of an agent', 'replies of agents')} failed in the last 24 hours."
+        said = (
+            f"{doing} {count_text(jobs.failed, 'reply of an agent', 'replies of agents')} failed in the last 24 hours."
+        )
         todo = "Ask an agent something to see whether it answers now; whoever got no reply can ask again. Why each "
         return Finding(about, Level.TROUBLE, said, f"{todo}failed is in the service's log.", agents)
     return Finding(about, Level.BUSY if jobs.running or jobs.waiting else Level.FINE, doing)
 
 
 def _of_syncs(syncs: SyncsState) -> Finding:
-    going = f"{counted(syncs.running, 'goes on', 'go on')}." if syncs.running else "None goes on."
+    going = f"{count_text(syncs.running, 'goes on', 'go on')}." if syncs.running else "None goes on."
     if syncs.failed:
-        said = f"{going} The last run of {counted(syncs.failed, 'sync')} failed."
+        said = f"{going} The last run of {count_text(syncs.failed, 'sync')} failed."
         return Finding(
-            "Syncs", Level.TROUBLE, said, "Look at why, mend it, and run it again.", Place("The syncs", "syncs")
+            "Syncs", Level.TROUBLE, said, "Look at why, mend it, and run it again.", PageLink("The syncs", "syncs")
         )
     return Finding("Syncs", Level.BUSY if syncs.running else Level.FINE, going)
 
 
 def _of_disk(storage: StorageState) -> Finding:
-    about = f"The disk of the {_listed([_KEPT[area] for area in storage.areas])}"
+    about = f"The disk of the {_join_names([_KEPT[area] for area in storage.areas])}"
     said = f"{size(storage.free_bytes)} of {size(storage.total_bytes)} are free."
     todo = "Make room on that disk or enlarge it; the service looks every second, and goes on by itself."
     if storage.level is StorageLevel.FULL:
@@ -153,7 +159,7 @@ def _of_disk(storage: StorageState) -> Finding:
     return Finding(about, Level.TROUBLE, said, todo)
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_names(words: Sequence[str]) -> str:
     *others, last = words
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -177,9 +183,9 @@ def of_flows() -> Finding:
     ready = sum(deployment.get("status") == "READY" for deployment in deployments)
     if not ready:
         said = "Prefect answers, but nobody carries out runs: what is started or scheduled waits."
-        waiting = Place("The runs", "ingestion?part=runs")
+        waiting = PageLink("The runs", "ingestion?part=runs")
         return Finding("The flows", Level.TROUBLE, said, "Start what does: python -m flows serve", waiting)
-    offered = counted(ready, "flow is", "flows are")
+    offered = count_text(ready, "flow is", "flows are")
     return Finding("The flows", Level.FINE, f"Prefect answers, and {offered} served.")
 
 

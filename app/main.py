@@ -10,7 +10,7 @@ from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
 from app.navigation import pages
 from app.ui.dialogs import leave_others
-from app.ui.errors import explained
+from app.ui.errors import error_boundary
 from app.ui.mark import MARK
 from app.ui.notices import show_warning
 from app.ui.style import STYLE
@@ -36,7 +36,7 @@ def main() -> None:
     person = require_person()
     watch_session()
     show_person(person)
-    with explained():
+    with error_boundary():
         me = api.me()
         is_editor = me.is_admin or api.edits_collections()
     page = st.navigation(pages(is_admin=me.is_admin, is_editor=is_editor), expanded=True)

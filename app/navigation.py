@@ -40,7 +40,7 @@ def pages(*, is_admin: bool, is_editor: bool = False) -> dict[str, list[Streamli
     found["Find"].append(st.Page("views/search.py", title="Search", url_path="search", visibility="hidden"))
     for entries_of, theirs in ((FOR_EDITORS, is_admin or is_editor), (FOR_ADMINS, is_admin)):
         for section, entries in entries_of.items():
-            found.setdefault(section, []).extend(_page(entry) if theirs else _closed(entry) for entry in entries)
+            found.setdefault(section, []).extend(_page(entry) if theirs else _close_page(entry) for entry in entries)
     return found
 
 
@@ -57,6 +57,6 @@ def _page(entry: Entry) -> StreamlitPage:
     return st.Page(f"views/{name}.py", title=title, icon=f":material/{icon}:", url_path=path, default=is_first)
 
 
-def _closed(entry: Entry) -> StreamlitPage:
+def _close_page(entry: Entry) -> StreamlitPage:
     name, title, _icon = entry
     return st.Page("views/for_admins.py", title=title, url_path=name, visibility="hidden")

@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwrig
 
 from bench.holdings import EMAIL, fill
 from bench.report import report
-from bench.running import process_of, running_stack
+from bench.running import process_of, run_stack
 from bench.start import free_port
 from carrel import Carrel
 from tests.browser.conftest import QUIET, chromium_path
@@ -115,7 +115,7 @@ class Measured:
 
 
 @contextmanager
-def running_workbench(base_url: str, folder: Path) -> Iterator[tuple[str, int]]:
+def run_workbench(base_url: str, folder: Path) -> Iterator[tuple[str, int]]:
     """Start the workbench before a service whose admin's key is in the environment; yield its address and process."""
     port = free_port()
     environment = {"CARREL_APP_PORT": str(port), "CARREL_APP_DIR": str(folder / "workbench")}
@@ -127,7 +127,7 @@ def running_workbench(base_url: str, folder: Path) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def running_bare_page(folder: Path) -> Iterator[str]:
+def run_bare_page(folder: Path) -> Iterator[str]:
     """Serve `bench/bare_page.py`; yield its address."""
     port = free_port()
     options = {"server.port": port, "server.address": "127.0.0.1", "server.headless": "true"}
@@ -247,7 +247,7 @@ def cpu_milliseconds(browser: CDPSession, processes: dict[str, int]) -> dict[str
 
 def measure_bare(chromium: Browser, folder: Path) -> Measured:
     """Measure the page that asks nobody for anything."""
-    with running_bare_page(folder) as address:
+    with run_bare_page(folder) as address:
         page = window(chromium)
         measured = measure(page, pages_from(address, name="a page that asks nobody"), {})
         page.close()
@@ -269,11 +269,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        with running_stack(folder / "data", prefect=False) as stack:
+        with run_stack(folder / "data", prefect=False) as stack:
             base_url = stack.settings.base_url
             with Carrel(base_url=base_url) as client:
                 answers = fill(client, folder / "data", documents=documents, password=PASSWORD)
-            with running_workbench(base_url, folder) as (address, workbench), sync_playwright() as playwright:
+            with run_workbench(base_url, folder) as (address, workbench), sync_playwright() as playwright:
                 chromium = playwright.chromium.launch(executable_path=chromium_path(), args=QUIET)
                 bare = measure_bare(chromium, folder)
                 page = window(chromium)

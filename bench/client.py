@@ -61,7 +61,7 @@ ANSWERS: dict[str, object] = {
 
 def serve(ready: Connection) -> None:
     """Answer every request by its path, as cheaply as can be; tell the port through `ready`."""
-    answers = {path: _canned(answer) for path, answer in ANSWERS.items()}
+    answers = {path: _prepare_answer(answer) for path, answer in ANSWERS.items()}
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -81,7 +81,7 @@ def serve(ready: Connection) -> None:
     asyncio.run(run())
 
 
-def _canned(answer: object) -> bytes:
+def _prepare_answer(answer: object) -> bytes:
     body = json.dumps(answer, separators=(",", ":")).encode()
     head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + body

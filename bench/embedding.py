@@ -31,7 +31,7 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
 WORDS = "harbour ferry crew passenger ticket winter schedule engine safety report island captain cargo weather".split()  # noqa: SIM905
 
 
-def made_up(count: int) -> list[str]:
+def make_texts(count: int) -> list[str]:
     """Make texts up: most of about 150 words, some short."""
     seed = random.Random(0)  # noqa: S311 - nothing secret
     return [" ".join(seed.choices(WORDS, k=min(240, max(4, int(seed.gauss(150, 60)))))) for _ in range(count)]
@@ -68,7 +68,7 @@ async def compare(folder: Path, precision: Precision, *, threads: int, count: in
     """Measure both in turns; returns texts a second (the best turn) and the median of the turns' ratios."""
     files = locate()
     session, tokenizer = Session(prepare(folder, precision, files=files)), WordPieces(files.tokenizer)
-    texts = made_up(count)
+    texts = make_texts(count)
     made = batches(tokenizer.token_ids(texts), BatchLimits(texts=1) if precision == "int8" else BatchLimits())
     embedder = await LocalEmbedder.open(folder, precision=precision, threads=threads)
     pairs = [(bare(session, made, threads), await ours(embedder, texts)) for _ in range(turns + 1)][1:]
@@ -92,7 +92,7 @@ async def query_waits(folder: Path, *, threads: int) -> dict[str, object]:
         return 1000 * (time.perf_counter() - started)
 
     alone = [await milliseconds() for _ in range(30)]
-    document = asyncio.create_task(embedder.embed(made_up(2000)))
+    document = asyncio.create_task(embedder.embed(make_texts(2000)))
     await asyncio.sleep(1)
     beside: list[float] = []
     for _ in range(30):

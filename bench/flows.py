@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.report import report
-from bench.running import Stack, running_stack, words
+from bench.running import Stack, run_stack, words
 from carrel import AsyncCarrel
 from flows.settings import FlowSettings
 
@@ -61,11 +61,11 @@ def main() -> None:
     try:
         root = work / "documents"
         paths = write_documents(root, number=arguments.documents, length=arguments.words)
-        with running_stack(work / "sdk", prefect=False) as stack:
+        with run_stack(work / "sdk", prefect=False) as stack:
             began, used = time.perf_counter(), stack.cpu_seconds()
             asyncio.run(sdk_loop(paths, root, stack.settings))
-            bare, bare_cpu = time.perf_counter() - began, spent(stack, used)
-        with running_stack(work / "flow", prefect=True) as stack:
+            bare, bare_cpu = time.perf_counter() - began, count_cpu_seconds(stack, used)
+        with run_stack(work / "flow", prefect=True) as stack:
             orchestrated, again, flow_cpu = asyncio.run(both(root, stack))
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -92,11 +92,11 @@ async def both(root: Path, stack: Stack) -> tuple[float, float, dict[str, float]
     """Run the flow twice; return the seconds of each, and the processor seconds of the first."""
     used = stack.cpu_seconds()
     first = await flow(root)
-    effort = spent(stack, used)
+    effort = count_cpu_seconds(stack, used)
     return first, await flow(root), effort
 
 
-def spent(stack: Stack, before: dict[str, float]) -> dict[str, float]:
+def count_cpu_seconds(stack: Stack, before: dict[str, float]) -> dict[str, float]:
     """Return the processor seconds that each process has used since `before` (Stack.cpu_seconds)."""
     return {name: seconds - before[name] for name, seconds in stack.cpu_seconds().items()}
 

@@ -73,10 +73,10 @@ def fill(client: Carrel, data_dir: Path, *, documents: int, password: str) -> di
             )
         connection.execute("VACUUM ANALYZE")
     print(f"made {documents:,} documents, {chunks:,} chunks, in {time.perf_counter() - began:.0f} s", flush=True)
-    return answered(client, _own_words(made))
+    return select_answered(client, _own_words(made))
 
 
-def answered(client: Carrel, questions: list[str]) -> dict[str, str]:
+def select_answered(client: Carrel, questions: list[str]) -> dict[str, str]:
     """Return some of the questions with the external id of the first result, a different one each."""
     found: dict[str, str] = {}
     for question in questions:

@@ -19,9 +19,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.flows import flow, spent, write_documents
+from bench.flows import count_cpu_seconds, flow, write_documents
 from bench.report import report
-from bench.running import Stack, running_stack
+from bench.running import Stack, run_stack
 from flows.operations.bulk import upload
 from flows.operations.options import UploadOptions
 from flows.operations.sources.documents import Defaults, SourceDocument
@@ -91,7 +91,7 @@ async def through_flow(root: Path, stack: Stack) -> tuple[float, dict[str, float
     """Upload the folder by the flow; return the seconds it took, and the processor seconds of each process."""
     used = stack.cpu_seconds()
     seconds = await flow(root)
-    return seconds, spent(stack, used)
+    return seconds, count_cpu_seconds(stack, used)
 
 
 async def check_again(root: Path, *, settings: FlowSettings) -> tuple[int, int, float]:
@@ -121,7 +121,7 @@ def main() -> None:
         write_documents(small, number=arguments.checked, length=8)
         one = work / "one"
         write_documents(one, number=1, length=8)
-        with running_stack(work / "service", prefect=True) as stack:
+        with run_stack(work / "service", prefect=True) as stack:
             asyncio.run(flow(one))
             through, used = asyncio.run(through_flow(root, stack))
             asyncio.run(upload(str(small), options=UploadOptions(), settings=stack.settings))

@@ -95,7 +95,7 @@ async def milliseconds(work: Callable[[], Awaitable[object]]) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-async def measured(
+async def measure(
     setting: Setting,
     what: str,
     *,
@@ -167,7 +167,7 @@ async def measure_list(
         async def bare(statement: str = statement, ids: list[str] = ids) -> None:
             await setting.bare(statement, ids)
 
-        lines.append(await measured(setting, f"{what}, {place}", ask=ask, bare=bare, rows=len(shown)))
+        lines.append(await measure(setting, f"{what}, {place}", ask=ask, bare=bare, rows=len(shown)))
     return lines
 
 
@@ -188,20 +188,20 @@ async def measure_lists(setting: Setting) -> list[dict[str, Any]]:
             setting,
             f"principals of: {kind}",
             operation="permissions/listAuthorizedPrincipalsForResource",
-            body={"action": "READ", "resource": named(name)},
+            body={"action": "READ", "resource": reference_of(name)},
             member="principals",
         )
     lines += await measure_list(
         setting,
         "grants of: 10,000 grants, 2,000 to groups",
         operation="admin/grants/list",
-        body={"resource": named("teams")},
+        body={"resource": reference_of("teams")},
         member="grants",
     )
     return lines
 
 
-def named(name: str) -> dict[str, str]:
+def reference_of(name: str) -> dict[str, str]:
     """How requests name one of the resources with many readers."""
     return {"resourceId": name, "resourceType": "GOOGLE_DRIVE_ITEM"}
 
@@ -217,7 +217,7 @@ async def measure_questions(setting: Setting) -> list[dict[str, Any]]:
         ("not authorized, in 2,000 groups", "ring", "joiner"),
     ):
         principal = {"type": "user", "email": f"{who}@bench.example"}
-        body = {"resource": named(name), "principal": principal, "action": "READ"}
+        body = {"resource": reference_of(name), "principal": principal, "action": "READ"}
         paths = (await setting.ask("permissions/explainAuthorization", body))["paths"]
         ids = list({step["id"] for path in paths for step in path[:-2]})
 
@@ -227,7 +227,7 @@ async def measure_questions(setting: Setting) -> list[dict[str, Any]]:
         async def bare(ids: list[str] = ids) -> None:
             await setting.bare(PRINCIPALS_BY_KEY, ids)
 
-        lines.append(await measured(setting, f"explain: {what}", ask=explain, bare=bare, rows=len(paths), goal=False))
+        lines.append(await measure(setting, f"explain: {what}", ask=explain, bare=bare, rows=len(paths), goal=False))
     for reader in ("parts", "author", "joiner"):
         lines += [await measure_check(setting, reader, number) for number in (1, 1000)]
     return lines
@@ -254,7 +254,7 @@ async def measure_check(setting: Setting, reader: str, number: int) -> dict[str,
         await setting.bare(RESOURCES_BY_KEY, ids)
 
     what = next(kind for kind, name in directory.READERS.items() if name == reader)
-    return await measured(setting, f"check {number}: {what}", ask=check, bare=bare, rows=len(asked), goal=number == 1)
+    return await measure(setting, f"check {number}: {what}", ask=check, bare=bare, rows=len(asked), goal=number == 1)
 
 
 async def measure_setting(setting: Setting) -> dict[str, Any]:
@@ -267,7 +267,7 @@ async def measure_setting(setting: Setting) -> dict[str, Any]:
     async def replace() -> None:
         at = next(begin)
         grants = [{"principal": one, "role": "VIEWER"} for one in users[at : at + GRANTS]]
-        await setting.ask("admin/grants/set", {"resource": named("users"), "grants": grants})
+        await setting.ask("admin/grants/set", {"resource": reference_of("users"), "grants": grants})
 
     await replace()
     found = await setting.plain.execute("SELECT principal_id FROM principals WHERE kind = 'user' LIMIT %s", [GRANTS])
@@ -276,7 +276,7 @@ async def measure_setting(setting: Setting) -> dict[str, Any]:
     async def bare() -> None:
         await setting.bare(PRINCIPALS_BY_KEY, ids)
 
-    return await measured(setting, "set 10,000 grants", ask=replace, bare=bare, rows=GRANTS, goal=False, rounds=3)
+    return await measure(setting, "set 10,000 grants", ask=replace, bare=bare, rows=GRANTS, goal=False, rounds=3)
 
 
 async def main(resources: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.report import report
-from bench.search import WARM_UP, Setting, ask, bare_milliseconds, measure, opened
+from bench.search import WARM_UP, Setting, ask, bare_milliseconds, measure, open_service
 
 CHUNKS = 20_000
 TURNS = 10
@@ -67,7 +67,7 @@ async def both_sides(setting: Setting, reader: str, mode: str, question: str) ->
 
 async def main(chunks: int) -> None:
     """Measure, and report."""
-    async with opened(chunks) as setting:
+    async with open_service(chunks) as setting:
         rows = await measure(setting, measure_policy)
     report("row_security", rows)
 

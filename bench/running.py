@@ -41,7 +41,7 @@ class Stack:
 
 
 @contextmanager
-def running_stack(data_dir: Path, *, prefect: bool) -> Iterator[Stack]:
+def run_stack(data_dir: Path, *, prefect: bool) -> Iterator[Stack]:
     """Start the service, and a Prefect server if wanted, on a data folder; set this process's environment for flows."""
     port, key = free_port(), f"svc_key_{secrets.token_hex(24)}"
     ours = {

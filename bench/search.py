@@ -80,14 +80,14 @@ def questions_for(made: synthetic.Organization, book: VectorBook, reader: str, r
 
 def exact_documents(made: synthetic.Organization, book: VectorBook, reader: str, question: str) -> list[str]:
     """The ten readable documents nearest in meaning, by brute force."""
-    scores = _sliced(made.vectors, book.vectors[question])
+    scores = _slice(made.vectors, book.vectors[question])
     best = np.full(len(made.document_ids), -2.0)
     np.maximum.at(best, made.of_document, scores)
     best[~made.readable[reader]] = -2
     return [str(made.document_ids[number]) for number in np.argsort(-best)[:10]]
 
 
-def _sliced(vectors: Any, vector: Any) -> Any:
+def _slice(vectors: Any, vector: Any) -> Any:
     step = 50_000
     return np.concatenate([vectors[at : at + step].astype(np.float32) @ vector for at in range(0, len(vectors), step)])
 
@@ -127,7 +127,7 @@ async def bare_milliseconds(connection: psycopg.AsyncConnection, statements: lis
     return (time.perf_counter() - began) * 1000
 
 
-async def unlimited(work: Callable[[], Any]) -> Any:
+async def rank_without_limit(work: Callable[[], Any]) -> Any:
     """Run with exact scores for everything readable, instead of the best codes."""
     kept = queries.BEST_PAGES, queries.BEST_DOCUMENTS
     queries.BEST_PAGES = queries.BEST_DOCUMENTS = 10**9
@@ -198,7 +198,7 @@ async def recall(setting: Setting, reader: str, mode: str, *, questions: list[st
         if mode == "SEMANTIC":
             exact = exact_documents(setting.made, setting.book, reader, question)
         elif mode == "HYBRID":
-            exact = await unlimited(lambda question=question: ask(setting.client, question, reader, mode))
+            exact = await rank_without_limit(lambda question=question: ask(setting.client, question, reader, mode))
         else:
             return "-"
         shares.append(len({*results} & {*exact}) / max(len(exact), 1))
@@ -234,13 +234,13 @@ def address(server: EmbeddedPostgres, user: str) -> str:
 
 async def main(chunks: int) -> None:
     """Measure, and report."""
-    async with opened(chunks) as setting:
+    async with open_service(chunks) as setting:
         rows = await measure(setting)
     report("search" if chunks == CHUNKS else "search-scale", rows)
 
 
 @asynccontextmanager
-async def opened(chunks: int) -> AsyncGenerator[Setting]:
+async def open_service(chunks: int) -> AsyncGenerator[Setting]:
     """Make the organization on a throwaway PostgreSQL, and a service on it."""
     folder = Path(tempfile.mkdtemp(prefix="carrel-bench-search-"))
     folder.chmod(0o711)  # noqa: ASYNC240 - nothing else runs yet

@@ -49,7 +49,7 @@ def make(
     documents = chunks // CHUNKS_PER_DOCUMENT
     sizes = random.multinomial(chunks - documents, np.full(documents, 1 / documents)) + 1
     of_document = np.repeat(np.arange(documents), sizes)
-    vectors = clustered(random, of_document, documents)
+    vectors = make_clustered_vectors(random, of_document, documents)
     texts = sentences(random, of_document, documents)
     classes, members = access(random, documents)
     connection.execute("SET session_replication_role = replica")
@@ -75,7 +75,9 @@ def make(
     return organization
 
 
-def clustered(random: np.random.Generator, of_document: NDArray[np.int64], documents: int) -> NDArray[np.float16]:
+def make_clustered_vectors(
+    random: np.random.Generator, of_document: NDArray[np.int64], documents: int
+) -> NDArray[np.float16]:
     """Unit vectors: chunks around their documents, documents around a thousand subjects, all near one subspace.
 
     Texts' embeddings have far fewer directions than dimensions; without that, all but the nearest would be equally far.

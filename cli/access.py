@@ -18,7 +18,7 @@ from carrel.wire.common import (
     UserReference,
 )
 from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
-from cli.choosing import the_one
+from cli.choosing import require_one
 from cli.outcome import ExitCode, client_of
 from cli.screen import Screen
 
@@ -87,7 +87,7 @@ def principal_of(text: str, client: Carrel) -> PrincipalReference:
 def _group_id(name: str, client: Carrel) -> UUID:
     groups = client.admin.groups.list(page_size=1000)
     found = [group.id for group in groups if name in {str(group.id), group.external_id, group.name}]
-    return the_one(found, kind="group", name=name, hint="give its external id or its id")
+    return require_one(found, kind="group", name=name, hint="give its external id or its id")
 
 
 def picture(answer: ExplainAuthorizationResponse, *, who: str, resource: str) -> Tree:

@@ -67,11 +67,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as exc:
         return exc.code if isinstance(exc.code, int) else int(exc.code is not None)
     except Exception as exc:  # noqa: BLE001 - whatever it is, a scheduled job must not take it for a run that is done
-        return _unexpected(exc, as_json="--json" in given)
+        return _report_unexpected(exc, as_json="--json" in given)
     return 0
 
 
-def _unexpected(error: Exception, *, as_json: bool) -> int:
+def _report_unexpected(error: Exception, *, as_json: bool) -> int:
     """Say in one line what nothing foresaw; where it was, which could show a key, only when asked for."""
     if os.environ.get("CARREL_LOG", "").strip().lower() == "debug":
         traceback.print_exception(error)

@@ -9,9 +9,9 @@ from rich.text import Text
 from carrel import Carrel, InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.collections import CustomMetadataSchema, DistanceMetric, DocumentCollection, FieldType, SchemaField
-from cli.choosing import Yes, check_can_ask, may_delete, the_one
+from cli.choosing import Yes, check_can_ask, may_delete, require_one
 from cli.loading import SOURCE, AsJson, Direct, Exclude, Hidden, Include, Metadata, pairs
-from cli.outcome import ExitCode, client_of, explained
+from cli.outcome import ExitCode, client_of, show_errors
 from cli.screen import Screen
 from flows.operations.options import CollectionOptions
 
@@ -123,7 +123,7 @@ def add(
         exclude=exclude or [],
     )
     screen = Screen(as_json=as_json)
-    with explained(screen):
+    with show_errors(screen):
         from cli.runs import run_collection_add  # noqa: PLC0415 - the flows come with an extra of their own
 
         raise typer.Exit(run_collection_add(source, options, screen=screen, direct=direct))
@@ -156,7 +156,7 @@ def collection_of(name: str, client: Carrel) -> DocumentCollection:
     """Return the collection of this name or id; raises InvalidArgumentError when there is none, or not one."""
     listed = client.document_collections.list_document_collections(page_size=1000)
     found = [one for one in listed if name in {one.collection_name, str(one.document_collection_id)}]
-    return the_one(found, kind="collection", name=name, hint="`carrel collections list`")
+    return require_one(found, kind="collection", name=name, hint="`carrel collections list`")
 
 
 def _field(text: str) -> SchemaField:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cli.outcome import explained
+from cli.outcome import show_errors
 from cli.screen import Screen
 from flows.operations.options import UploadOptions
 
@@ -90,7 +90,7 @@ def upload(
         wait_for_index=not no_wait,
     )
     screen = Screen(as_json=as_json)
-    with explained(screen):
+    with show_errors(screen):
         from cli.runs import run_upload  # noqa: PLC0415 - the flows come with an extra of their own
 
         raise typer.Exit(run_upload(source, options, screen=screen, direct=direct))
@@ -129,7 +129,7 @@ def plan(
         delete_limit_percent=delete_limit,
     )
     screen = Screen(as_json=as_json)
-    with explained(screen):
+    with show_errors(screen):
         from cli.runs import run_plan  # noqa: PLC0415 - as above
 
         raise typer.Exit(run_plan(source, options, screen=screen))

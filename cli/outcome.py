@@ -69,7 +69,7 @@ _FLOW_CODES: tuple[tuple[type[FlowError], ExitCode], ...] = (
 
 
 @contextmanager
-def explained(screen: Screen) -> Generator[None]:
+def show_errors(screen: Screen) -> Generator[None]:
     """End the command in words, with its code, whatever goes wrong inside."""
     try:
         yield
@@ -97,7 +97,7 @@ def explained(screen: Screen) -> Generator[None]:
 @contextmanager
 def client_of(screen: Screen) -> Generator[Carrel]:
     """Give a client as the environment says; what goes wrong with it ends the command in words, with its code."""
-    with explained(screen), Carrel(max_retries=RETRIES) as client:
+    with show_errors(screen), Carrel(max_retries=RETRIES) as client:
         yield client
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cli.loading import AsJson
-from cli.outcome import explained
+from cli.outcome import show_errors
 from cli.screen import Screen
 
 app = typer.Typer(
@@ -29,7 +29,7 @@ def list_items(
 ) -> None:
     """List what is in quarantine on this machine (or in the database of the ledgers), with its reason."""
     screen = Screen(as_json=as_json)
-    with explained(screen):
+    with show_errors(screen):
         from cli.quarantined import show_quarantine  # noqa: PLC0415 - the flows come with an extra of their own
 
         raise typer.Exit(show_quarantine(source, with_ignored=ignored, screen=screen))
@@ -42,7 +42,7 @@ def retry(source: Annotated[str, typer.Argument(help=_SOURCE)], *, as_json: AsJs
     Exit code 0: all of it is in the catalog now; 1: some is still in quarantine.
     """
     screen = Screen(as_json=as_json)
-    with explained(screen):
+    with show_errors(screen):
         from cli.runs import run_retry  # noqa: PLC0415 - as above
 
         raise typer.Exit(run_retry(source, screen=screen))
@@ -61,7 +61,7 @@ def ignore(
     Exit code 1: some of the names aren't in quarantine.
     """
     screen = Screen(as_json=as_json)
-    with explained(screen):
+    with show_errors(screen):
         from cli.quarantined import ignore_items  # noqa: PLC0415 - as above
 
         raise typer.Exit(ignore_items(source, names, undo=undo, screen=screen))

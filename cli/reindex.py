@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cli.loading import AsJson
-from cli.outcome import explained, usage
+from cli.outcome import show_errors, usage
 from cli.screen import Screen
 from flows.operations.options import CATALOG, ReindexOptions
 
@@ -29,7 +29,7 @@ def reindex(
 ) -> None:
     """Index the documents of a collection again: what is stale, --all, or with another --model."""
     screen = Screen(as_json=as_json)
-    with explained(screen):
+    with show_errors(screen):
         from cli.reindex_runs import cancel_rebuild, run_reindex  # noqa: PLC0415 - the flows come with an extra
 
         if cancel:

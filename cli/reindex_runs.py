@@ -7,7 +7,7 @@ from carrel.errors import ConflictError
 from carrel.wire.rebuilds import IndexRebuild
 from cli.outcome import ExitCode, client_of, usage
 from cli.screen import Bar, Screen
-from flows.operations.jobs import open_client, patience_of
+from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.options import ReindexOptions
 from flows.operations.rebuilding import Rebuilt, index_id, rebuild_index, rebuild_text
 from flows.operations.reindexing import Reindexed, reindex_documents
@@ -82,4 +82,4 @@ def cancel_rebuild(collection: str, *, screen: Screen) -> ExitCode:
 async def _id_of(collection: str) -> str | None:
     settings = FlowSettings()
     async with open_client(settings) as client:
-        return await index_id(collection, client, patience=patience_of(client, settings))
+        return await index_id(collection, client, outages=outage_policy_of(client, settings))

@@ -14,7 +14,8 @@ from cli.watching import interruption, watch_run
 from flows.errors import ServiceDownError
 from flows.operations.bulk import upload, upload_ledger
 from flows.operations.collecting import add_to_collection, collection_ledger
-from flows.operations.jobs import open_client, patience_of
+from flows.operations.deletions import TO_DELETE, deletions
+from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.states import State
 from flows.operations.names import names_of
@@ -24,7 +25,6 @@ from flows.operations.plan import Plan
 from flows.operations.quarantine import failure_codes, failure_rows, retry, write_quarantine
 from flows.operations.scan import Scanned
 from flows.operations.summary import Summary, summarize
-from flows.operations.vanished import TO_DELETE, deletions
 from flows.settings import FlowSettings, prefect_environment
 
 T = TypeVar("T")
@@ -114,7 +114,7 @@ def run_retry(source: str, *, screen: Screen) -> ExitCode:
 
 async def _collection_id(name: str, *, settings: FlowSettings) -> str:
     async with open_client(settings) as client:
-        return await names_of(client, patience=patience_of(client, settings)).id_of("collection", name)
+        return await names_of(client, outages=outage_policy_of(client, settings)).id_of("collection", name)
 
 
 def _prepare_prefect(settings: FlowSettings) -> None:

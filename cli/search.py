@@ -92,7 +92,7 @@ def _filter(text: str) -> MetadataFilter:
 def _show(result: CatalogSearchResult | CollectionSearchResult, *, screen: Screen) -> None:
     if isinstance(result, CatalogSearchResult):
         _head(result.score, result, screen=screen)
-        screen.show(_marked(result))
+        screen.show(_highlight(result))
         return
     _head(result.chunks[0].score, result, screen=screen)
     for chunk in result.chunks:
@@ -103,7 +103,7 @@ def _head(score: float, result: CatalogSearchResult | CollectionSearchResult, *,
     screen.line(f"{score:.2f}  {result.document_name}  ({result.document_external_id})", style="bold")
 
 
-def _marked(result: CatalogSearchResult) -> Text:
+def _highlight(result: CatalogSearchResult) -> Text:
     """Return the passage in one line with what matched in bold; its length stays, so that the marks are right."""
     plain = "".join(" " if character.isspace() else character for character in result.snippet.text)
     text = Text(f"      {printable(plain)}")

@@ -8,7 +8,7 @@ import typer
 
 from carrel.directory.tables import printable
 from cli.loading import AsJson
-from cli.outcome import ExitCode, explained
+from cli.outcome import ExitCode, show_errors
 from cli.screen import Screen
 from flows.operations.snapshots.difference import Change, Difference
 
@@ -31,7 +31,7 @@ def take(*, as_json: AsJson = False) -> None:
     Needs an admin's key. Exit code 1: it was taken, and is not of one moment, or the last one can't be read.
     """
     screen = Screen(as_json=as_json)
-    with explained(screen):
+    with show_errors(screen):
         from flows.operations.snapshots.taking import take_snapshot  # noqa: PLC0415 - slow to import, and optional
         from flows.settings import FlowSettings  # noqa: PLC0415 - as above
 
@@ -56,7 +56,7 @@ def take(*, as_json: AsJson = False) -> None:
 def compare(before: Folder, after: Folder, *, as_json: AsJson = False) -> None:
     """Say what widened and what narrowed between two snapshots. Exit code 1: something did."""
     screen = Screen(as_json=as_json)
-    with explained(screen):
+    with show_errors(screen):
         from flows.operations.snapshots.comparing import compare as compared  # noqa: PLC0415 - as above
 
         difference = compared(before, after)

@@ -15,10 +15,10 @@ from rich.text import Text
 from carrel import Carrel, InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.docstore import DocstoreSync
-from cli.choosing import Yes, check_can_ask, may_delete, the_one
+from cli.choosing import Yes, check_can_ask, may_delete, require_one
 from cli.collections import collection_of
 from cli.loading import AsJson
-from cli.outcome import ExitCode, client_of, explained, usage
+from cli.outcome import ExitCode, client_of, show_errors, usage
 from cli.screen import Screen
 
 URI_VARIABLE = "CARREL_DOCSTORE_URI"
@@ -267,7 +267,7 @@ def delete(
 def sync_of(name: str, client: Carrel) -> DocstoreSync:
     """Return the sync of this name or id; raises InvalidArgumentError when there is none, or not one."""
     found = [one for one in _all(client) if name in {one.config.sync_name, str(one.docstore_credential_id)}]
-    return the_one(found, kind="sync", name=name, hint="`carrel sync list` tells their ids")
+    return require_one(found, kind="sync", name=name, hint="`carrel sync list` tells their ids")
 
 
 def _all(client: Carrel, *, within: UUID | None = None) -> list[DocstoreSync]:
@@ -277,7 +277,7 @@ def _all(client: Carrel, *, within: UUID | None = None) -> list[DocstoreSync]:
 
 def _follow(name: str, *, launching: bool, watching: bool, as_json: bool) -> None:
     screen = Screen(as_json=as_json)
-    with explained(screen):
+    with show_errors(screen):
         from cli.sync_runs import follow  # noqa: PLC0415 - the flows come with an extra of their own
 
         raise typer.Exit(follow(name, launching=launching, watching=watching, screen=screen))
@@ -285,7 +285,7 @@ def _follow(name: str, *, launching: bool, watching: bool, as_json: bool) -> Non
 
 def _uri(uri_file: str | None, *, screen: Screen) -> SecretStr:
     """Return the address of the database, from where no list of processes and no shell history shows it."""
-    with explained(screen):
+    with show_errors(screen):
         if uri_file is None:
             text = os.environ.get(URI_VARIABLE, "")
         else:

@@ -6,7 +6,7 @@ from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 from cli.outcome import ExitCode
 from cli.screen import Bar, Screen
 from flows.operations.options import SyncOptions
-from flows.operations.syncing import SyncHooks, SyncOutcome, is_going_on, sync
+from flows.operations.syncing import SyncHooks, SyncOutcome, is_running, sync
 from flows.operations.waiting import waiting_text
 from flows.settings import FlowSettings
 
@@ -41,7 +41,7 @@ def _tell(bar: Bar, now: DocstoreSync) -> None:
 
 
 def _end(outcome: SyncOutcome, *, watching: bool, screen: Screen) -> ExitCode:
-    going_on = is_going_on(outcome.sync)
+    going_on = is_running(outcome.sync)
     code = ExitCode.PROBLEMS if watching and outcome.has_problems else ExitCode.DONE
     kind = "launched" if going_on else "problems" if outcome.has_problems else "completed"
     if screen.as_json:

@@ -9,8 +9,8 @@ from prefect.states import Completed
 from flows.operations.bulk import upload
 from flows.operations.jobs import Outcome
 from flows.operations.options import UploadOptions
-from flows.progress import Progress, following
-from flows.running import concluded, current_run_id, hooks_of
+from flows.progress import Progress, publish_progress
+from flows.running import conclude, current_run_id, hooks_of
 from flows.settings import FlowSettings
 
 
@@ -26,16 +26,16 @@ async def bulk_upload(
     document costs only itself; a run that fails or is killed goes on where it was when it is run again.
     """
     settings = FlowSettings()
-    async with following(current_run_id()) as progress:
+    async with publish_progress(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)
         chosen = options or UploadOptions()
         outcome = await upload(source, options=chosen, settings=settings, hooks=hooks, dry_run=dry_run)
         if dry_run:
-            return await _planned(progress, outcome)
-        return await concluded(progress, outcome)
+            return await _publish_plan(progress, outcome)
+        return await conclude(progress, outcome)
 
 
-async def _planned(progress: Progress, outcome: Outcome) -> State[dict[str, Any]]:
+async def _publish_plan(progress: Progress, outcome: Outcome) -> State[dict[str, Any]]:
     """Publish the last figures; what is in quarantine is no problem of a run that only looked."""
     progress.phase = "done"
     await progress.publish_summary(outcome.summary)

@@ -7,8 +7,8 @@ from prefect.client.schemas.objects import State
 
 from flows.operations.collecting import add_to_collection
 from flows.operations.options import CollectionOptions
-from flows.progress import following
-from flows.running import concluded, current_run_id, hooks_of
+from flows.progress import publish_progress
+from flows.running import conclude, current_run_id, hooks_of
 from flows.settings import FlowSettings
 
 
@@ -20,7 +20,7 @@ async def collection_add(source: str, options: CollectionOptions) -> State[dict[
     the catalog has not goes to quarantine. Created counts those added or brought up to date.
     """
     settings = FlowSettings()
-    async with following(current_run_id()) as progress:
+    async with publish_progress(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)
         outcome = await add_to_collection(source, options=options, settings=settings, hooks=hooks)
-        return await concluded(progress, outcome)
+        return await conclude(progress, outcome)

@@ -36,7 +36,7 @@ GIVEN = ("source", "collection")
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$")]
 
 
-def _filled(value: T | None) -> T | dict[str, object]:
+def _replace_empty(value: T | None) -> T | dict[str, object]:
     """A key with nothing but comments below it says the same as an empty one."""
     return {} if value is None else value
 
@@ -57,7 +57,7 @@ class Entry(BaseModel):
     cron: str | None = None
     timezone: str = "UTC"
     paused: bool = False
-    options: Annotated[dict[str, Any], BeforeValidator(_filled)] = Field(default_factory=dict[str, Any])
+    options: Annotated[dict[str, Any], BeforeValidator(_replace_empty)] = Field(default_factory=dict[str, Any])
 
     @field_validator("name")
     @classmethod
@@ -82,13 +82,13 @@ class Entry(BaseModel):
     @classmethod
     def _is_cron(cls, cron: str | None) -> str | None:
         if cron is not None:
-            _checked(cron=cron)
+            _check(cron=cron)
         return cron
 
     @field_validator("timezone")
     @classmethod
     def _is_timezone(cls, timezone: str) -> str:
-        _checked(timezone=timezone)
+        _check(timezone=timezone)
         return timezone
 
     @property
@@ -163,7 +163,7 @@ def read_deployments(path: Path, *, flows: Mapping[str, AnyFlow]) -> Sequence[En
         wrong += [(("deployments", number, *place), words) for place, words in mistakes]
         entries += [entry] if entry else []
     if wrong:
-        raise DeploymentsError("\n".join(_explained(path, marked, place, message) for place, message in wrong))
+        raise DeploymentsError("\n".join(_explain(path, marked, place, message) for place, message in wrong))
     return entries
 
 
@@ -220,7 +220,7 @@ def _of_parameters(raw: Mapping[str, Any], flow: AnyFlow) -> list[Mistake]:
     return []
 
 
-def _explained(path: Path, marked: Marked, place: Place, message: str) -> str:
+def _explain(path: Path, marked: Marked, place: Place, message: str) -> str:
     """Return `file:line: entry: member: what is wrong`."""
     parts = [f"{path}:{marked.line_of(place)}"]
     if len(place) > 1:
@@ -231,7 +231,7 @@ def _explained(path: Path, marked: Marked, place: Place, message: str) -> str:
     return ": ".join([*parts, message])
 
 
-def _checked(*, cron: str = "0 0 * * *", timezone: str = "UTC") -> None:
+def _check(*, cron: str = "0 0 * * *", timezone: str = "UTC") -> None:
     try:
         CronSchedule(cron=cron, timezone=timezone)
     except ValidationError as exc:

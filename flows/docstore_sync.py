@@ -9,8 +9,8 @@ from prefect.states import Completed
 from carrel.wire.docstore import DocstoreSync
 from flows.operations.jobs import Stopwatch
 from flows.operations.options import SyncOptions
-from flows.operations.syncing import SyncHooks, SyncOutcome, counts_of, is_going_on, plan_text, sync
-from flows.progress import Progress, following
+from flows.operations.syncing import SyncHooks, SyncOutcome, counts_of, is_running, plan_text, sync
+from flows.progress import Progress, publish_progress
 from flows.running import current_run_id
 from flows.runs import FAILURES, PLAN
 from flows.settings import FlowSettings
@@ -23,18 +23,18 @@ async def docstore_sync(source: str, options: SyncOptions | None = None) -> Stat
     The service and its key come from the environment of the process (flows.settings), never from parameters. The run
     is the service's: it goes on when this ends.
     """
-    async with following(current_run_id()) as progress:
-        told = _Told(progress)
+    async with publish_progress(current_run_id()) as progress:
+        told = _ProgressPublisher(progress)
         outcome = await sync(
             source,
             options=options or SyncOptions(),
             settings=FlowSettings(),
             hooks=SyncHooks(on_plan=told.plan, on_update=told.counts),
         )
-        return await _concluded(progress, outcome)
+        return await _conclude(progress, outcome)
 
 
-class _Told:
+class _ProgressPublisher:
     """Publishes what is told of a run as its artifacts; how far it is nobody knows before it has ended."""
 
     def __init__(self, progress: Progress) -> None:
@@ -49,7 +49,7 @@ class _Told:
 
     async def counts(self, now: DocstoreSync) -> None:
         """Publish the counts as they are."""
-        is_done = not is_going_on(now)
+        is_done = not is_running(now)
         seconds, counts = self._watch.seconds, counts_of(now)
         row: dict[str, Any] = {
             **counts,
@@ -63,7 +63,7 @@ class _Told:
         await self._progress.publish_counts(row)
 
 
-async def _concluded(progress: Progress, outcome: SyncOutcome) -> State[dict[str, Any]]:
+async def _conclude(progress: Progress, outcome: SyncOutcome) -> State[dict[str, Any]]:
     """Publish what could not be taken and return the run's final state, which names what is wrong if anything is."""
     if outcome.failures:
         await progress.publish_table(FAILURES, outcome.failures)

@@ -8,7 +8,7 @@ from prefect.states import Completed
 
 from flows.operations.snapshots.difference import Difference
 from flows.operations.snapshots.taking import Taken, take_snapshot
-from flows.progress import following
+from flows.progress import publish_progress
 from flows.run_status import CHANGES
 from flows.running import current_run_id
 from flows.settings import FlowSettings
@@ -23,7 +23,7 @@ async def permission_snapshot() -> State[dict[str, Any]]:
     The service and an admin's key come from the environment of the process (flows.settings), which also says where
     snapshots are kept. A run that is killed leaves no half of one.
     """
-    async with following(current_run_id()) as progress:
+    async with publish_progress(current_run_id()) as progress:
         taken = await take_snapshot(FlowSettings())
         get_run_logger().info(taken.text())
         await progress.publish(SNAPSHOT, kind="markdown", data=markdown(taken))
@@ -66,13 +66,13 @@ def _rows(difference: Difference) -> list[dict[str, Any]]:
             "change": one.change,
             "resources": one.resources,
             "people": one.people,
-            "who": _listed(one.who, one.people),
-            "such as": _listed(one.examples, one.resources),
+            "who": _list(one.who, one.people),
+            "such as": _list(one.examples, one.resources),
         }
         for one in difference.changes
     ]
 
 
-def _listed(shown: list[str], total: int) -> str:
+def _list(shown: list[str], total: int) -> str:
     more = f" and {total - len(shown):,} more" if total > len(shown) else ""
     return ", ".join(shown) + more

@@ -129,7 +129,7 @@ class Progress:
 
 
 @asynccontextmanager
-async def following(flow_run_id: UUID) -> AsyncGenerator[Progress]:
+async def publish_progress(flow_run_id: UUID) -> AsyncGenerator[Progress]:
     """Publish a flow run's progress while the body runs."""
     async with get_client() as client:
         progress = Progress(client, flow_run_id)

@@ -10,9 +10,9 @@ from prefect.states import Completed
 
 from flows.operations.quarantine import ignore, retry
 from flows.operations.quarantine_overview import item_row, overview
-from flows.progress import Progress, following
+from flows.progress import Progress, publish_progress
 from flows.quarantined import GONE, ITEMS, SOURCES
-from flows.running import concluded, current_run_id, hooks_of
+from flows.running import conclude, current_run_id, hooks_of
 from flows.settings import FlowSettings
 
 
@@ -30,7 +30,7 @@ async def quarantine(
     if action != "list":
         undo = action == "restore"
         unknown = await asyncio.to_thread(ignore, source, names or [], settings=settings, undo=undo)
-    async with following(current_run_id()) as progress:
+    async with publish_progress(current_run_id()) as progress:
         listed = await _publish(progress, settings)
     gone = f" {GONE}{', '.join(unknown)}." if unknown else ""
     return Completed(message=f"{listed} in quarantine.{gone}", data={"items": listed, "unknown": list(unknown)})
@@ -44,11 +44,11 @@ async def quarantine_retry(source: str, loaded_from: str = "") -> State[dict[str
     """
     del loaded_from
     settings = FlowSettings()
-    async with following(current_run_id()) as progress:
+    async with publish_progress(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)
         outcome = await retry(source, settings=settings, hooks=hooks)
         await _publish(progress, settings)
-        return await concluded(progress, outcome)
+        return await conclude(progress, outcome)
 
 
 async def _publish(progress: Progress, settings: FlowSettings) -> int:

@@ -12,7 +12,7 @@ from flows.operations.jobs import Stopwatch
 from flows.operations.options import ReindexOptions
 from flows.operations.rebuilding import Rebuilt, rebuild_index
 from flows.operations.reindexing import Reindexed, reindex_documents
-from flows.progress import Progress, following
+from flows.progress import Progress, publish_progress
 from flows.running import current_run_id
 from flows.runs import FAILURES, PLAN
 from flows.settings import FlowSettings
@@ -28,17 +28,17 @@ async def reindex(source: str, options: ReindexOptions | None = None) -> State[d
     which is searched until the new one takes its place at once. Run again after it was killed, it goes on from there.
     """
     chosen = options or ReindexOptions()
-    async with following(current_run_id()) as progress:
-        told = _Told(progress)
+    async with publish_progress(current_run_id()) as progress:
+        told = _ProgressPublisher(progress)
         await progress.publish(PLAN, kind="markdown", data=_plan(source, chosen))
         if chosen.model is None:
             done = await reindex_documents(source, options=chosen, settings=FlowSettings(), on_update=told.documents)
         else:
             done = await rebuild_index(source, options=chosen, settings=FlowSettings(), on_update=told.rebuild)
-        return await _concluded(progress, done)
+        return await _conclude(progress, done)
 
 
-class _Told:
+class _ProgressPublisher:
     """Publishes how far it is, every other second."""
 
     def __init__(self, progress: Progress) -> None:
@@ -81,7 +81,7 @@ def _plan(source: str, options: ReindexOptions) -> str:
     return f"Indexes again {'every document' if options.everything else 'what is stale'} of {source}."
 
 
-async def _concluded(progress: Progress, done: Reindexed | Rebuilt) -> State[dict[str, Any]]:
+async def _conclude(progress: Progress, done: Reindexed | Rebuilt) -> State[dict[str, Any]]:
     failures: Sequence[Mapping[str, str]] = done.failures
     if failures:
         await progress.publish_table(FAILURES, failures)

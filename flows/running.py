@@ -90,7 +90,7 @@ def current_run_id() -> UUID:
     return UUID(str(flow_run.get_id()))
 
 
-async def concluded(progress: Progress, outcome: Outcome) -> State[dict[str, Any]]:
+async def conclude(progress: Progress, outcome: Outcome) -> State[dict[str, Any]]:
     """Publish the last figures and return the run's final state: completed, naming what is in quarantine if anything.
 
     The state's data are the summary's members.

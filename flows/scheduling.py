@@ -32,7 +32,7 @@ async def register(entries: Sequence[Entry], *, runner: Runner, flows: Mapping[s
     """
     async with _one_at_a_time, get_client() as client:
         kept = {await _register(entry, client, runner=runner, flow=flows[entry.flow]) for entry in entries}
-        gone = [old for old in await _registered(client) if old.id not in kept]
+        gone = [old for old in await _read_registered(client) if old.id not in kept]
         for old in gone:
             await client.delete_deployment(old.id)
     return [old.name for old in gone]
@@ -66,7 +66,7 @@ def _schedules(entry: Entry, old: DeploymentResponse | None) -> list[DeploymentS
     return [DeploymentScheduleCreate(schedule=entry.schedule, slug=_SLUG, active=active)]
 
 
-async def _registered(client: PrefectClient) -> list[DeploymentResponse]:
+async def _read_registered(client: PrefectClient) -> list[DeploymentResponse]:
     found: list[DeploymentResponse] = []
     tagged = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
     while page := await client.read_deployments(

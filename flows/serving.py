@@ -67,7 +67,7 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     # Pausing them at the end would wait for a server that may be stopping too; what is started meanwhile is run later.
     runner = Runner(pause_on_shutdown=False, limit=limit)
     for flow in FLOWS.values():
-        await runner.aadd_deployment(await _started_by_hand(flow))
+        await runner.aadd_deployment(await _is_started_by_hand(flow))
     await _register(entries, path=settings.deployments, runner=runner, say=say)
     say("Serving the flows; stop with Ctrl-C.")
     following = asyncio.create_task(_follow_file(settings.deployments, seen=read, runner=runner, say=say))
@@ -77,7 +77,7 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
         following.cancel()
 
 
-async def _started_by_hand(flow: AnyFlow) -> RunnerDeployment:
+async def _is_started_by_hand(flow: AnyFlow) -> RunnerDeployment:
     return await flow.ato_deployment(DEPLOYMENT, entrypoint_type=EntrypointType.MODULE_PATH)
 
 

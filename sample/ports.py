@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 
-def taken_ports(environment: Mapping[str, str]) -> Iterator[str]:
+def find_taken_ports(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield a line for each port that somebody listens on already, with the settings that name another."""
     prefect = urlsplit(environment.get("PREFECT_API_URL", "")).port
     wanted = (
@@ -30,7 +30,7 @@ def _is_free(port: int) -> bool:
 
 def main() -> int:
     """Print what is taken; return 1 when anything is."""
-    taken = list(taken_ports(os.environ))
+    taken = list(find_taken_ports(os.environ))
     sys.stderr.writelines(f"{line}\n" for line in taken)
     return 1 if taken else 0
 

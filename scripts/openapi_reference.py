@@ -18,17 +18,17 @@ def reference() -> str:
     document = create_app(cast("Runtime", None)).openapi()
     components = {name: _Lines(values) for name, values in document["components"].items()}
     document = {**document, "paths": _Lines(document["paths"]), "components": _Lines(components)}
-    return f"{_written(_Lines(document))}\n"
+    return f"{_write(_Lines(document))}\n"
 
 
 class _Lines(dict[str, Any]):
     """An object whose members are written on lines of their own."""
 
 
-def _written(value: object) -> str:
+def _write(value: object) -> str:
     if not isinstance(value, _Lines):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    members = (f"{json.dumps(name)}:{_written(member)}" for name, member in cast("Mapping[str, Any]", value).items())
+    members = (f"{json.dumps(name)}:{_write(member)}" for name, member in cast("Mapping[str, Any]", value).items())
     return "{\n" + ",\n".join(members) + "\n}"
 
 

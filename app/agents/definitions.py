@@ -9,10 +9,10 @@ import streamlit as st
 
 from app import api
 from app.auth.current import person_client
-from app.finding import Principal, Resource, by_id
-from app.permissions.grants import Grants, MeanwhileChangedError, grants_on
-from app.vocabulary import COLLECTION, GROUP, types_of
-from app.words import one_line
+from app.formatting import one_line
+from app.labels import COLLECTION, GROUP, types_of
+from app.lookup import Principal, Resource, by_id
+from app.permissions.grants import ConflictError, Grants, grants_on
 from carrel.wire.agents import AgentDefinition
 from carrel.wire.common import Action, ResourceReference, ResourceType, UserReference
 
@@ -65,7 +65,7 @@ def save(agent: AgentDefinition, writing: Writing) -> None:
     """Make an agent what somebody wants it to be, unless it has changed since they looked: MeanwhileChangedError."""
     now = find_agent(str(agent.agent_id))
     if now is None or now.updated_at != agent.updated_at:
-        raise MeanwhileChangedError
+        raise ConflictError
     api.client().admin.agents.update(
         agent.agent_id,
         name=writing.name,
@@ -80,7 +80,7 @@ def save(agent: AgentDefinition, writing: Writing) -> None:
 def deploy(agent: AgentDefinition, *, before: Grants, who: Mapping[str, Principal], everybody: bool) -> None:
     """Say anew who may use an agent, unless somebody else has since they looked: MeanwhileChangedError."""
     if grants_on(api.client(), as_resource(agent)) != before:
-        raise MeanwhileChangedError
+        raise ConflictError
     references = [one.reference for one in who.values()]
     api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=everybody)
 
@@ -126,14 +126,14 @@ def gains_and_losses(before: Grants, after: Mapping[str, Principal], *, everybod
         said.append("It is not open to everybody in the organization any more.")
     gained = [one.label for key, one in after.items() if key not in before.who]
     lost = [one.label for key, one in before.who.items() if key not in after]
-    said += [f"May use it from now on: {named(gained)}."] if gained else []
-    said += [f"May not use it any more: {named(lost)}."] if lost else []
+    said += [f"May use it from now on: {join_names(gained)}."] if gained else []
+    said += [f"May not use it any more: {join_names(lost)}."] if lost else []
     if lost and everybody:
         said.append("Being open to everybody, it stays in the reach of the people among them all the same.")
     return said
 
 
-def named(labels: list[str]) -> str:
+def join_names(labels: list[str]) -> str:
     """Name several in a line, or the first ten of them."""
     more = f" and {len(labels) - 10:,} more" if len(labels) > 10 else ""
     return f"{'; '.join(labels[:10])}{more}"

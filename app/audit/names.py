@@ -9,9 +9,9 @@ from functools import partial
 from itertools import islice
 from typing import TypeAlias
 
-from app.audit.deeds import EVERYBODY, HOLDER
-from app.finding import is_id
-from app.vocabulary import AGENT, COLLECTION, DOCUMENT, GROUP, PERSON, SERVICE_ACCOUNT
+from app.audit.actions import EVERYBODY, HOLDER
+from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, PERSON, SERVICE_ACCOUNT
+from app.lookup import is_id
 from carrel import Carrel
 
 FRESH_SECONDS = 60.0

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
 
-from app.auth.parts import application, connections, sessions, sign_in
+from app.auth.container import application, connections, sessions, sign_in
 from app.auth.routes import SIGN_IN
 from app.auth.sessions import Person, Session
 from app.settings import settings
@@ -54,7 +54,7 @@ def watch_session() -> None:
         st.rerun()
 
 
-def held_session() -> Callable[[], None]:
+def bind_session() -> Callable[[], None]:
     """Return `require_session` for what runs later, outside of any page, where nobody's session is known."""
     return partial(_require, cast("str | None", st.session_state.get(_OWNER)))
 

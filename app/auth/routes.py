@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from app.auth.application import Application
-from app.auth.gate import is_own
+from app.auth.middleware import is_own
 from app.auth.pages import notice
 from app.auth.sessions import LONGEST, Person, Sessions
 from carrel import Carrel, CarrelError

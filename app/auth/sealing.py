@@ -42,9 +42,9 @@ def key_of(given: SecretStr | None, *, kept_in: Path) -> bytes:
     A given key is 32 bytes as unpadded or padded base64url; ValueError says so. Replicas are given the same.
     """
     if given is not None:
-        return _decoded(given.get_secret_value())
+        return _decode(given.get_secret_value())
     if kept_in.exists():
-        return _decoded(kept_in.read_text().strip())
+        return _decode(kept_in.read_text().strip())
     kept_in.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)).decode()
     draft = kept_in.with_name(f"{kept_in.name}.{secrets.token_hex(4)}")
@@ -60,10 +60,10 @@ def key_of(given: SecretStr | None, *, kept_in: Path) -> bytes:
         pass
     finally:
         draft.unlink(missing_ok=True)
-    return _decoded(kept_in.read_text().strip())
+    return _decode(kept_in.read_text().strip())
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     try:
         key = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:

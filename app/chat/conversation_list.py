@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from app import words
+from app import formatting
 from app.auth.current import person_client
 from app.ui.notices import show_text
 from app.ui.passages import label
@@ -46,5 +46,5 @@ def _show(one: Conversation, *, is_current: bool, choose: Callable[[Conversation
             on_click=choose,
             args=(one,),
         )
-        when = f'<span title="{words.moment(one.updated_at)}">{words.ago(one.updated_at)}</span>'
+        when = f'<span title="{formatting.moment(one.updated_at)}">{formatting.ago(one.updated_at)}</span>'
         st.html(f'<p class="carrel-facts">{html.escape(one.agent_name)} · {when}</p>')

@@ -18,14 +18,14 @@ _AT_ONCE = 200
 
 
 @dataclass(frozen=True)
-class Place:
+class ChatLocation:
     """Where in Chat a person is: with which agent, in which conversation; as the address says it, empty for none."""
 
     agent: str = ""
     conversation: str = ""
 
     @classmethod
-    def from_address(cls, parameters: Mapping[str, str]) -> "Place":
+    def from_address(cls, parameters: Mapping[str, str]) -> "ChatLocation":
         """Return the place that a page's address names; whether it is there, the service knows."""
         return cls(parameters.get("agent", ""), parameters.get("conversation", ""))
 
@@ -36,7 +36,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Talk:
+class Transcript:
     """A conversation with all that was said in it, oldest first."""
 
     conversation: Conversation
@@ -47,7 +47,7 @@ class Talk:
 class Outgoing:
     """A message that is to be sent from a place; however often it is, it is answered once, by its key."""
 
-    place: Place
+    place: ChatLocation
     text: str
     key: str = field(default_factory=lambda: uuid4().hex)
 
@@ -66,7 +66,7 @@ class Sent:
     conversation_id: UUID
     message_id: UUID
 
-    def is_again(self, place: Place, text: str) -> bool:
+    def is_again(self, place: ChatLocation, text: str) -> bool:
         """Tell whether somebody sends the same from where this was sent, or where it has led them."""
         mine = {self.outgoing.place.conversation, str(self.conversation_id)}
         return text == self.outgoing.text and place.conversation in mine
@@ -78,10 +78,10 @@ def my_agents() -> list[Agent]:
     return sorted(person_client().agents.list(), key=lambda agent: agent.name.lower())
 
 
-def read(conversation: str) -> Talk | None:
+def read(conversation: str) -> Transcript | None:
     """Return one of the person's conversations; None when they have no such."""
     try:
         pages = list(person_client().conversations.get(conversation, page_size=_AT_ONCE).pages())
     except (carrel.NotFoundError, carrel.BadRequestError, carrel.InvalidArgumentError):
         return None
-    return Talk(pages[0].conversation, [message for page in pages for message in page.messages])
+    return Transcript(pages[0].conversation, [message for page in pages for message in page.messages])

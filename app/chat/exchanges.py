@@ -7,8 +7,8 @@ from uuid import UUID
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import words
-from app.chat.following import Following
+from app import formatting
+from app.chat.following import ReplyReader
 from app.chat.replies import growing_html, message_html, reply_html
 from app.ui.errors import problem_of
 from app.ui.feedback import about_reply, offer_feedback, show_failure
@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.25
 def show_message(text: str, *, at: datetime | None = None) -> None:
     """Show what a person wrote, and when."""
     with st.chat_message("user", avatar=":material/person:"):
-        st.html(message_html(text, note="" if at is None else f"{words.ago(at)} · {words.moment(at)}"))
+        st.html(message_html(text, note="" if at is None else f"{formatting.ago(at)} · {formatting.moment(at)}"))
 
 
 def show_exchange(agent_id: UUID, message: ConversationMessage, *, ask_again: Callable[[str], None] | None) -> None:
@@ -42,7 +42,7 @@ def show_exchange(agent_id: UUID, message: ConversationMessage, *, ask_again: Ca
                 st.html('<p class="carrel-facts" role="status">Waits until the reply above is there.</p>')
 
 
-def show_growing(message: ConversationMessage, following: Following, *, ended: Callable[[], None]) -> None:
+def show_growing(message: ConversationMessage, following: ReplyReader, *, ended: Callable[[], None]) -> None:
     """Show a message and its reply as it grows; `ended` is called once it is whole, and the page drawn anew."""
     show_message(message.message, at=message.created_at)
     with _reply():
@@ -52,13 +52,13 @@ def show_growing(message: ConversationMessage, following: Following, *, ended: C
         elif following.ended and following.problem is not None:
             problem_of(following.problem).show()
             show_warning("The agent goes on, and the conversation will have the reply.")
-            st.button("Look again", key="chat.again", on_click=ended)
+            st.button("Refresh", key="chat.again", on_click=ended)
         else:
             _watch(following, ended)
 
 
 @st.fragment(run_every=LOOK_SECONDS)
-def _watch(following: Following, ended: Callable[[], None]) -> None:
+def _watch(following: ReplyReader, ended: Callable[[], None]) -> None:
     if following.ended:
         if following.problem is None:
             ended()

@@ -10,7 +10,7 @@ from carrel import CarrelError, Reply, ReplyError, Restarted, TextDelta
 Events: TypeAlias = Iterable[TextDelta | Restarted | Reply]
 
 
-class Following:
+class ReplyReader:
     """The reply to one message. `text` is how far it is, `ended` that it needs no more looking at.
 
     After the end the conversation has the reply, or why there is none; with a `problem` the way to it is cut, and the
@@ -27,7 +27,7 @@ class Following:
         # Nobody has to wait for it when the workbench is stopped: the service goes on, and has the reply.
         self._thread = threading.Thread(target=self._follow, name=f"reply-{message_id}", daemon=True)
 
-    def begin(self) -> "Following":
+    def begin(self) -> "ReplyReader":
         """Begin to read, from the reply's beginning."""
         self._thread.start()
         return self

@@ -15,7 +15,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from app.ui.links import address
-from app.ui.passages import linked, paragraph
+from app.ui.passages import link_html, paragraph
 from carrel.wire.conversations import ReferencedSource
 
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
@@ -47,7 +47,7 @@ def message_html(text: str, *, note: str = "") -> str:
 
 def _source(number: int, source: ReferencedSource, message_id: UUID) -> str:
     where = html.escape(address("documents", document=str(source.id)))
-    away = f" · {linked('Original', source.url)}" if linked("", source.url) else ""
+    away = f" · {link_html('Original', source.url)}" if link_html("", source.url) else ""
     return (
         f'<li id="{_anchor(message_id, number)}"><span class="carrel-number">{number}</span>'
         f"<div><strong>{html.escape(source.name)}</strong><blockquote>{html.escape(source.quote)}</blockquote>"

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import api
-from app.finding import by_id
+from app.lookup import by_id
 from app.ui.tables import forget
 from carrel.wire.admin import Organization
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
@@ -43,7 +43,7 @@ def token_of(token_id: str) -> ServiceAccountToken | None:
     return by_id(api.client().admin.service_account_tokens.list, token_id)
 
 
-def changed() -> None:
+def clear_caches() -> None:
     """Ask anew for everything of this."""
     for kept in (organization, all_tokens, account_of, token_of):
         kept.clear()

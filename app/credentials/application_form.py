@@ -7,13 +7,13 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.credentials.applications import addresses_in, agents, changed, is_for_one_agent, problems_with, scope_for
-from app.credentials.scopes import ask_scopes, chosen_scopes, fill_scopes
+from app.credentials.applications import addresses_in, agents, clear_caches, is_for_one_agent, problems_with, scope_for
+from app.credentials.scopes import ask_scopes, fill_scopes, get_scopes
+from app.formatting import one_line
+from app.labels import APPLICATION_SCOPES, ONE_AGENT
 from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_open, offer_submit, open_dialog
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.notices import show_text
-from app.vocabulary import APPLICATION_SCOPES, ONE_AGENT
-from app.words import one_line
 from carrel.wire.oauth_clients import ApiScope, OAuthClient
 
 NEW, EDIT = "new_client", "edit_client"
@@ -79,7 +79,7 @@ def _ask() -> None:
         help="Where people are sent back to. They are compared character by character.",
     )
     ask_scopes(_FIELDS, APPLICATION_SCOPES)
-    names = explain(agents)
+    names = show_errors(agents)
     options = list(dict.fromkeys([*st.session_state["client.agents"], *names]))
     st.multiselect(
         "Message these agents alone",
@@ -90,7 +90,7 @@ def _ask() -> None:
     )
 
 
-def _said() -> tuple[str, list[str], list[str]]:
+def _read_fields() -> tuple[str, list[str], list[str]]:
     """Return what the dialog's fields say; NotYetError says what is wrong with them."""
     state = st.session_state
     name, addresses = str(state["client.name"] or "").strip(), addresses_in(str(state["client.addresses"] or ""))
@@ -98,7 +98,7 @@ def _said() -> tuple[str, list[str], list[str]]:
         raise NotYetError("Give it a name: people read it when they are asked to allow it something.")
     if wrong := problems_with(addresses):
         raise NotYetError(" ".join(wrong))
-    scopes = [scope.value for scope in chosen_scopes(_FIELDS, APPLICATION_SCOPES)]
+    scopes = [scope.value for scope in get_scopes(_FIELDS, APPLICATION_SCOPES)]
     scopes += [scope_for(agent) for agent in state["client.agents"]]
     if not scopes:
         raise NotYetError("Choose what it may ask people for.")
@@ -107,14 +107,14 @@ def _said() -> tuple[str, list[str], list[str]]:
 
 def _create() -> None:
     """Create it as the fields say, look at it, and have its secret shown."""
-    name, addresses, scopes = _said()
+    name, addresses, scopes = _read_fields()
     made = api.client().admin.oauth_clients.create(name, redirect_uris=addresses, scopes=scopes)
     hold_secret(secret_of(made.client_id, made.client_secret))
     st.query_params["client"] = str(made.client_id)
-    changed()
+    clear_caches()
 
 
 def _update(client: OAuthClient) -> None:
-    name, addresses, scopes = _said()
+    name, addresses, scopes = _read_fields()
     api.client().admin.oauth_clients.update(client.client_id, name=name, redirect_uris=addresses, scopes=scopes)
-    changed()
+    clear_caches()

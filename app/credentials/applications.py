@@ -6,9 +6,9 @@ import streamlit as st
 from pydantic import TypeAdapter, ValidationError
 
 from app import api
-from app.finding import by_id
+from app.labels import APPLICATION_SCOPES, ONE_AGENT, Meaning, scope_named
+from app.lookup import by_id
 from app.ui.tables import forget
-from app.vocabulary import APPLICATION_SCOPES, ONE_AGENT, Meaning, scope_named
 from carrel.wire.oauth_clients import ApiScope, OAuthClient, OAuthClientStatus, RedirectUri
 
 CLIENTS = "clients"
@@ -27,7 +27,7 @@ def agents() -> dict[str, str]:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def waiting() -> int:
+def count_waiting() -> int:
     """Return how many applications wait for an admin, up to a thousand."""
     page = next(api.client().admin.oauth_clients.list(status=OAuthClientStatus.PENDING, page_size=1000).pages())
     return len(page.oauth_clients)
@@ -39,9 +39,9 @@ def application(client_id: str) -> OAuthClient | None:
     return by_id(api.client().admin.oauth_clients.list, client_id)
 
 
-def changed() -> None:
+def clear_caches() -> None:
     """Ask anew for what changes with an application."""
-    waiting.clear()
+    count_waiting.clear()
     application.clear()
     forget(CLIENTS)
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 
-from app.words import ago, moment
+from app.formatting import ago, moment
 from carrel.wire.admin import ApiKey, CredentialStatus
 from carrel.wire.common import Scope
 from carrel.wire.service_accounts import ServiceAccountToken
@@ -65,7 +65,7 @@ def end_noted(one: ServiceAccountToken | ApiKey) -> str:
     return f"{'⚠ ' if soon_over(one) else ''}{day}, {ends(at)}"
 
 
-def ending_soon(tokens: Iterable[ServiceAccountToken]) -> list[ServiceAccountToken]:
+def select_ending_soon(tokens: Iterable[ServiceAccountToken]) -> list[ServiceAccountToken]:
     """Return the tokens that work and end within a fortnight, the soonest first."""
     return sorted((one for one in tokens if soon_over(one)), key=lambda one: one.expires_at)
 

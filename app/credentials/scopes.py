@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import streamlit as st
 
+from app.labels import Meaning
 from app.ui.notices import show_note
-from app.vocabulary import Meaning
 
 S = TypeVar("S", bound=StrEnum)
 
@@ -20,15 +20,15 @@ def fill_scopes(name: str, meanings: Mapping[S, Meaning], chosen: Iterable[str])
 
 
 def ask_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
-    """Ask for scopes, and return those chosen; `chosen_scopes` of the same name says it in a callback."""
+    """Ask for scopes, and return those chosen; `get_scopes` of the same name says it in a callback."""
     for scope, meaning in meanings.items():
         with st.container(gap=None):
             st.checkbox(meaning.name, key=_key(name, scope))
             show_note(f"{meaning.lets} {meaning.risk}")
-    return chosen_scopes(name, meanings)
+    return get_scopes(name, meanings)
 
 
-def chosen_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
+def get_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
     """Return the scopes that a dialog's fields say."""
     return [scope for scope in meanings if st.session_state.get(_key(name, scope))]
 

@@ -7,16 +7,16 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.credentials.accounts import TOKENS, changed, token_of
-from app.credentials.expiry import STATUSES, end_noted, ending_soon, ends, ends_exactly
-from app.credentials.minting import show_reach
-from app.credentials.showing import show_credential
-from app.ui.errors import explain
+from app.credentials.accounts import TOKENS, clear_caches, token_of
+from app.credentials.details import show_credential
+from app.credentials.expiry import STATUSES, end_noted, ends, ends_exactly, select_ending_soon
+from app.credentials.new_token import show_reach
+from app.formatting import ago, count_text, one_line
+from app.labels import scopes_named
+from app.ui.errors import show_errors
 from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages
-from app.vocabulary import scopes_named
-from app.words import ago, counted, one_line
 from carrel.wire.service_accounts import (
     AdminServiceAccountTokensListResponse,
     AdminServiceAccountTokensPreviewReachResponse,
@@ -29,10 +29,12 @@ _SHOWN_ENDING = 10
 
 def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
     """List first what has to be replaced soon."""
-    soon = ending_soon(tokens)
+    soon = select_ending_soon(tokens)
     if not soon:
         return
-    show_warning(f"{counted(len(soon), 'token')} will end within a fortnight. Mint the next one, and revoke the old.")
+    show_warning(
+        f"{count_text(len(soon), 'token')} will end within a fortnight. Mint the next one, and revoke the old."
+    )
     for token in soon[:_SHOWN_ENDING]:
         show_link(
             f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {ends_exactly(token.expires_at)}",
@@ -74,14 +76,14 @@ def token_row(token: ServiceAccountToken) -> dict[str, str]:
 def show_token(account: ServiceAccount, token_id: str) -> None:
     """Show a token of an account: exact times, how far it reaches now, and the way to stop it."""
     offer_way_back("All its tokens", "token")
-    token = explain(partial(token_of, token_id))
+    token = show_errors(partial(token_of, token_id))
     if token is None or token.service_account_id != account.service_account_id:
         show_warning("There is no such token of this account.")
         return
     about = [("Description", token.description)] if token.description else []
     facts = [("May", scopes_named(token.scopes)), *about]
     show_credential(token, kind="token", facts=facts, revoke=partial(revoke, token.token_id))
-    show_reach(explain(partial(reach_of, token.token_id)))
+    show_reach(show_errors(partial(reach_of, token.token_id)))
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -94,4 +96,4 @@ def revoke(token_id: UUID) -> None:
     """Stop a token."""
     api.client().admin.service_account_tokens.revoke(token_id)
     reach_of.clear()
-    changed()
+    clear_caches()

@@ -9,9 +9,9 @@ from app import api
 from app.document_collections.contents import Again, Done, add, fields_inside
 from app.document_collections.outcomes import show_outcomes, work_through
 from app.document_collections.writing import ask_for_values, empty_values
-from app.ui.errors import explain
+from app.formatting import count_text, one_line
+from app.ui.errors import show_errors
 from app.ui.notices import show_table, show_text
-from app.words import counted, one_line
 from carrel.wire.collections import DocumentCollection
 
 _FOUND = 50
@@ -51,11 +51,11 @@ def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str,
     """Let documents be found and chosen; return their ids, and by id labels, and the fields of those already in it."""
     query = st.text_input("Find documents", key=_QUERY, max_chars=200, placeholder="A part of the name").strip()
     named: dict[str, str] = st.session_state.setdefault(_NAMES, {})
-    found = explain(lambda: _found(query)) if query else {}
+    found = show_errors(lambda: _found(query)) if query else {}
     named.update(found)
     chosen: list[str] = st.session_state.get(_CHOSEN, [])
     options = list(dict.fromkeys([*(one for one in chosen if one in named), *found]))
-    inside = explain(lambda: _inside(where, options))
+    inside = show_errors(lambda: _inside(where, options))
     picked = st.multiselect(
         "Documents to add",
         options,
@@ -74,7 +74,7 @@ def _ask_about(collection: DocumentCollection, present: Mapping[str, Mapping[str
     """Say which of the chosen are in the collection already (label: fields), and ask what becomes of their fields."""
     if not present:
         return Again.LEAVE
-    show_text(f"{counted(len(present), 'of these is', 'of these are')} already in the collection:")
+    show_text(f"{count_text(len(present), 'of these is', 'of these are')} already in the collection:")
     if not collection.custom_metadata_schema.fields:
         show_table([(name,) for name in present], heads=("Document",))
         show_text("They stay as they are.")
@@ -94,7 +94,7 @@ def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[s
     kept: list[Done] = []
     try:
         outcomes = add(where, documents, metadata, again=again)
-        explain(lambda: work_through(outcomes, kept, of=len(documents), doing="Adding"))
+        show_errors(lambda: work_through(outcomes, kept, of=len(documents), doing="Adding"))
     finally:
         # Also when something else is pressed half-way.
         done = {one.document_id for one in kept if not one.problem}

@@ -9,11 +9,11 @@ import streamlit as st
 import carrel
 from app import api
 from app.document_collections.contents import embedding_models
+from app.formatting import ago, count_text, moment
 from app.ui.dialogs import confirm
-from app.ui.errors import explain, problem_of
+from app.ui.errors import problem_of, show_errors
 from app.ui.links import show_link
 from app.ui.notices import show_problem, show_table, show_text, show_warning
-from app.words import ago, counted, moment
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.rebuilds import IndexRebuild, IndexRebuildFailure, IndexRebuildStatus
 
@@ -25,8 +25,8 @@ def show_index(collection: DocumentCollection) -> None:
     """Show what a collection is indexed with, and the rebuild that goes on, or how the last one ended."""
     where = collection.document_collection_id
     show_text(f"It is indexed with {collection.embeddings_model}.")
-    rebuild = explain(lambda: _rebuild_of(where))
-    if rebuild is not None and _goes_on(rebuild):
+    rebuild = show_errors(lambda: _rebuild_of(where))
+    if rebuild is not None and _is_running(rebuild):
         _watch(where)
         _offer_an_end(where, rebuild)
         return
@@ -34,7 +34,9 @@ def show_index(collection: DocumentCollection) -> None:
         ended = rebuild.finished_at or rebuild.started_at
         show_text(f"{_rebuild_in_words(rebuild)} {ago(ended).capitalize()} ({moment(ended)}).")
         if rebuild.left_count:
-            show_warning(f"{counted(rebuild.left_count, 'document')} could not be taken along. They are tried further.")
+            show_warning(
+                f"{count_text(rebuild.left_count, 'document')} could not be taken along. They are tried further."
+            )
     if api.me().is_admin:
         show_text(
             "A document is indexed again by itself when it changes. All of them can be in a run, under Ingestion."
@@ -54,7 +56,7 @@ def _rebuild_of(collection_id: UUID) -> IndexRebuild | None:
         raise
 
 
-def _goes_on(rebuild: IndexRebuild | None) -> bool:
+def _is_running(rebuild: IndexRebuild | None) -> bool:
     return rebuild is not None and rebuild.status in {IndexRebuildStatus.RUNNING, IndexRebuildStatus.HELD}
 
 
@@ -81,11 +83,11 @@ def _watch(where: UUID) -> None:
     except carrel.CarrelError as error:
         show_warning("How far it is can't be told now. This goes on asking.", problem_of(error).message)
         return
-    if rebuild is None or not _goes_on(rebuild):
+    if rebuild is None or not _is_running(rebuild):
         api.collections.clear()
         st.rerun()
     done, whole = rebuild.indexed_count or 0, rebuild.document_count or 0
-    st.progress(min(done / whole, 1.0) if whole else 0.0, text=f"{done:,} of {counted(whole, 'document')}")
+    st.progress(min(done / whole, 1.0) if whole else 0.0, text=f"{done:,} of {count_text(whole, 'document')}")
     show_text(_rebuild_in_words(rebuild))
     if failures:
         _show_failures(rebuild, failures)
@@ -98,13 +100,13 @@ def _failures(where: UUID) -> Sequence[IndexRebuildFailure]:
 
 def _show_failures(rebuild: IndexRebuild, failures: Sequence[IndexRebuildFailure]) -> None:
     show_problem(
-        f"{counted(rebuild.failed_count or 0, 'document')} failed.",
+        f"{count_text(rebuild.failed_count or 0, 'document')} failed.",
         "They are tried again by themselves. Mend or remove them, or let the new index go without them.",
     )
     rows = [(one.document_name, one.error, f"{one.attempts:,}") for one in failures]
     show_table(rows, heads=("Document", "Why", "Tries in a row"))
     if (more := (rebuild.failed_count or 0) - len(rows)) > 0:
-        show_text(f"… and {counted(more, 'document')} more.")
+        show_text(f"… and {count_text(more, 'document')} more.")
 
 
 def _offer_an_end(where: UUID, rebuild: IndexRebuild) -> None:
@@ -112,7 +114,7 @@ def _offer_an_end(where: UUID, rebuild: IndexRebuild) -> None:
     model = rebuild.embeddings_model
     with st.container(horizontal=True):
         if st.button("Try what failed again", key="rebuild.again"):
-            explain(lambda: rebuilds.start_index_rebuild(where, embeddings_model=model))
+            show_errors(lambda: rebuilds.start_index_rebuild(where, embeddings_model=model))
             st.toast("They are tried again.")
         if rebuild.status is IndexRebuildStatus.HELD and st.button("Go on without them …", key="rebuild.force"):
             confirm(
@@ -136,7 +138,7 @@ def _offer_rebuild(collection: DocumentCollection) -> None:
         "The new index is made beside the old one, which is searched until the new one is whole. Everything is "
         "embedded again: that takes its time, and costs where the model does."
     )
-    others = [model for model in explain(embedding_models) if model != collection.embeddings_model]
+    others = [model for model in show_errors(embedding_models) if model != collection.embeddings_model]
     show_text("Choose one that another collection has, or write the name of one that whoever runs the service has set.")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         model = st.selectbox(
@@ -151,7 +153,7 @@ def _offer_rebuild(collection: DocumentCollection) -> None:
             rebuilds = api.client().document_collections.index_rebuilds
             confirm(
                 "Make the index anew?",
-                f"{collection.collection_name}, with {model}: {counted(collection.document_count, 'document')} that "
+                f"{collection.collection_name}, with {model}: {count_text(collection.document_count, 'document')} that "
                 "you may read, and those you may not.",
                 doing="Make it anew",
                 action=partial(rebuilds.start_index_rebuild, collection.document_collection_id, embeddings_model=model),

@@ -6,10 +6,10 @@ from typing import cast
 import streamlit as st
 
 from app.document_collections.contents import Done
+from app.formatting import count_text
 from app.ui.notices import show_problem, show_table, show_text, show_warning
-from app.ui.progress import counted_off
+from app.ui.progress import show_progress
 from app.ui.tables import forget
-from app.words import counted
 
 INSIDE = "inside"
 """The table of a collection's documents."""
@@ -20,7 +20,7 @@ def work_through(outcomes: Iterable[Done], kept: list[Done], *, of: int, doing: 
     """Keep each outcome as soon as it is known: who leaves the page half-way still learns what was done."""
     st.session_state[_OUTCOMES] = (kept, of)
     forget(INSIDE)
-    kept.extend(counted_off(outcomes, of=of, doing=doing))
+    kept.extend(show_progress(outcomes, of=of, doing=doing))
 
 
 def show_outcomes() -> None:
@@ -30,12 +30,12 @@ def show_outcomes() -> None:
     unchanged = sum(one.left for one in outcomes)
     if len(outcomes) < of:
         show_warning(
-            f"Interrupted: {of - len(outcomes):,} of {counted(of, 'document')} were not begun. Try them again."
+            f"Interrupted: {of - len(outcomes):,} of {count_text(of, 'document')} were not begun. Try them again."
         )
     if failed:
-        show_problem(f"{len(failed)} of {counted(len(outcomes), 'document')} failed.", "The others are done.")
+        show_problem(f"{len(failed)} of {count_text(len(outcomes), 'document')} failed.", "The others are done.")
         show_table([(one.name, one.problem) for one in failed], heads=("Document", "Why"))
     elif done := len(outcomes) - unchanged:
-        show_text(f"Done: {counted(done, 'document')}.")
+        show_text(f"Done: {count_text(done, 'document')}.")
     if unchanged:
-        show_text(f"Already in it, and left as it is: {counted(unchanged, 'document')}.")
+        show_text(f"Already in it, and left as it is: {count_text(unchanged, 'document')}.")

@@ -27,7 +27,7 @@ def ask_for_fields(key: str) -> None:
         kind.selectbox("Type", list(TYPES), key=f"{key}.{number}.type", label_visibility=visibility)
 
 
-def written_fields(key: str) -> list[SchemaField]:
+def read_fields(key: str) -> list[SchemaField]:
     """Return the fields that were written; raises ValueError with what is wrong, in words."""
     names = ((number, _name(key, number)) for number in range(MOST_FIELDS))
     return schema_of([(name, str(st.session_state[f"{key}.{number}.type"])) for number, name in names if name])

@@ -6,10 +6,10 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
+from app.formatting import moment, size
 from app.loading.staging import plain_name
-from app.ui.errors import explained
+from app.ui.errors import error_boundary
 from app.ui.notices import show_table
-from app.words import moment, size
 from carrel.wire.admin import GrantInfo
 from carrel.wire.catalog import GetDocumentResponse
 
@@ -17,7 +17,7 @@ from carrel.wire.catalog import GetDocumentResponse
 @st.dialog("About this document", width="medium")
 def show_details(document_id: UUID) -> None:
     """Show what the person may see of a document, and who can read it, if they are an admin."""
-    with explained():
+    with error_boundary():
         document = api.client().catalog.get_document(document_id)
         readers = readers_of(document)
     show_table([*_facts(document), ("Who may read it", readers)], named=True)

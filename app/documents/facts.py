@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from operator import attrgetter
 
-from app.words import counted
+from app.formatting import count_text
 from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import FORMATS
@@ -47,7 +47,7 @@ def state_in(place: DocumentIndexing) -> str:
         return f"Not searchable: version {place.document_version} could not be indexed; {searchable}."
     if place.status is IndexingStatus.RUNNING:
         return f"Being indexed: version {place.document_version}; until then {searchable}."
-    return f"Searchable: {searchable}, in {counted(place.chunk_count, 'passage')}."
+    return f"Searchable: {searchable}, in {count_text(place.chunk_count, 'passage')}."
 
 
 def is_stale(place: DocumentIndexing, document: GetDocumentResponse) -> bool:

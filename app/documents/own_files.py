@@ -82,6 +82,6 @@ def _load(file: ChosenFile, *, everybody: bool) -> Outcome:
     return Outcome(name, loaded.document_id, waits=loaded.indexing is not IndexingStatus.DONE)
 
 
-def left_of(files: Sequence[ChosenFile], outcomes: Mapping[str, Outcome]) -> list[ChosenFile]:
+def select_unloaded(files: Sequence[ChosenFile], outcomes: Mapping[str, Outcome]) -> list[ChosenFile]:
     """Return the files that are not loaded yet."""
     return [file for file in files if (done := outcomes.get(file.file_id)) is None or done.document_id is None]

@@ -4,10 +4,10 @@ from typing import cast
 
 import streamlit as st
 
-from app.documents.own_files import MOST_FILES, ChosenFile, Outcome, left_of, load
+from app.documents.own_files import MOST_FILES, ChosenFile, Outcome, load, select_unloaded
 from app.loading import staging
 from app.ui.notices import show_problem, show_table, show_text
-from app.ui.progress import counted_off
+from app.ui.progress import show_progress
 from app.ui.tables import forget
 from carrel.wire.formats import in_words
 
@@ -21,7 +21,7 @@ def offer_upload(list_key: str) -> None:
         show_text(f"{in_words()}. A file with the name of one you added before becomes its next version.")
         files = _choose()
         readers = st.radio("Who may read them", [ONLY_ME, EVERYBODY], key="load.readers", horizontal=True)
-        left = left_of(files, _outcomes())
+        left = select_unloaded(files, _outcomes())
         with st.container(horizontal=True):
             pressed = st.button("Add", type="primary", key="load.go", disabled=not left)
             if _outcomes():
@@ -44,7 +44,7 @@ def _choose() -> list[ChosenFile]:
             "Take some out, or ask an admin to load them all.",
         )
         return []
-    if repeated := staging.repeated_names(file.name for file in files):
+    if repeated := staging.find_repeated_names(file.name for file in files):
         show_problem(
             f"Several files are called {', '.join(repeated)}.",
             "A document is known by its file's name: rename them, or leave all but one out.",
@@ -55,7 +55,7 @@ def _choose() -> list[ChosenFile]:
 
 def _load(files: list[ChosenFile], *, everybody: bool) -> None:
     """Load what is left, each outcome kept as soon as it is known: who leaves the page half-way loses no word of it."""
-    for file_id, outcome in counted_off(load(files, everybody=everybody), of=len(files), doing="Loading"):
+    for file_id, outcome in show_progress(load(files, everybody=everybody), of=len(files), doing="Loading"):
         _outcomes()[file_id] = outcome
 
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.loading.runs import runs, runs_to_change
-from app.loading.words import (
+from app.formatting import ago, count_text, moment, one_line
+from app.loading.labels import (
     NOBODY_WORKS,
     START_WORK,
     is_of_dropped_files,
@@ -18,11 +18,11 @@ from app.loading.words import (
     source_in_words,
     why_in_words,
 )
+from app.loading.runs import runs, runs_to_change
 from app.ui.dialogs import confirm
-from app.ui.errors import explain, problem_of
+from app.ui.errors import problem_of, show_errors
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_warning
 from app.ui.tables import choose_rows, source_of
-from app.words import ago, counted, moment, one_line
 from flows.quarantined import (
     GONE,
     Item,
@@ -43,7 +43,7 @@ _SAID = "quarantine.said"
 def show_quarantine() -> None:
     """Show the quarantine as it was told last, and tell it anew when asked."""
     at_work: UUID | None = st.session_state.get(_AT_WORK)
-    found = explain(lambda: read_quarantine(runs()))
+    found = show_errors(lambda: read_quarantine(runs()))
     _show_age(found, busy=at_work is not None)
     if at_work is not None:
         _wait_for(at_work)
@@ -51,7 +51,7 @@ def show_quarantine() -> None:
         show_warning(said)
     if found is None and at_work is None:
         show_empty(
-            "Look, to see what was not loaded.",
+            "Refresh, to see what was not loaded.",
             "Documents that could not be loaded are kept where the runs are carried out, each with its reason.",
         )
     elif found is not None and not found.sources:
@@ -62,9 +62,7 @@ def show_quarantine() -> None:
 
 def _show_age(found: Quarantine | None, *, busy: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button(
-            "Look again" if found else "Look", icon=":material/refresh:", key="quarantine.look", disabled=busy
-        ):
+        if st.button("Refresh", icon=":material/refresh:", key="quarantine.look", disabled=busy):
             _begin(lambda: start_listing(runs_to_change(), person=api.me().email))
             st.rerun()
         if found is not None:
@@ -123,7 +121,7 @@ def _give_up(run: UUID) -> None:
 
 
 def _show_sources(found: Quarantine) -> None:
-    names = {str(one.document_collection_id): one.collection_name for one in explain(api.collections)}
+    names = {str(one.document_collection_id): one.collection_name for one in show_errors(api.collections)}
     known = {one.ledger: one for one in found.sources}
     asked = st.query_params.get("source", "")
     ledger = st.selectbox(
@@ -138,7 +136,7 @@ def _show_sources(found: Quarantine) -> None:
     show_heading(
         one_line(source_in_words(source.source)),
         _purpose(source, names),
-        f"{counted(source.items, 'document')} not loaded",
+        f"{count_text(source.items, 'document')} not loaded",
         f"{source.ignored:,} set aside" if source.ignored else "",
     )
     if is_of_dropped_files(source.source):
@@ -166,7 +164,7 @@ def _ask_for_retry(source: QuarantinedSource) -> None:
 
     confirm(
         "Try again?",
-        f"{counted(source.items, 'document of this source is', 'documents of this source are')} sent again, as the "
+        f"{count_text(source.items, 'document of this source is', 'documents of this source are')} sent again, as the "
         "last run was told to. What is set aside isn't, and nothing else is sent or deleted.",
         doing="Try again",
         action=retry,
@@ -206,15 +204,15 @@ def _row(item: Item) -> dict[str, object]:
         "Reason": one_line(why_in_words(item.reason)),
         "Set aside": "yes" if item.ignored else "",
         "Since": ago(item.since),
-        "Exactly": moment(item.since),
+        "Quarantined at": moment(item.since),
     }
 
 
 def _ask_to_ignore(source: QuarantinedSource, items: Sequence[Item]) -> None:
     confirm(
-        f"Set {counted(len(items), 'document')} aside?",
+        f"Set {count_text(len(items), 'document')} aside?",
         "What is set aside counts no more, and is not sent, for as long as it stays as it is; once it changes, it "
-        f"counts again. {_named(items)}",
+        f"counts again. {_count_items(items)}",
         doing="Set aside",
         action=partial(_change, source, items, undo=False),
     )
@@ -222,8 +220,8 @@ def _ask_to_ignore(source: QuarantinedSource, items: Sequence[Item]) -> None:
 
 def _ask_to_restore(source: QuarantinedSource, items: Sequence[Item]) -> None:
     confirm(
-        f"Put {counted(len(items), 'document')} back?",
-        f"What is put back is listed as not loaded, and sent when that is tried again. {_named(items)}",
+        f"Put {count_text(len(items), 'document')} back?",
+        f"What is put back is listed as not loaded, and sent when that is tried again. {_count_items(items)}",
         doing="Put back",
         action=partial(_change, source, items, undo=True),
     )
@@ -236,6 +234,6 @@ def _change(source: QuarantinedSource, items: Sequence[Item], *, undo: bool) -> 
     )
 
 
-def _named(items: Sequence[Item]) -> str:
+def _count_items(items: Sequence[Item]) -> str:
     shown = ", ".join(one_line(item.name) for item in items[:5])
     return f"{shown} and {len(items) - 5:,} more." if len(items) > 5 else f"{shown}."

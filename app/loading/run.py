@@ -4,22 +4,22 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from app.loading.words import (
+from app.formatting import ago, count_text, moment, one_line
+from app.loading.labels import (
     NOBODY_WORKS,
     PHASES,
     START_WORK,
+    count_not_loaded,
     duration_in_words,
-    not_loaded_by,
     rate_of,
     reason,
     seconds_of,
-    started_by,
+    starter_in_words,
     title_of,
     why_in_words,
 )
 from app.ui.notices import show_heading, show_problem, show_table, show_text, show_warning
 from app.ui.tables import show_text_pages, source_of
-from app.words import ago, counted, moment, one_line
 from flows.runs import RunStatus
 
 ENDS = {"FAILED": "It failed.", "CRASHED": "The process that ran it ended before it was done."}
@@ -84,7 +84,7 @@ def show_head(run: RunStatus) -> None:
     took, owner = duration_in_words(seconds_of(run)), run.options.get("upload_as_user_email")
     show_heading(
         one_line(title_of(run)),
-        f"started by {started_by(run)}",
+        f"started by {starter_in_words(run)}",
         begun,
         f"took {took}" if run.finished and took and not _says_how_long(run) else "",
         f"documents belong to {owner}" if owner and owner != run.person else "",
@@ -98,12 +98,12 @@ def _says_how_long(run: RunStatus) -> bool:
 def show_numbers(run: RunStatus) -> None:
     """Show a run's counts, as far as there are any."""
     figures = run.figures
-    if not figures.get("documents") and not not_loaded_by(run):
+    if not figures.get("documents") and not count_not_loaded(run):
         return
     shown = [(label, int(figures.get(name, 0))) for label, name in _NUMBERS.get(run.flow, _UPLOADED)]
     if deleted := int(figures.get("deleted", 0)):
         shown.append(("Deleted", deleted))
-    shown.append(("Failed" if run.flow == "reindex" else "Not loaded", not_loaded_by(run)))
+    shown.append(("Failed" if run.flow == "reindex" else "Not loaded", count_not_loaded(run)))
     for column, (label, number) in zip(st.columns(len(shown)), shown, strict=True):
         column.metric(label, f"{number:,}")
 
@@ -115,10 +115,10 @@ def show_planned(run: RunStatus) -> None:
     for column, (label, names) in zip(st.columns(len(_PLANNED)), _PLANNED, strict=True):
         column.metric(label, f"{sum(run.planned.get(name, 0) for name in names):,}")
     if left := run.planned.get("left", 0):
-        left_alone = counted(left, "document of this source stays", "documents of this source stay")
+        left_alone = count_text(left, "document of this source stays", "documents of this source stay")
         show_text(f"{left_alone}, though no longer there: changed by others, or in another source too.")
     if ignored := run.planned.get("ignored", 0):
-        show_text(f"{counted(ignored, 'item stays', 'items stay')} out, set aside by somebody.")
+        show_text(f"{count_text(ignored, 'item stays', 'items stay')} out, set aside by somebody.")
 
 
 def phase_in_words(run: RunStatus) -> str:
@@ -135,11 +135,11 @@ def phase_in_words(run: RunStatus) -> str:
 
 
 def _end_in_words(run: RunStatus) -> str:
-    found = run.figures.get("documents") or not_loaded_by(run)
+    found = run.figures.get("documents") or count_not_loaded(run)
     if run.flow not in {"permission-snapshot", "reindex", "docstore-sync"} and not found:
         return "Done: there was nothing to load."
     rate, counts = rate_of(run), run.counts
-    later = f" {counted(counts.indexing, 'document')} can be searched a little later." if counts.indexing else ""
+    later = f" {count_text(counts.indexing, 'document')} can be searched a little later." if counts.indexing else ""
     quick = f", {rate:,.1f} documents a second" if rate >= 0.1 else ""
     return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}"
 
@@ -153,7 +153,7 @@ def show_failures(run: RunStatus) -> None:
         heads=("Document", "Reason"),
         row=lambda row: (document_of(row), why_in_words(row.get("reason") or "")),
     )
-    if (more := not_loaded_by(run) - len(run.failures)) > 0:
+    if (more := count_not_loaded(run) - len(run.failures)) > 0:
         st.caption(f"… and {more:,} more{_REST.get(run.flow, ', in the quarantine')}.")
 
 

@@ -5,20 +5,20 @@ from typing import Any
 
 import streamlit as st
 
-from app.loading.runs import runs
-from app.loading.words import (
+from app.formatting import ago, moment, one_line
+from app.loading.labels import (
     duration_in_words,
     kind_in_words,
     rate_of,
     seconds_of,
     source_in_words,
-    started_by,
+    starter_in_words,
     state_in_words,
 )
+from app.loading.runs import runs
 from app.ui.links import look_at
 from app.ui.notices import show_empty
 from app.ui.tables import Source, forget, show_pages
-from app.words import ago, moment, one_line
 from flows.runs import RunsPage, RunStatus
 
 ROWS = 20
@@ -38,7 +38,7 @@ class _Page:
 
 def show_runs() -> None:
     """Show the list, and go to the run that is chosen in it."""
-    if st.button("Look again", icon=":material/refresh:", key="runs.again"):
+    if st.button("Refresh", icon=":material/refresh:", key="runs.again"):
         forget(LIST)
     show_pages(
         LIST,
@@ -68,16 +68,16 @@ def _row(run: RunStatus) -> dict[str, Any]:
         "What": kind_in_words(run),
         "From": one_line(source_in_words(run.source)),
         "State": state_in_words(run),
-        "Taken": taken_by(run),
+        "Taken": count_taken(run),
         "Begun": ago(begun),
         "Took": duration_in_words(seconds_of(run)),
-        "Started by": one_line(started_by(run)),
+        "Started by": one_line(starter_in_words(run)),
         "A second": f"{rate:,.1f}" if (rate := rate_of(run)) else "",
-        "Exactly": moment(begun),
+        "Begun at": moment(begun),
     }
 
 
-def taken_by(run: RunStatus) -> str:
+def count_taken(run: RunStatus) -> str:
     """Return how many documents a run has created, updated or indexed again; nothing where it doesn't count any."""
     if not run.figures or run.only_plans:
         return ""

@@ -11,7 +11,7 @@ from app.loading.run import show_head, show_run
 from app.loading.runs import StartError, is_done, runs, runs_to_change, start_again, start_planned
 from app.settings import settings
 from app.ui.dialogs import confirm
-from app.ui.errors import Problem, explain, problem_of
+from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.links import offer_way_back
 from app.ui.notices import show_empty, show_problem, show_warning
 from flows.runs import RunsError, RunStatus, UnknownError
@@ -23,7 +23,7 @@ _PROBLEM = "run.problem"
 def show_run_page(name: str) -> None:
     """Show the run of this id, or say that there is none."""
     offer_way_back("All runs", "run", also=_look_at_all)
-    run = explain(lambda: _find(name))
+    run = show_errors(lambda: _find(name))
     if run is None:
         show_empty("There is no such run.", "It was removed from Prefect, or the address is wrong. See all runs.")
         return

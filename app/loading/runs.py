@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from app import api
 from app.auth.current import require_session
 from app.loading import staging
-from app.loading.words import is_of_dropped_files
+from app.loading.labels import is_of_dropped_files
 from app.settings import settings
 from carrel import CarrelError
 from flows.operations.options import UploadOptions

@@ -8,13 +8,13 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
+from app.formatting import ago, moment, one_line
+from app.loading.labels import KINDS, source_in_words, state_in_words, times_in_words
 from app.loading.runs import runs, runs_to_change
-from app.loading.words import KINDS, source_in_words, state_in_words, times_in_words
 from app.ui.dialogs import confirm
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_heading, show_note, show_table
 from app.ui.tables import forget, show_pages, source_of
-from app.words import ago, moment, one_line
 from flows.runs import Runs, RunStatus
 from flows.schedules import Schedule, Seen, list_schedules, look_at, pause, resume
 
@@ -24,10 +24,10 @@ _WITH_SEEN = tuple[Schedule, Seen]
 
 def show_schedules() -> None:
     """Show what is served by schedule, and what can be done with the chosen one."""
-    if st.button("Look again", icon=":material/refresh:", key="schedules.again"):
+    if st.button("Refresh", icon=":material/refresh:", key="schedules.again"):
         forget(LIST)
         _read.clear()
-    found = explain(_read)
+    found = show_errors(_read)
     chosen = show_pages(
         LIST,
         source_of(found, about=tuple((one.deployment_id, one.paused) for one, _ in found)),
@@ -94,7 +94,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
     with st.container(horizontal=True):
         if schedule.paused:
             if st.button("Resume", key="schedule.resume", type="primary"):
-                explain(lambda: _change(resume, schedule))
+                show_errors(lambda: _change(resume, schedule))
                 st.rerun()
         elif st.button("Pause …", key="schedule.pause", disabled=not schedule.times):
             confirm(

@@ -54,7 +54,7 @@ def plain_name(name: str) -> str:
     return stem.encode()[: NAME_BYTES - len(ending)].decode(errors="ignore") + ending.decode()
 
 
-def repeated_names(names: Iterable[str]) -> list[str]:
+def find_repeated_names(names: Iterable[str]) -> list[str]:
     """Return the names that several files would have; on some file systems upper and lower case are the same."""
     counts = Counter(plain_name(name).casefold() for name in names)
     return sorted(name for name, count in counts.items() if count > 1)
@@ -62,7 +62,7 @@ def repeated_names(names: Iterable[str]) -> list[str]:
 
 def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
     """Write files where the flow can read them; return their folder. Raises StagingError, leaving nothing behind."""
-    if repeated := repeated_names(file.name for file in files):
+    if repeated := find_repeated_names(file.name for file in files):
         msg = f"Several files are called {', '.join(repeated)}. Rename them, or leave all but one out."
         raise StagingError(msg)
     folder = uploads / uuid4().hex

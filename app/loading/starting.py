@@ -8,12 +8,12 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import api
+from app.labels import GROUP, PERSON
 from app.loading import staging
 from app.loading.runs import runs_to_change, start_dropped
-from app.ui.errors import Problem, explained, problem_of
+from app.ui.errors import Problem, error_boundary, problem_of
 from app.ui.notices import show_note, show_problem, show_warning
 from app.ui.pickers import drop_choice, pick_principals
-from app.vocabulary import GROUP, PERSON
 from carrel.wire.formats import in_words
 from flows.operations.options import UploadOptions
 from flows.operations.sources.addresses import holds_credential
@@ -46,7 +46,7 @@ def batch() -> str:
     return st.session_state.setdefault(_BATCH, uuid4().hex)
 
 
-def begun(run: UUID) -> None:
+def open_run(run: UUID) -> None:
     """Empty the fields, and look at the run that was started."""
     for key in (_BATCH, _PROBLEM):
         st.session_state.pop(key, None)
@@ -56,14 +56,14 @@ def begun(run: UUID) -> None:
     st.rerun()
 
 
-def pressed(*buttons: bool) -> bool:
+def was_pressed(*buttons: bool) -> bool:
     """Tell whether one of these was pressed; a second click leads to what the first has begun, instead of starting it.
 
     It may come before the page of that run is drawn, when the fields are empty already.
     """
     before: UUID | None = st.session_state.pop(_BEGUN, None)
     if any(buttons) and before is not None:
-        begun(before)
+        open_run(before)
     return any(buttons)
 
 
@@ -76,7 +76,7 @@ def begin(start: Callable[[], UUID]) -> None:
     except staging.StagingError as error:
         st.session_state[_PROBLEM] = Problem(str(error))
     else:
-        begun(run)
+        open_run(run)
 
 
 def refuse(message: str, hint: str) -> None:
@@ -98,7 +98,7 @@ def offer_upload() -> None:
     with st.container(horizontal=True):
         plan = st.button("Show the plan", type="primary", key="start.plan")
         at_once = st.button("Start the upload", key="start.upload", help="Without looking at the plan first")
-    if pressed(plan, at_once):
+    if was_pressed(plan, at_once):
         _press(chosen, options, only_plan=plan)
     show_refusal()
     st.caption(
@@ -128,7 +128,7 @@ def choose_source() -> Chosen | None:
 
 def names_are_good(files: list[UploadedFile]) -> bool:
     """Refuse files that would overwrite each other, and say under which name a file with an odd one is kept."""
-    if repeated := staging.repeated_names(file.name for file in files):
+    if repeated := staging.find_repeated_names(file.name for file in files):
         show_problem(
             f"Several files are called {', '.join(repeated)}.",
             "A document is known by its file's name: rename them, or leave all but one out.",
@@ -144,7 +144,7 @@ def names_are_good(files: list[UploadedFile]) -> bool:
 
 def choose_options(*, dropped: bool) -> UploadOptions | None:
     """Ask where the documents go, whose they are and who may read them; None while the answer is incomplete."""
-    with explained():
+    with error_boundary():
         collections = {"": "No"} | {str(at.document_collection_id): at.collection_name for at in api.collections()}
     left, right = st.columns(2)
     collection = left.selectbox(

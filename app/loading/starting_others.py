@@ -6,8 +6,8 @@ import carrel
 from app import api
 from app.document_collections.contents import embedding_models
 from app.loading.runs import runs_to_change
-from app.loading.starting import CREDENTIAL, CREDENTIAL_HINT, batch, begin, pressed, refuse, show_refusal
-from app.ui.errors import explain
+from app.loading.starting import CREDENTIAL, CREDENTIAL_HINT, batch, begin, refuse, show_refusal, was_pressed
+from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_text
 from carrel.wire.collections import DocumentCollection
 from flows.operations.options import CATALOG, CollectionOptions, ReindexOptions
@@ -18,7 +18,7 @@ STALE, EVERYTHING, MODEL = "What has changed since", "Everything", "Everything, 
 
 def offer_addition() -> None:
     """Ask which of the catalog's documents a collection is to get; then begin."""
-    collections = explain(api.collections)
+    collections = show_errors(api.collections)
     if not collections:
         show_empty("There is no collection yet.", "Make one on the page Collections.")
         return
@@ -34,7 +34,7 @@ def offer_addition() -> None:
         help="catalog:// and a pattern of identifiers (* is anything), after a question mark with fields and values "
         "that they must have.",
     ).strip()
-    if pressed(st.button("Start the addition", type="primary", key="start.addition")):
+    if was_pressed(st.button("Start the addition", type="primary", key="start.addition")):
         if not place:
             refuse("It isn't said which documents.", "Name them, and start again.")
         elif holds_credential(place):
@@ -55,7 +55,7 @@ def offer_indexing() -> None:
         "A document is indexed again by itself when it changes. This is for those that were told not to be, and for "
         "another embedding model; searches go on meanwhile."
     )
-    collection = _choose_collection(explain(api.collections), everything=True)
+    collection = _choose_collection(show_errors(api.collections), everything=True)
     kinds = [MODEL] if collection == CATALOG else [STALE, EVERYTHING, MODEL]
     everything = st.query_params.get("what") == "everything" and EVERYTHING in kinds
     what = st.radio(
@@ -75,7 +75,7 @@ def offer_indexing() -> None:
         )
         force = st.toggle("Go without the documents that fail", key=f"force-{batch()}")
         show_text("The new index is made beside the old one, and takes its place when it is whole.")
-    if pressed(st.button("Start the indexing", type="primary", key="start.indexing")):
+    if was_pressed(st.button("Start the indexing", type="primary", key="start.indexing")):
         if what == MODEL and not model:
             refuse("It isn't said with which embedding model.", "Choose one, or write its name, and start again.")
         else:

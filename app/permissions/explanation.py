@@ -5,11 +5,11 @@ import html
 import streamlit as st
 
 from app import api
-from app.finding import Principal, Resource
-from app.permissions.paths import drawn, in_words, names_in
-from app.ui.errors import explain
+from app.formatting import one_line
+from app.lookup import Principal, Resource
+from app.permissions.paths import draw_paths, in_words, names_in
+from app.ui.errors import show_errors
 from app.ui.notices import show_text, show_warning
-from app.words import one_line
 from carrel.wire.permissions import ExplainAuthorizationResponse
 
 _IN_WORDS = 10
@@ -17,7 +17,7 @@ _IN_WORDS = 10
 
 def show_why(resource: Resource, principal: Principal) -> None:
     """Explain whether a principal may read a resource, and by what, or what it lacks."""
-    found = explain(lambda: explanation(resource, principal))
+    found = show_errors(lambda: explanation(resource, principal))
     name, who = one_line(resource.name), one_line(principal.name)
     if not found.authorized:
         show_warning(f"{who} may not read “{name}”.", found.missing or "")
@@ -25,7 +25,7 @@ def show_why(resource: Resource, principal: Principal) -> None:
     show_text(f"{who} may read “{name}”" + (" in several ways:" if len(found.paths) > 1 else ":"))
     names = names_in(found.paths)
     words = [in_words(path, names) for path in found.paths]
-    st.graphviz_chart(drawn(found.paths, names), width="content", alt=" ".join(words[:_IN_WORDS]))
+    st.graphviz_chart(draw_paths(found.paths, names), width="content", alt=" ".join(words[:_IN_WORDS]))
     _show_words(words[:_IN_WORDS])
     if len(words) > _IN_WORDS:
         with st.expander(f"{len(words) - _IN_WORDS} more ways in words"):

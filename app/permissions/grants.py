@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from app.finding import Principal, Resource
-from app.vocabulary import GRANTED
-from app.words import one_line
+from app.formatting import one_line
+from app.labels import GRANTED
+from app.lookup import Principal, Resource
 from carrel import Carrel
 from carrel.wire.admin import Grant
 from carrel.wire.common import GrantRole
 
 
-class MeanwhileChangedError(Exception):
+class ConflictError(Exception):
     """Somebody else changed the grants since they were read."""
 
 
@@ -66,7 +66,7 @@ def changes_in_words(before: Grants, after: Grants) -> list[str]:
 def make_so(client: Carrel, resource: Resource, *, before: Grants, after: Grants) -> None:
     """Set the grants; MeanwhileChangedError when they aren't what they were, in which case nothing is changed."""
     if grants_on(client, resource) != before:
-        raise MeanwhileChangedError
+        raise ConflictError
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]
     client.admin.grants.set(resource.reference, wanted, organization_wide=after.everybody)
 

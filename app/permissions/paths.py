@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from app.vocabulary import ROLES
-from app.words import one_line
+from app.formatting import one_line
+from app.labels import ROLES
 from carrel.wire.permissions import AuthorizationStep, StepType
 
 Path = Sequence[AuthorizationStep]
@@ -43,12 +43,12 @@ def names_in(paths: Iterable[Path]) -> Names:
     names = {identity: one_line(step.name or step.email or step.id or "") for identity, step in stops.items()}
     shared = Counter((identity[0], name) for identity, name in names.items())
     return {
-        identity: name if shared[identity[0], name] == 1 else f"{name} ({_told_apart_by(stops[identity])})"
+        identity: name if shared[identity[0], name] == 1 else f"{name} ({_distinguishing_facts(stops[identity])})"
         for identity, name in names.items()
     }
 
 
-def drawn(paths: Iterable[Path], names: Names) -> str:
+def draw_paths(paths: Iterable[Path], names: Names) -> str:
     """Return paths as one graph in DOT, in which what several pass through stands once."""
     nodes: dict[tuple[str, str], str] = {}
     lines: dict[str, None] = {}
@@ -89,19 +89,19 @@ def _add_node(
         return
     nodes[identity] = f"n{len(nodes)}"
     name = names[identity]
-    label = "\\n".join(_quoted(part) for part in (_cut(name), _KINDS.get(step.type, "")) if part)
-    lines[f'{nodes[identity]} [label="{label}", tooltip="{_quoted(name)}", fillcolor="{_COLORS[step.type]}"];'] = None
+    label = "\\n".join(_quote(part) for part in (_cut(name), _KINDS.get(step.type, "")) if part)
+    lines[f'{nodes[identity]} [label="{label}", tooltip="{_quote(name)}", fillcolor="{_COLORS[step.type]}"];'] = None
 
 
 def _role_label(path: Path) -> str:
-    return f' [label=" {_quoted(role_of(path))} "]'
+    return f' [label=" {_quote(role_of(path))} "]'
 
 
 def _identity(step: AuthorizationStep) -> tuple[str, str]:
     return step.type.value, step.id or ""
 
 
-def _told_apart_by(step: AuthorizationStep) -> str:
+def _distinguishing_facts(step: AuthorizationStep) -> str:
     return one_line(step.email or f"…{(step.id or '')[-6:]}")
 
 
@@ -109,6 +109,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LABEL_LENGTH else f"{text[: _LABEL_LENGTH - 1]}…"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Escape text for a quoted string of DOT, in which backslashes and entities have a meaning of their own."""
     return text.replace("&", "&amp;").replace("\\", "&#92;").replace('"', "&quot;").replace("<", "&lt;")

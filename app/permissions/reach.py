@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.finding import Principal
-from app.vocabulary import AGENT, COLLECTION, DOCUMENT, kind_of
+from app.labels import AGENT, COLLECTION, DOCUMENT, kind_of
+from app.lookup import Principal
 from carrel import Carrel
 from carrel.wire.common import ResourceType
 
@@ -28,7 +28,7 @@ class Counts:
         return sum(count for resource_type, count in self.by_type.items() if kind_of(resource_type) == kind)
 
 
-def counted_for(client: Carrel, who: Principal, *, without: Principal | None = None, query: str = "") -> Counts:
+def count_resources(client: Carrel, who: Principal, *, without: Principal | None = None, query: str = "") -> Counts:
     """Count what somebody may read, without what another may read, too; `query` narrows it to names."""
     found = client.admin.access.count_resources(
         readable_by=who.reference, not_readable_by=without.reference if without else None, query=query or None
@@ -36,7 +36,9 @@ def counted_for(client: Carrel, who: Principal, *, without: Principal | None = N
     return Counts({one.resource_type: one.count for one in found.counts})
 
 
-def compared(first: Counts, second: Counts, *, only_first: Counts, only_second: Counts) -> Sequence[tuple[str, ...]]:
+def compare_counts(
+    first: Counts, second: Counts, *, only_first: Counts, only_second: Counts
+) -> Sequence[tuple[str, ...]]:
     """Return a row for each kind: both, only the first, only the second."""
     names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
     return [

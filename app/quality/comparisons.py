@@ -6,12 +6,12 @@ import streamlit as st
 
 import carrel
 from app import api
+from app.formatting import count_text, one_line
 from app.quality.judging import CUTOFF, MOST_QUERIES, Comparison, JudgementsError, Scores, Setting, read
-from app.search.questions import CATALOG, MODES
+from app.search.queries import CATALOG, MODES
 from app.spreadsheets import in_batches
-from app.ui.errors import Problem, explain, problem_of
+from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.notices import show_table, show_text, show_warning
-from app.words import counted, one_line
 from carrel.wire.search import SearchMode
 
 SHOWN = 50
@@ -39,7 +39,7 @@ def show_comparison() -> None:
 
 
 def _offer() -> None:
-    named = {str(one.document_collection_id): one.collection_name for one in explain(api.collections)}
+    named = {str(one.document_collection_id): one.collection_name for one in show_errors(api.collections)}
     places = {CATALOG: "The whole catalog", **named}
     with st.form("compare", border=False):
         file = st.file_uploader("A CSV file of judged queries", type=["csv", "tsv", "txt"], key="compare.file")
@@ -77,7 +77,7 @@ def _begin(given: Sequence[bytes | str], where: str, modes: Sequence[SearchMode]
 def _measure(run: Comparison) -> None:
     """Measure what is left; pressing anything meanwhile draws the page anew, which goes on where this was."""
     whole = len(run.judgements.queries)
-    bar = st.progress(len(run.scores) / whole, text=f"{len(run.scores):,} of {counted(whole, 'query', 'queries')}")
+    bar = st.progress(len(run.scores) / whole, text=f"{len(run.scores):,} of {count_text(whole, 'query', 'queries')}")
     stop = st.empty()
     stop.button("Stop", key="compare.stop", on_click=_stop, args=(run,))
     for query in run.left:
@@ -88,7 +88,7 @@ def _measure(run: Comparison) -> None:
             problem_of(error).show()
             break
         done = len(run.scores)
-        bar.progress(done / whole, text=f"{done:,} of {counted(whole, 'query', 'queries')}")
+        bar.progress(done / whole, text=f"{done:,} of {count_text(whole, 'query', 'queries')}")
     bar.empty()
     stop.empty()
 
@@ -106,7 +106,7 @@ def _show(run: Comparison) -> None:
         show_warning(f"Stopped: {len(run.left):,} of {len(run.judgements.queries):,} queries are not measured.")
         st.button("Go on", key="compare.on", on_click=_go_on, args=(run,))
     if run.judgements.left_out:
-        left_out = counted(len(run.judgements.left_out), "query is", "queries are")
+        left_out = count_text(len(run.judgements.left_out), "query is", "queries are")
         show_warning(f"{left_out} left out: no document with a grade above 0 answers them.")
     if not run.scores:
         return
@@ -115,7 +115,7 @@ def _show(run: Comparison) -> None:
         for mode in run.setting.modes
         for means in [run.means(mode)]
     ]
-    st.subheader(f"Means of {counted(len(run.scores), 'query', 'queries')}", anchor=False)
+    st.subheader(f"Means of {count_text(len(run.scores), 'query', 'queries')}", anchor=False)
     show_table(rows, heads=("By", f"nDCG@{CUTOFF}", f"Recall@{CUTOFF}", f"MRR@{CUTOFF}"))
     _show_differences(run)
     _offer_download(run)

@@ -12,7 +12,7 @@ from statistics import fmean
 from uuid import UUID
 
 from app import api
-from app.search.questions import CATALOG
+from app.search.queries import CATALOG
 from carrel import evaluation
 from carrel.wire.search import SearchMode
 
@@ -155,7 +155,7 @@ def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Judgements:
         shown = [*problems[:_MOST_PROBLEMS], *([f"… and {more:,} more"] if more > 0 else [])]
         msg = "Some lines can't be understood."
         raise JudgementsError(msg, shown)
-    return _bounded(found)
+    return _check_bounds(found)
 
 
 def _columns(heads: Sequence[str]) -> dict[str, int]:
@@ -196,7 +196,7 @@ def _grade(written: str) -> int:
     return grade
 
 
-def _bounded(found: Mapping[str, Mapping[str, int]]) -> Judgements:
+def _check_bounds(found: Mapping[str, Mapping[str, int]]) -> Judgements:
     answered = {query: grades for query, grades in found.items() if any(grade > 0 for grade in grades.values())}
     if not answered:
         msg = "No query has a document that answers it (a grade above 0)."

@@ -8,8 +8,8 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.finding import by_id
-from app.search.questions import CATALOG
+from app.lookup import by_id
+from app.search.queries import CATALOG
 from carrel.wire.admin import AdminAuditLogQueryResponse, LoggedSearch
 from carrel.wire.oversight import Bucket, SearchesInBucket
 from carrel.wire.search import SearchMode
@@ -76,7 +76,7 @@ def share(part: int, whole: int) -> str:
     return f"{part:,} ({percent})"
 
 
-def logged_search(address: str) -> LoggedSearch | None:
+def get_search(address: str) -> LoggedSearch | None:
     """Return the search of this id, as the log has it."""
     return by_id(api.client().admin.search_log.query, address)
 

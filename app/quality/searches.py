@@ -8,13 +8,13 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.quality.log import Hit, comments_on, logged_search, names_of, search_again
-from app.search.questions import CATALOG, LONGEST, MODES
-from app.ui.errors import explain, problem_of
+from app.formatting import ago, count_text, moment, shorten
+from app.quality.log import Hit, comments_on, get_search, names_of, search_again
+from app.search.queries import CATALOG, LONGEST, MODES
+from app.ui.errors import problem_of, show_errors
 from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text
 from app.ui.tables import PAGE_ROWS, Source, show_pages
-from app.words import ago, counted, moment, shortened
 from carrel.wire.admin import AdminSearchLogQueryResponse, LoggedSearch
 from carrel.wire.search import SearchFeedback, SearchMode
 
@@ -75,7 +75,7 @@ def _show_list(key: str, fetch: "partial[AdminSearchLogQueryResponse]", *, empty
             "Thumbs": st.column_config.TextColumn(width=90),
             "Who": st.column_config.TextColumn(width=90),
             "When": st.column_config.TextColumn(width=100),
-            "Exactly": st.column_config.TextColumn(width=150),
+            "Searched at": st.column_config.TextColumn(width=150),
             unsaid: None,
         },
         go=lambda chosen: look_at("search", chosen.search_id),
@@ -84,7 +84,7 @@ def _show_list(key: str, fetch: "partial[AdminSearchLogQueryResponse]", *, empty
 
 
 def _places() -> dict[str, str]:
-    named = {str(one.document_collection_id): one.collection_name for one in explain(api.collections)}
+    named = {str(one.document_collection_id): one.collection_name for one in show_errors(api.collections)}
     return {CATALOG: "The whole catalog", **named}
 
 
@@ -98,14 +98,14 @@ def _row(search: LoggedSearch, places: dict[str, str]) -> dict[str, object]:
         "Thumbs": _THUMBS[search.feedback] if search.feedback is not None else "",
         "Who": search.actor.name,
         "When": ago(search.at),
-        "Exactly": moment(search.at),
+        "Searched at": moment(search.at),
     }
 
 
 def show_replay(address: str) -> None:
     """Show the search of this id: what was said about it, and what it finds now in every mode."""
     offer_way_back("All of these searches", "search")
-    search = explain(lambda: logged_search(address))
+    search = show_errors(lambda: get_search(address))
     if search is None:
         show_empty("This search isn't in the log.", "Its address is wrong.")
         return
@@ -115,7 +115,7 @@ def show_replay(address: str) -> None:
         _ERASED if search.query is None else search.query,
         places.get(where, _UNSEEN),
         f"by {MODES[search.mode].lower()}",
-        counted(search.result_count, "result"),
+        count_text(search.result_count, "result"),
         search.actor.name,
         f"{ago(search.at)} ({moment(search.at)})",
     )
@@ -143,12 +143,12 @@ def _search_again(query: str, where: str) -> None:
 
 
 def _show_comments(search_id: UUID) -> None:
-    page = explain(lambda: comments_on(search_id))
+    page = show_errors(lambda: comments_on(search_id))
     if not page.entries:
         show_text("Nobody has said anything about it.")
         return
     about = [entry.details.get("documentId", "") for entry in page.entries]
-    names = explain(lambda: names_of(about)) | {"": "All of it"}
+    names = show_errors(lambda: names_of(about)) | {"": "All of it"}
     rows = [
         (
             entry.actor.name if entry.actor is not None else "",
@@ -179,6 +179,6 @@ def _show_found(query: str, where: str, mode: SearchMode) -> None:
 def _show_hit(number: int, hit: Hit) -> None:
     st.html(
         f'<article class="carrel-result"><h3>{number}. {html.escape(hit.name)}</h3>'
-        f'<p class="carrel-passage">{html.escape(shortened(hit.text, _EXCERPT))}</p>'
+        f'<p class="carrel-passage">{html.escape(shorten(hit.text, _EXCERPT))}</p>'
         f'<p class="carrel-facts">{html.escape(hit.external_id)}</p></article>'
     )

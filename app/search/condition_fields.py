@@ -7,20 +7,20 @@ from typing import cast
 
 import streamlit as st
 
-from app.search.conditions import IN_WORDS, MOST, OF_TIMES, OFFERED, Condition, Kinds, applied, kinds_of
-from app.search.questions import Answer, Question
+from app.search.conditions import IN_WORDS, MOST, OF_TIMES, OFFERED, Condition, Kinds, condition_of, kinds_of
+from app.search.queries import Answer, SearchQuery
 from app.ui.notices import show_text
 from carrel.wire.collections import DocumentCollection, FieldType
 from carrel.wire.search import SearchDocumentCollectionResponse
 
-Go = Callable[[Question], None]
+Go = Callable[[SearchQuery], None]
 
 _ONLY, _FIELD = "only", "only.field"
 _YES_NO = {"true": "yes", "false": "no"}
 _FOR_CATALOG = tuple(IN_WORDS)
 
 
-def offer_conditions(question: Question, collection: DocumentCollection | None, go: Go) -> None:
+def offer_conditions(question: SearchQuery, collection: DocumentCollection | None, go: Go) -> None:
     """Show a question's conditions, to take them away, and offer another; `go` asks the changed question."""
     kinds = kinds_of(collection)
     if question.only:
@@ -44,11 +44,11 @@ def offer_conditions(question: Question, collection: DocumentCollection | None, 
 def show_applied(found: Answer, kinds: Kinds) -> None:
     """Say which filters the service applied, where it tells."""
     if isinstance(found, SearchDocumentCollectionResponse) and found.structured_filters_applied:
-        told = " · ".join(applied(one).in_words(kinds) for one in found.structured_filters_applied)
+        told = " · ".join(condition_of(one).in_words(kinds) for one in found.structured_filters_applied)
         st.html(f'<p class="carrel-facts">Filters the service applied: {escape(told)}</p>')
 
 
-def _offer(question: Question, kinds: Kinds, go: Go, *, has_schema: bool) -> None:
+def _offer(question: SearchQuery, kinds: Kinds, go: Go, *, has_schema: bool) -> None:
     field = _field(kinds, has_schema=has_schema)
     kind = kinds.get(field, FieldType.STRING)
     words = OF_TIMES if kind is FieldType.DATETIME else IN_WORDS
@@ -98,10 +98,10 @@ def _value(kind: FieldType) -> str:
             return st.text_input("Value", key=key, max_chars=2000)
 
 
-def _add(question: Question, condition: Condition, go: Go) -> None:
+def _add(question: SearchQuery, condition: Condition, go: Go) -> None:
     go(replace(question, only=tuple(dict.fromkeys((*question.only, condition)))))
 
 
-def _keep(question: Question, go: Go) -> None:
+def _keep(question: SearchQuery, go: Go) -> None:
     kept = cast("list[Condition]", st.session_state[_ONLY])
     go(replace(question, only=tuple(condition for condition in question.only if condition in kept)))

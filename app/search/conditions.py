@@ -95,7 +95,7 @@ def kinds_of(collection: DocumentCollection | None) -> Kinds:
     return {} if collection is None else {one.name: one.type for one in collection.custom_metadata_schema.fields}
 
 
-def applied(found: AppliedFilter) -> Condition:
+def condition_of(found: AppliedFilter) -> Condition:
     """Return a condition that a search says it applied."""
     return Condition(found.field, found.operator, found.value)
 

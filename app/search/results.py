@@ -7,10 +7,10 @@ from uuid import UUID
 
 import streamlit as st
 
-from app.search.questions import Answer, Question
+from app.formatting import shorten
+from app.search.queries import Answer, SearchQuery
 from app.ui.links import address
-from app.ui.passages import linked, marked, words_like
-from app.words import shortened
+from app.ui.passages import highlight, link_html, words_like
 from carrel.wire.search import (
     CatalogSearchResult,
     CollectionSearchResult,
@@ -21,7 +21,7 @@ from carrel.wire.search import (
 
 _LONGEST_PASSAGE, _LONGEST_FACT = 2000, 200
 _YES_NO = {"true": "yes", "false": "no"}
-_FIT = "How near its meaning is to that of the question"
+_RELEVANCE = "How close the meaning of the passage is to the meaning of the question"
 
 
 def show_result(found: Answer, result: CatalogSearchResult | CollectionSearchResult) -> None:
@@ -35,7 +35,7 @@ def show_result(found: Answer, result: CatalogSearchResult | CollectionSearchRes
         heading = _heading(result.document_name, result.document_url, score)
         facts = _facts(result.document_external_id, result.document_metadata)
     shown = (_beneath(result.document_name, text, spans) for text, spans in _passages(found, result))
-    passages = "".join(marked(*_in_the_middle(text, spans)) for text, spans in shown)
+    passages = "".join(highlight(*_in_the_middle(text, spans)) for text, spans in shown)
     st.html(f'<article class="carrel-result">{heading}{passages}{facts}</article>')
 
 
@@ -45,7 +45,7 @@ def offer_document(document_id: UUID) -> None:
     st.html(f'<a class="carrel-text" href="{where}" target="_self">Open document</a>', width="content")
 
 
-def by_meaning_alone(found: Answer, question: Question) -> bool:
+def by_meaning_alone(found: Answer, question: SearchQuery) -> bool:
     """Tell whether a search by words and meaning found none of the words, nor one that begins alike.
 
     It always finds what is nearest in meaning, however far that is.
@@ -70,7 +70,7 @@ def _passages(
     if isinstance(result, CatalogSearchResult):
         return [(result.snippet.text, result.snippet.matches)]
     terms = found.search_terms_used if isinstance(found, SearchDocumentCollectionResponse) else []
-    texts = [shortened(chunk.text, _LONGEST_PASSAGE) for chunk in result.chunks]
+    texts = [shorten(chunk.text, _LONGEST_PASSAGE) for chunk in result.chunks]
     return [(text, words_like(text, terms)) for text in texts]
 
 
@@ -93,14 +93,14 @@ def _in_the_middle(text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequence[
 
 
 def _heading(name: str, url: str | None, score: float) -> str:
-    percent = f"{min(max(score, 0.0), 1.0):.0%}"
-    bar = f'<div class="carrel-score" aria-hidden="true"><span style="width: {percent}"></span></div>'
-    return (
-        f'<header><h3>{linked(name, url)}</h3><div class="carrel-fit" title="{_FIT}">Fits {percent}{bar}</div></header>'
-    )
+    percent = round(100 * min(max(score, 0.0), 1.0))
+    meter = f'role="meter" aria-label="Relevance" aria-valuemin="0" aria-valuemax="100" aria-valuenow="{percent}"'
+    bar = f'<div class="carrel-score" {meter}><span style="width: {percent}%"></span></div>'
+    relevance = f'<div class="carrel-relevance" title="{_RELEVANCE}">Relevance{bar}</div>'
+    return f"<header><h3>{link_html(name, url)}</h3>{relevance}</header>"
 
 
 def _facts(external_id: str, metadata: Mapping[str, str], *more: str) -> str:
-    named = (f"{key}: {_YES_NO.get(value) or shortened(value, _LONGEST_FACT)}" for key, value in metadata.items())
+    named = (f"{key}: {_YES_NO.get(value) or shorten(value, _LONGEST_FACT)}" for key, value in metadata.items())
     facts: Iterable[str] = (external_id, *named, *more)
     return f'<p class="carrel-facts">{html.escape(" · ".join(facts))}</p>'

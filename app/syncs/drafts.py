@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.syncs.words import LABELS
+from app.syncs.labels import LABELS
 from carrel.wire.docstore import DocstoreConfigInfo
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import streamlit as st
 
 import carrel
-from app.finding import Principal
+from app.labels import GROUP, PERSON
+from app.lookup import Principal
 from app.syncs.drafts import Draft
-from app.syncs.words import LABELS, refusal_in_words
+from app.syncs.labels import LABELS, refusal_in_words
 from app.ui.notices import show_note, show_problem
 from app.ui.pickers import drop_choice, pick_principals
-from app.vocabulary import GROUP, PERSON
 
 EVERYBODY = "Everybody in the organization"
 CHOSEN = "People and groups I choose"

@@ -7,18 +7,18 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.finding import Principal, principal_at
+from app.formatting import ago, count_text
+from app.labels import GROUP, PERSON
+from app.lookup import Principal, principal_at
 from app.syncs import form as sync_form
 from app.syncs.drafts import Draft, draft_of
-from app.syncs.known import collection_name, find_sync, goes_on
+from app.syncs.lookup import collection_name, find_sync, is_running
 from app.syncs.run import show_failures, show_state, watch
 from app.ui.dialogs import confirm
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.links import offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text
 from app.ui.tables import forget
-from app.vocabulary import GROUP, PERSON
-from app.words import ago, counted
 from carrel.wire.docstore import DocstoreSync
 
 LIST = "syncs"
@@ -27,21 +27,21 @@ LIST = "syncs"
 def show_sync_page(name: str) -> None:
     """Show the sync of this id, or say that there is none."""
     offer_way_back("All syncs", "sync", "change")
-    sync = explain(lambda: find_sync(name))
+    sync = show_errors(lambda: find_sync(name))
     if sync is None:
         show_empty("This sync isn't here.", "It was deleted, or its address is wrong. See all syncs.")
         return
     show_heading(
         sync.config.sync_name,
         f"into {collection_name(str(sync.document_collection_id))}",
-        counted(sync.document_count, "document"),
+        count_text(sync.document_count, "document"),
         f"made {ago(sync.created_at)}",
     )
     if "change" in st.query_params:
         _show_change(sync)
         return
     _offer_actions(sync)
-    if goes_on(sync):
+    if is_running(sync):
         watch(name)
     else:
         show_state(sync)
@@ -51,8 +51,8 @@ def show_sync_page(name: str) -> None:
 
 def _offer_actions(sync: DocstoreSync) -> None:
     with st.container(horizontal=True):
-        if st.button("Start a run", key="sync.launch", icon=":material/play_arrow:", disabled=goes_on(sync)):
-            explain(
+        if st.button("Start a run", key="sync.launch", icon=":material/play_arrow:", disabled=is_running(sync)):
+            show_errors(
                 lambda: api.client().document_collections.docstore.launch_docstore_sync(sync.docstore_credential_id)
             )
             forget(LIST)
@@ -87,7 +87,7 @@ def _show_config(sync: DocstoreSync) -> None:
             ("Time of the last change", fields.source_system_updated or "Not told: every run reads everything"),
             ("Link", fields.source_url or "None"),
             ("Who may read them", ", ".join(one.name for one in readers_of(sync)) or _others(sync)),
-            ("What vanishes", _vanishing(sync)),
+            ("What vanishes", _deletion_label(sync)),
             ("Address", "Kept encrypted, and never shown"),
         ],
         named=True,
@@ -100,7 +100,7 @@ def _others(sync: DocstoreSync) -> str:
     return "Everybody in the organization" if sync.config.internal_public else "Only whoever made the sync"
 
 
-def _vanishing(sync: DocstoreSync) -> str:
+def _deletion_label(sync: DocstoreSync) -> str:
     if not sync.config.delete_missing:
         return "stays"
     return f"is removed, {sync.config.delete_limit_percent} % of all at the most"

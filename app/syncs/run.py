@@ -6,12 +6,12 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.syncs.known import find_sync, goes_on
-from app.syncs.words import hint_for, in_words_of_the_form, notice_in_words_of_the_form
+from app.formatting import ago, moment, one_line
+from app.syncs.labels import hint_for, in_words_of_the_form, notice_in_words_of_the_form
+from app.syncs.lookup import find_sync, is_running
 from app.ui.errors import problem_of
 from app.ui.notices import show_problem, show_text, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_text_pages
-from app.words import ago, moment, one_line
 from carrel.wire.docstore import DocstoreFailure, DocstoreSync, DocstoreSyncStatus, ListDocstoreFailuresResponse
 from flows.operations.waiting import waiting_text
 
@@ -35,7 +35,7 @@ def watch(name: str) -> None:
         problem = problem_of(error)
         show_warning("How far it is can't be told now. This goes on asking.", problem.message, *problem.notes)
         return
-    if sync is None or not goes_on(sync):
+    if sync is None or not is_running(sync):
         st.rerun()
     show_state(sync)
 
@@ -57,7 +57,7 @@ def _show_outcome(sync: DocstoreSync) -> None:
         show_problem("The last run failed.", message, hint_for(sync.last_error.code), again)
     elif waits := waiting_text(sync):
         show_warning(f"A run is to begin, wanted {ago(sync.wanted_at)}.", waits)
-    elif goes_on(sync):
+    elif is_running(sync):
         is_begun = sync.status is DocstoreSyncStatus.RUNNING
         doing = f"goes on, begun {ago(sync.started_at)}" if is_begun else "is to begin"
         show_text(f"A run {doing}. It is the service's: leave the page if you like.")

@@ -3,20 +3,20 @@
 import streamlit as st
 
 from app import api
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.notices import show_empty
 
 
 def require_admin() -> None:
     """End the page's run here for everybody who is no admin."""
-    if not explain(api.me).is_admin:
+    if not show_errors(api.me).is_admin:
         show_closed()
         st.stop()
 
 
 def require_editor() -> None:
     """End the page's run here for everybody who is no admin and may change no collection."""
-    if not explain(api.me).is_admin and not explain(api.edits_collections):
+    if not show_errors(api.me).is_admin and not show_errors(api.edits_collections):
         show_empty(
             "This page is for admins, and for those who look after a collection.",
             "Ask an admin of your organization to make you an editor of one.",

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
+from app.formatting import one_line
 from app.ui.errors import FAILURES, Problem, problem_of
 from app.ui.notices import show_text, show_warning
-from app.words import one_line
 
 _DONE, _PROBLEM = "confirm.done", "confirm.problem"
 _OPEN, _LED, _SECRET, _PAGE = "dialog.open", "dialog.led", "dialog.secret", "dialog.page"

@@ -37,7 +37,7 @@ class Problem:
 
 
 @contextmanager
-def explained() -> Generator[None]:
+def error_boundary() -> Generator[None]:
     """Show an error of the service, or of the way to it, in place of what failed, and end the page's run there."""
     try:
         yield
@@ -50,9 +50,9 @@ def explained() -> Generator[None]:
     st.stop()
 
 
-def explain(work: Callable[[], T]) -> T:
-    """Return what `work` returns, or end as `explained` does."""
-    with explained():
+def show_errors(work: Callable[[], T]) -> T:
+    """Return what `work` returns, or end as `error_boundary` does."""
+    with error_boundary():
         return work()
 
 
@@ -69,7 +69,7 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
             message = f"The service at {settings().base_url} doesn't answer."
             return Problem(message, ("Start it with: make up. Then reload this page.",))
         case carrel.APIError():
-            message, *more = _said_by(error)
+            message, *more = _message_of(error)
             request = (f"Request id: {error.request_id}",) if error.request_id else ()
             return Problem(message, (*more, *request))
         case _:
@@ -82,12 +82,12 @@ def line_of(error: carrel.CarrelError) -> str:
         case carrel.APIConnectionError():
             return "The service doesn't answer. Try again in a moment."
         case carrel.APIError():
-            return " ".join(_said_by(error))
+            return " ".join(_message_of(error))
         case _:
             return str(error)
 
 
-def _said_by(error: carrel.APIError) -> tuple[str, ...]:
+def _message_of(error: carrel.APIError) -> tuple[str, ...]:
     """Return what the service says is wrong: all in all, unless what it says of the parts of a request says it anew."""
     parts = tuple(_of_part(detail) for detail in error.details)
     repeats = any(detail.message in error.message for detail in error.details)

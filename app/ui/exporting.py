@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from app.formatting import count_text
 from app.spreadsheets import MOST_ROWS, in_batches
-from app.ui.errors import explained
+from app.ui.errors import error_boundary
 from app.ui.notices import show_text
-from app.words import counted
 
 _KEPT = "export.kept"
 
@@ -62,9 +62,9 @@ def _make(export: Export, about: Hashable) -> _Kept:
         nonlocal rows
         rows = done
         # How many there will be is not known before: the bar comes nearer to its end, and the number says the truth.
-        bar.progress(1 - 1 / (1 + done / 1000), text=f"{counted(done, 'row')} so far …")
+        bar.progress(1 - 1 / (1 + done / 1000), text=f"{count_text(done, 'row')} so far …")
 
-    with explained():
+    with error_boundary():
         data = in_batches(export.heads, export.pages, count=count, most=export.most)
     bar.empty()
     st.session_state[_KEPT] = kept = _Kept(about, data, rows)
@@ -73,5 +73,5 @@ def _make(export: Export, about: Hashable) -> _Kept:
 
 def _size(rows: int, *, most: int) -> str:
     if rows < most:
-        return f"{counted(rows, 'row')}, as things were just now"
-    return f"The first {counted(rows, 'row')}: no file holds more. Narrow the list down for the others."
+        return f"{count_text(rows, 'row')}, as things were just now"
+    return f"The first {count_text(rows, 'row')}: no file holds more. Narrow the list down for the others."

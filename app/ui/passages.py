@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from carrel.wire.search import TextSpan
 
 
-def marked(text: str, spans: Iterable[TextSpan]) -> str:
+def highlight(text: str, spans: Iterable[TextSpan]) -> str:
     """Return `text` as HTML with the spans (characters, ordered, not overlapping) inside `<mark>`."""
     parts: list[str] = []
     position = 0
@@ -31,7 +31,7 @@ def words_like(text: str, beginnings: Iterable[str]) -> list[TextSpan]:
     return [TextSpan(start=match.start(), end=match.end()) for match in found]
 
 
-def linked(text: str, url: str | None) -> str:
+def link_html(text: str, url: str | None) -> str:
     """Return `text` as HTML, leading to `url` in a window of its own where that is a web address."""
     if url is None or not url.lower().startswith(("https://", "http://")):
         return html.escape(text)

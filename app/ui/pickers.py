@@ -12,22 +12,22 @@ from typing import cast
 import streamlit as st
 
 from app import api
-from app.finding import (
+from app.formatting import one_line
+from app.labels import AGENT, COLLECTION, DOCUMENT, PRINCIPALS
+from app.lookup import (
     MOST,
     One,
     Principal,
     Resource,
+    disambiguate,
     find_principals,
     find_resources,
     principal_at,
     resource_at,
-    told_apart,
 )
 from app.ui import passages
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.notices import show_text, show_warning
-from app.vocabulary import AGENT, COLLECTION, DOCUMENT, PRINCIPALS
-from app.words import one_line
 
 EVERYBODY = tuple(PRINCIPALS)
 RESOURCES = (DOCUMENT, COLLECTION, AGENT)
@@ -60,17 +60,17 @@ def pick_principals(
     Not in an `st.form`, in which nobody can search. What was chosen is forgotten with `drop_choice(key)`, and when a
     run of the page doesn't draw this: nobody is left over for another thing.
     """
-    if _kept(key) not in st.session_state:
+    if _stored_keys(key) not in st.session_state:
         st.session_state[key] = {one.key: one for one in chosen}
     picked: dict[str, Principal] = st.session_state[key]
     found = _search(key, label=label, find=partial(_principals, kinds=tuple(kinds)), none=NOBODY)
     _offer_adding(key, {one.key: one for one in found if one.key not in picked}, most=most)
-    options = told_apart(picked.values())
-    st.session_state[_kept(key)] = list(options)
+    options = disambiguate(picked.values())
+    st.session_state[_stored_keys(key)] = list(options)
     st.multiselect(
         "Chosen",
         list(options),
-        key=_kept(key),
+        key=_stored_keys(key),
         format_func=lambda one: options[one][0] if one in options else one,
         placeholder="Nobody yet: type a part of a name above",
         disabled=not options,
@@ -80,7 +80,7 @@ def pick_principals(
     return list(picked.values())
 
 
-def chosen_principals(key: str) -> list[Principal]:
+def get_principals(key: str) -> list[Principal]:
     """Return whom `pick_principals` of this key has, in a callback."""
     picked: dict[str, Principal] = st.session_state.get(key, {})
     return list(picked.values())
@@ -88,13 +88,13 @@ def chosen_principals(key: str) -> list[Principal]:
 
 def drop_choice(key: str) -> None:
     """Forget whom `pick_principals` of this key has: the next time it begins with its `chosen` again."""
-    for name in (key, _kept(key), _typed(key), _match(key)):
+    for name in (key, _stored_keys(key), _typed_text(key), _match(key)):
         st.session_state.pop(name, None)
 
 
 def _offer_adding(key: str, found: Mapping[str, Principal], *, most: int | None) -> None:
     """Offer those who match: one by a button, several in a list that closes when one of them is chosen."""
-    options = told_apart(found.values())
+    options = disambiguate(found.values())
     if len(options) == 1:
         name, one = next(iter(options.values()))
         st.button(
@@ -140,11 +140,11 @@ def _add_match(key: str, found: Mapping[str, Principal], *, most: int | None) ->
 def _add(key: str, one: Principal, *, most: int | None) -> None:
     picked = {**st.session_state[key], one.key: one}
     st.session_state[key] = dict(list(picked.items())[-(most or len(picked)) :])
-    st.session_state[_typed(key)] = ""
+    st.session_state[_typed_text(key)] = ""
 
 
 def _keep(key: str) -> None:
-    kept = cast("list[str]", st.session_state[_kept(key)])
+    kept = cast("list[str]", st.session_state[_stored_keys(key)])
     st.session_state[key] = {one: who for one, who in st.session_state[key].items() if one in kept}
 
 
@@ -153,7 +153,7 @@ def _pick(
 ) -> One | None:
     key = str(st.query_params.get(name, ""))
     if key:
-        chosen = explain(lambda: at(key))
+        chosen = show_errors(lambda: at(key))
         if chosen is not None and chosen.kind in kinds:
             _show_chosen(name, label=label, chosen=chosen)
             return chosen
@@ -163,8 +163,8 @@ def _pick(
     @st.fragment
     def offer() -> None:
         """Typing draws no more of the page than this."""
-        options = told_apart(_search(name, label=label, find=find, none=none))
-        picked = _only(options, typed=str(st.session_state[_typed(name)] or "")) if options else None
+        options = disambiguate(_search(name, label=label, find=find, none=none))
+        picked = _only(options, typed=str(st.session_state[_typed_text(name)] or "")) if options else None
         if options and picked is None:
             picked = _choose_match(name, options, placeholder="Choose one")
         if picked in options:
@@ -183,10 +183,10 @@ def _only(options: Mapping[str, object], *, typed: str) -> str | None:
 def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str) -> list[One]:
     """Offer typing, and return at most `MOST` that match."""
     query = st.text_input(
-        label, key=_typed(key), type="search", live="100ms", placeholder="A part of the name", autocomplete="off"
+        label, key=_typed_text(key), type="search", live="100ms", placeholder="A part of the name", autocomplete="off"
     )
     asked = (query or "").strip()
-    found = explain(lambda: find(asked))
+    found = show_errors(lambda: find(asked))
     if asked and not found:
         show_text(f"{none} Try fewer letters, or another part of the name.")
     elif len(found) > MOST:
@@ -208,7 +208,7 @@ def _clear(name: str) -> None:
         del st.query_params[name]
 
 
-def _kept(key: str) -> str:
+def _stored_keys(key: str) -> str:
     return f"{key}.kept"
 
 
@@ -216,7 +216,7 @@ def _match(key: str) -> str:
     return f"{key}.match"
 
 
-def _typed(key: str) -> str:
+def _typed_text(key: str) -> str:
     return f"{key}.typed"
 
 

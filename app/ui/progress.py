@@ -8,7 +8,7 @@ import streamlit as st
 T = TypeVar("T")
 
 
-def counted_off(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
+def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
     """Pass on the outcome of each of so many, under a bar that says how far it is; `doing` is the page's own word.
 
     Pressing anything meanwhile ends the page's run at the bar: after an outcome was passed on, never before.

@@ -14,7 +14,7 @@ STYLE = """<style>
 [data-testid="stTextArea"] [data-testid="InputInstructions"] > :first-child:not(:last-child) { display: none; }
 .carrel-result header { display: flex; gap: 1rem; align-items: center; justify-content: space-between; }
 .carrel-result h3 { font-size: 1.05rem; font-weight: 600; padding: 0; margin: 0; overflow-wrap: anywhere; }
-.carrel-fit { flex: none; width: 6rem; font-size: .8rem; font-variant-numeric: tabular-nums; }
+.carrel-relevance { flex: none; width: 6rem; font-size: .8rem; font-variant-numeric: tabular-nums; }
 .carrel-score { height: .4rem; border-radius: .2rem; overflow: hidden;
   background: color-mix(in srgb, currentColor 14%, transparent); }
 .carrel-score span { display: block; height: 100%; background: #2f8594; }

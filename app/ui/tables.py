@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 import streamlit as st
 
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.notices import show_table
 
 
@@ -59,7 +59,7 @@ def source_of(items: Sequence[Item], *, about: Hashable) -> Source[ItemsPage[Ite
 
 
 @dataclass
-class _Place:
+class _Cursor:
     """Where in a list a person is: the tokens of the pages up to this one, and this page, while it is fresh.
 
     `chosen` are the rows of it that whoever draws the whole page knows to be chosen.
@@ -92,9 +92,9 @@ def show_pages(
     """Show the page of a list a person is at, with the way to the next ones; return the row they chose.
 
     `row` gives what the columns hold; `columns` is Streamlit's column_config; `empty` is drawn in place of an empty
-    list. An error of the service ends the page's run, as app.ui.errors.explained does. `go` leads away from the list
-    to the chosen row, and so at once, before the list would be drawn again. `hint` says under the rows what choosing
-    one does.
+    list. An error of the service ends the page's run, as app.ui.errors.error_boundary does. `go` leads away
+    from the list to the chosen row, and so at once, before the list would be drawn again. `hint` says under the
+    rows what choosing one does.
     """
     chosen = _show(key, source, row=row, empty=empty, columns=columns, mode="single-row", go=go, hint=hint)
     return chosen[0] if chosen else None
@@ -127,7 +127,7 @@ def _show(
     if not source.items(_page(place, source)) and len(place.tokens) == 1:
         empty()
         return []
-    place.chosen = _chosen(_table_key(key, place))
+    place.chosen = _selected_row(_table_key(key, place))
     _draw(key, place, source, row=row, columns=columns, mode=mode, go=go)
     if hint:
         st.caption(hint)
@@ -138,7 +138,7 @@ def _show(
 @st.fragment
 def _draw(
     key: str,
-    place: _Place,
+    place: _Cursor,
     source: Source[Page, Item],
     *,
     row: Callable[[Item], Mapping[str, Any]],
@@ -148,7 +148,7 @@ def _draw(
 ) -> None:
     """Draw the rows. Going on and back draws no more of the page than this; choosing draws all of it."""
     table = _table_key(key, place)
-    chosen = _chosen(table)
+    chosen = _selected_row(table)
     if chosen != place.chosen:
         place.fetched_at = time.monotonic()  # they chose among what they saw: that is the page now
     page = _page(place, source)
@@ -169,12 +169,12 @@ def _draw(
     place.chosen = list(shown.selection.rows)
 
 
-def _table_key(key: str, place: _Place) -> str:
+def _table_key(key: str, place: _Cursor) -> str:
     """Return the key of a page's table: its state is of one page of one list, and no selection moves to another."""
     return f"{key}.rows.{hash((place.about, place.tokens[-1]))}"
 
 
-def _chosen(table: str) -> list[int]:
+def _selected_row(table: str) -> list[int]:
     state = st.session_state.get(table)
     return [] if state is None else list(state["selection"]["rows"])
 
@@ -209,22 +209,22 @@ def _place_key(key: str) -> str:
     return f"{key}.place"
 
 
-def _place(key: str, about: Hashable) -> _Place:
-    place: _Place | None = st.session_state.get(_place_key(key))
+def _place(key: str, about: Hashable) -> _Cursor:
+    place: _Cursor | None = st.session_state.get(_place_key(key))
     if place is None or place.about != about:
-        place = _Place(about)
+        place = _Cursor(about)
         st.session_state[_place_key(key)] = place
     return place
 
 
-def _page(place: _Place, source: Source[Page, Item]) -> Page:
+def _page(place: _Cursor, source: Source[Page, Item]) -> Page:
     if place.page is None or time.monotonic() - place.fetched_at > _FRESH_SECONDS:
-        place.page = explain(lambda: source.fetch(place.tokens[-1]))
+        place.page = show_errors(lambda: source.fetch(place.tokens[-1]))
         place.fetched_at = time.monotonic()
     return place.page
 
 
-def _offer_pages(key: str, place: _Place, *, count: int, more: str | None) -> None:
+def _offer_pages(key: str, place: _Cursor, *, count: int, more: str | None) -> None:
     """Offer the pages before and after this one, where there are any."""
     number = len(place.tokens)
     if number == 1 and more is None:
@@ -235,13 +235,13 @@ def _offer_pages(key: str, place: _Place, *, count: int, more: str | None) -> No
         st.caption(f"Page {number}, with {count} rows")
 
 
-def _go_back(place: _Place) -> None:
+def _go_back(place: _Cursor) -> None:
     if len(place.tokens) > 1:
         place.tokens.pop()
     place.page = None
 
 
-def _go_on(place: _Place, token: str | None) -> None:
+def _go_on(place: _Cursor, token: str | None) -> None:
     # A second click may come before the next page is drawn: it goes no further than the first.
     if token is not None and token not in place.tokens:
         place.tokens.append(token)

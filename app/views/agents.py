@@ -7,15 +7,15 @@ import streamlit as st
 
 from app import api
 from app.agents.definitions import find_agent
-from app.agents.parts import show_definition, show_deployment, show_trial
+from app.agents.sections import show_definition, show_deployment, show_trial
+from app.formatting import ago, count_text, moment
 from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.filters import part_of, text_filter
 from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from app.words import ago, counted, moment
 from carrel.wire.agents import AdminAgentsListResponse, AgentDefinition
 
 NEW = "new_agent"
@@ -33,7 +33,7 @@ def row(agent: AgentDefinition) -> dict[str, object]:
         "Model": agent.model or "The default",
         "Programs": agent.api_access_enabled,
         "Changed": ago(agent.updated_at),
-        "Exactly": moment(agent.updated_at),
+        "Changed at": moment(agent.updated_at),
     }
 
 
@@ -43,7 +43,7 @@ def fetch(name: str, token: str | None) -> AdminAgentsListResponse:
     return next(listed.pages())
 
 
-def nothing_there(name: str) -> None:
+def show_no_agents(name: str) -> None:
     """Say what the list would hold."""
     if name:
         show_empty("No agent is called that.", "Try another part of its name.")
@@ -64,10 +64,10 @@ def show_list() -> None:
         "agents",
         Source(partial(fetch, name), lambda page: page.agents, name),
         row=row,
-        empty=partial(nothing_there, name),
+        empty=partial(show_no_agents, name),
         columns={
             "What it is for": st.column_config.TextColumn(width=160),
-            "Exactly": st.column_config.TextColumn(width=160),
+            "Changed at": st.column_config.TextColumn(width=160),
         },
         go=lambda chosen: look_at("agent", chosen.agent_id),
         hint="Choose a row to change an agent, say who may use it, or try it.",
@@ -97,7 +97,7 @@ def make() -> None:
 def show_agent(agent: AgentDefinition) -> None:
     """Show one agent."""
     model = agent.model or "the service's default model"
-    show_heading(agent.name, agent.description, counted(len(agent.collection_ids), "collection"), model)
+    show_heading(agent.name, agent.description, count_text(len(agent.collection_ids), "collection"), model)
     part = part_of("part", PARTS, default="define")
     if part == "define":
         show_definition(agent)
@@ -130,7 +130,7 @@ def page() -> None:
         show_list()
         return
     offer_way_back("All agents", *ONE)
-    agent = explain(lambda: find_agent(address))
+    agent = show_errors(lambda: find_agent(address))
     if agent is None:
         show_empty("This agent isn't here.", "It was deleted, or its address is wrong.")
     else:

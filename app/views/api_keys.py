@@ -5,10 +5,12 @@ from functools import partial
 import streamlit as st
 
 from app import api
+from app.credentials.details import show_credential
 from app.credentials.expiry import STATUSES, curl_line, end_noted
-from app.credentials.minting import ask_expiry, chosen_expiry
-from app.credentials.showing import show_credential
-from app.finding import by_id
+from app.credentials.new_token import ask_expiry, get_expiry
+from app.formatting import ago, one_line
+from app.labels import PERSON
+from app.lookup import by_id
 from app.settings import settings
 from app.ui.access import require_admin
 from app.ui.dialogs import (
@@ -21,13 +23,11 @@ from app.ui.dialogs import (
     open_dialog,
     show_held_secret,
 )
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.links import look_at, offer_way_back
 from app.ui.notices import show_empty, show_text, show_title, show_warning
-from app.ui.pickers import chosen_principals, drop_choice, pick_principals
+from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from app.vocabulary import PERSON
-from app.words import ago, one_line
 from carrel.wire.admin import AdminApiKeysListResponse, ApiKey
 from carrel.wire.common import Scope
 
@@ -72,7 +72,7 @@ def key_row(key: ApiKey) -> dict[str, str]:
 def show_key(key_id: str) -> None:
     """Show a key with exact times, and the way to stop it."""
     offer_way_back("All API keys", "key")
-    key = explain(partial(key_of, key_id))
+    key = show_errors(partial(key_of, key_id))
     if key is None:
         show_warning("There is no such API key.")
         return
@@ -119,12 +119,12 @@ def create() -> None:
     name = str(st.session_state["key.name"] or "").strip()
     if not name:
         raise NotYetError("Give the key a name, by which it is known when it is to be revoked.")
-    owner = next((one.id for one in chosen_principals(OWNER)), None)
+    owner = next((one.id for one in get_principals(OWNER)), None)
     made = api.client().admin.api_keys.create(
         name,
         owner_email=owner,
         may_act_for_users=bool(st.session_state["key.for_others"]),
-        expires_at=chosen_expiry("key"),
+        expires_at=get_expiry("key"),
     )
     hold_secret(
         Secret(

@@ -8,19 +8,19 @@ from typing import Any, cast
 import streamlit as st
 
 from app import api
-from app.audit.deeds import actions, ids_in, sentence
+from app.audit.actions import actions, ids_in, sentence
 from app.audit.names import Names
-from app.finding import Principal, by_id
+from app.formatting import ago, moment
+from app.labels import PERSON, SERVICE_ACCOUNT
+from app.lookup import Principal, by_id
 from app.ui.access import require_admin
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, text_filter
 from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
 from app.ui.pickers import pick_principal
 from app.ui.tables import PAGE_ROWS, Source, show_pages
-from app.vocabulary import PERSON, SERVICE_ACCOUNT
-from app.words import ago, moment
 from carrel.wire.admin import AdminAuditLogQueryResponse, AuditEntry
 from carrel.wire.common import format_instant
 
@@ -68,7 +68,7 @@ def names() -> Names:
 
 def names_for(entries: Sequence[AuditEntry]) -> dict[str, str]:
     """Return what these entries name."""
-    return explain(lambda: names().of(api.client(), ids_in(entries)))
+    return show_errors(lambda: names().of(api.client(), ids_in(entries)))
 
 
 def ask_filters() -> Filters:
@@ -142,7 +142,7 @@ def entry_at(entry_id: str) -> AuditEntry | None:
 def show_one(entry_id: str) -> None:
     """Show an entry in place of the list."""
     offer_way_back("All entries", "entry")
-    entry = explain(lambda: entry_at(entry_id))
+    entry = show_errors(lambda: entry_at(entry_id))
     if entry is None:
         show_warning("There is no such entry.")
     else:
@@ -186,10 +186,10 @@ def rows_of(filters: Filters) -> Iterator[Sequence[Sequence[str]]]:
     """Walk the entries for an export."""
     for page in filters.pages(size=1000):
         known = names_for(page.entries)
-        yield [exported(entry, known) for entry in page.entries]
+        yield [export_row(entry, known) for entry in page.entries]
 
 
-def exported(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
+def export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
     """Return an entry as a row of the export."""
     target = entry.target
     return (

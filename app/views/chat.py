@@ -9,10 +9,10 @@ import carrel
 from app import api
 from app.auth.current import person_client
 from app.chat.conversation_list import forget_conversations, show_conversations
-from app.chat.conversations import LONGEST_MESSAGE, Outgoing, Place, Sent, Talk, my_agents, read
+from app.chat.conversations import LONGEST_MESSAGE, ChatLocation, Outgoing, Sent, Transcript, my_agents, read
 from app.chat.exchanges import show_exchange, show_growing, show_message
-from app.chat.following import Following
-from app.ui.errors import Problem, explain, problem_of
+from app.chat.following import ReplyReader
+from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
 from carrel.wire.agents import Agent
@@ -25,7 +25,7 @@ FOLLOWING, SENT, UNSENT = "chat.following", "chat.sent", "chat.unsent"
 MORE, AGENT, WORDS = "chat.more", "chat.agent", "chat.words"
 
 
-def go(place: Place) -> None:
+def go(place: ChatLocation) -> None:
     """Be somewhere else in Chat."""
     for name in (SENT, MORE):
         st.session_state.pop(name, None)
@@ -34,7 +34,7 @@ def go(place: Place) -> None:
 
 def go_to(conversation: Conversation) -> None:
     """Open a conversation."""
-    go(Place(str(conversation.agent_id), str(conversation.conversation_id)))
+    go(ChatLocation(str(conversation.agent_id), str(conversation.conversation_id)))
 
 
 def look_anew() -> None:
@@ -43,12 +43,12 @@ def look_anew() -> None:
     forget_conversations()
 
 
-def submit(place: Place) -> None:
+def submit(place: ChatLocation) -> None:
     """Send what is in the field."""
     send_once(place, str(st.session_state[WORDS] or "").strip())
 
 
-def send_once(place: Place, text: str) -> None:
+def send_once(place: ChatLocation, text: str) -> None:
     """Send words, unless the same are on their way: Enter, or a button, may be pressed twice."""
     sent = cast("Sent | None", st.session_state.get(SENT))
     if not text or (sent is not None and sent.is_again(place, text)):
@@ -73,16 +73,16 @@ def post(outgoing: Outgoing) -> None:
     look_anew()
     state.pop(UNSENT, None)
     state[SENT] = Sent(outgoing, taken.conversation_id, taken.job_id)
-    st.query_params.from_dict(Place(outgoing.place.agent, str(taken.conversation_id)).address())
+    st.query_params.from_dict(ChatLocation(outgoing.place.agent, str(taken.conversation_id)).address())
 
 
-def unsent_at(place: Place) -> tuple[Outgoing, Problem] | None:
+def unsent_at(place: ChatLocation) -> tuple[Outgoing, Problem] | None:
     """Return the message that didn't reach the service from here, with the reason."""
     kept = cast("tuple[Outgoing, Problem] | None", st.session_state.get(UNSENT))
     return kept if kept is not None and kept[0].place == place else None
 
 
-def show_unsent(place: Place) -> None:
+def show_unsent(place: ChatLocation) -> None:
     """Show the message that didn't reach the service, and what can be done."""
     kept = unsent_at(place)
     if kept is None:
@@ -96,46 +96,46 @@ def show_unsent(place: Place) -> None:
         st.button("Discard", key="chat.discard", on_click=lambda: st.session_state.pop(UNSENT, None))
 
 
-def show_talk(talk: Talk, place: Place, *, can_go_on: bool) -> None:
+def show_transcript(transcript: Transcript, place: ChatLocation, *, can_go_on: bool) -> None:
     """Show what was said, and the reply that is being made as it grows."""
-    hidden = max(len(talk.messages) - int(st.session_state.get(MORE, SHOWN)), 0)
+    hidden = max(len(transcript.messages) - int(st.session_state.get(MORE, SHOWN)), 0)
     if hidden:
-        more = len(talk.messages) - hidden + SHOWN
+        more = len(transcript.messages) - hidden + SHOWN
         st.button("Show earlier messages", on_click=lambda: st.session_state.update({MORE: more}))
-    running = next((one for one in talk.messages if one.status is MessageStatus.RUNNING), None)
-    for message in talk.messages[hidden:]:
+    running = next((one for one in transcript.messages if one.status is MessageStatus.RUNNING), None)
+    for message in transcript.messages[hidden:]:
         if message is running:
-            show_growing(message, following(message), ended=look_anew)
+            show_growing(message, get_reply_reader(message), ended=look_anew)
         else:
-            show_exchange(talk.conversation.agent_id, message, ask_again=asking_again(place) if can_go_on else None)
-    forget_sent(talk)
+            show_exchange(transcript.conversation.agent_id, message, ask_again=resend(place) if can_go_on else None)
+    forget_sent(transcript)
 
 
-def asking_again(place: Place) -> Callable[[str], None]:
+def resend(place: ChatLocation) -> Callable[[str], None]:
     """Return what sends a message's text once more."""
     return lambda text: send_once(place, text)
 
 
-def following(message: ConversationMessage) -> Following:
+def get_reply_reader(message: ConversationMessage) -> ReplyReader:
     """Return the reading of a reply that this window began, or begin it: also after a reload, or in another window."""
-    current = cast("Following | None", st.session_state.get(FOLLOWING))
+    current = cast("ReplyReader | None", st.session_state.get(FOLLOWING))
     if current is None or current.message_id != message.message_id:
         if current is not None:
             current.leave()
-        current = Following(message.message_id, person_client().agents.stream_response).begin()
+        current = ReplyReader(message.message_id, person_client().agents.stream_response).begin()
         st.session_state[FOLLOWING] = current
     return current
 
 
-def forget_sent(talk: Talk) -> None:
+def forget_sent(transcript: Transcript) -> None:
     """Let the same words be sent again, once they have been answered."""
     sent = cast("Sent | None", st.session_state.get(SENT))
-    running = {one.message_id for one in talk.messages if one.status is MessageStatus.RUNNING}
+    running = {one.message_id for one in transcript.messages if one.status is MessageStatus.RUNNING}
     if sent is not None and sent.message_id not in running:
         st.session_state.pop(SENT)
 
 
-def choose_agent(agents: Mapping[str, Agent], place: Place) -> Agent:
+def choose_agent(agents: Mapping[str, Agent], place: ChatLocation) -> Agent:
     """Let the person choose whom to ask; the address has their choice."""
     if place.agent and place.agent not in agents:
         show_warning("The agent that the address names isn't there for you.", "Choose another one.")
@@ -148,7 +148,7 @@ def choose_agent(agents: Mapping[str, Agent], place: Place) -> Agent:
             list(agents),
             key=AGENT,
             format_func=lambda key: agents[key].name,
-            on_change=lambda: go(Place(st.session_state[AGENT])),
+            on_change=lambda: go(ChatLocation(st.session_state[AGENT])),
         )
     else:
         show_heading(agents[chosen].name)
@@ -156,20 +156,20 @@ def choose_agent(agents: Mapping[str, Agent], place: Place) -> Agent:
     return agents[chosen]
 
 
-def begin(agents: Mapping[str, Agent], place: Place) -> Place | None:
+def begin(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | None:
     """Show where a conversation begins; return the place to write from, None without agents."""
     if not agents:
         show_no_agents()
         return None
     agent = choose_agent(agents, place)
-    here = Place(str(agent.agent_id))
+    here = ChatLocation(str(agent.agent_id))
     show_unsent(here)
     return here
 
 
 def show_no_agents() -> None:
     """Say what would be here, and what to do."""
-    if explain(api.me).is_admin:
+    if show_errors(api.me).is_admin:
         show_empty(
             "No agent is deployed to you yet.",
             "An agent answers from the documents of some collections. Define one, and deploy it.",
@@ -179,19 +179,19 @@ def show_no_agents() -> None:
         show_empty("No agent is deployed to you yet.", "An agent answers from documents. Ask an admin for one.")
 
 
-def go_on(agents: Mapping[str, Agent], place: Place) -> Place | None:
+def go_on(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | None:
     """Show a conversation; return the place to write from, None where nothing more can be said."""
-    talk = explain(lambda: read(place.conversation))
-    if talk is None:
+    transcript = show_errors(lambda: read(place.conversation))
+    if transcript is None:
         show_warning(
             "You have no such conversation.",
             "It may be another person's, or it was deleted because nobody has gone on with it for long.",
         )
         return None
-    agent_id = str(talk.conversation.agent_id)
-    here = Place(agent_id, place.conversation)
-    show_heading(talk.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
-    show_talk(talk, here, can_go_on=agent_id in agents)
+    agent_id = str(transcript.conversation.agent_id)
+    here = ChatLocation(agent_id, place.conversation)
+    show_heading(transcript.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
+    show_transcript(transcript, here, can_go_on=agent_id in agents)
     show_unsent(here)
     if agent_id not in agents:
         show_warning("This agent isn't deployed to you any more: you can read on here, and ask another one.")
@@ -202,11 +202,11 @@ def go_on(agents: Mapping[str, Agent], place: Place) -> Place | None:
 def page() -> None:
     """Draw the page."""
     show_title("Chat", "Ask an agent: it answers from documents that you may read, and shows where it has it from.")
-    agents = {str(agent.agent_id): agent for agent in explain(my_agents)}
-    place = Place.from_address(st.query_params)
+    agents = {str(agent.agent_id): agent for agent in show_errors(my_agents)}
+    place = ChatLocation.from_address(st.query_params)
     side, main = st.columns([2, 7], gap="medium")
     with side, st.container(key="chat-side"):
-        new = Place(place.agent if place.agent in agents else "")
+        new = ChatLocation(place.agent if place.agent in agents else "")
         st.button("New conversation", icon=":material/add:", width="stretch", on_click=go, args=(new,))
         show_conversations(place.conversation, choose=go_to)
     with main:

@@ -9,17 +9,17 @@ from app.document_collections.adding import offer_adding
 from app.document_collections.contents import embedding_models, find_collection
 from app.document_collections.fields import type_in_words
 from app.document_collections.index_rebuilds import show_index
-from app.document_collections.parts import show_documents
-from app.document_collections.writing import ask_for_fields, written_fields
+from app.document_collections.sections import show_documents
+from app.document_collections.writing import ask_for_fields, read_fields
+from app.formatting import ago, count_text, moment
+from app.labels import ROLES
 from app.ui.access import require_editor
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.filters import part_of, text_filter
 from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from app.vocabulary import ROLES
-from app.words import ago, counted, moment
 from carrel.wire.collections import DocumentCollection, ListDocumentCollectionsResponse
 from carrel.wire.common import Role
 
@@ -35,10 +35,10 @@ def row(collection: DocumentCollection) -> dict[str, object]:
     return {
         "Name": collection.collection_name,
         "Documents": collection.document_count,
-        "You are": ROLES[collection.role],
+        "Your role": ROLES[collection.role],
         "Embedding model": collection.embeddings_model,
-        "Made": ago(collection.created_at),
-        "Exactly": moment(collection.created_at),
+        "Created": ago(collection.created_at),
+        "Created at": moment(collection.created_at),
     }
 
 
@@ -50,7 +50,7 @@ def fetch(name: str, token: str | None) -> ListDocumentCollectionsResponse:
     return next(listed.pages())
 
 
-def nothing_there(name: str) -> None:
+def show_no_collections(name: str) -> None:
     """Say what the list would hold."""
     if name:
         show_empty("No collection is called that.", "Try another part of its name.")
@@ -72,8 +72,8 @@ def show_list() -> None:
         "collections",
         Source(partial(fetch, name), lambda page: page.document_collections, name),
         row=row,
-        empty=partial(nothing_there, name),
-        columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
+        empty=partial(show_no_collections, name),
+        columns={"Name": st.column_config.TextColumn(width=260), "Created at": st.column_config.TextColumn(width=160)},
         go=lambda chosen: look_at("collection", chosen.document_collection_id),
         hint="Choose a row to see what is in a collection.",
     )
@@ -88,7 +88,7 @@ def ask_for_collection() -> None:
     ask_for_fields(FIELDS)
     st.selectbox(
         "Embedding model",
-        explain(embedding_models),
+        show_errors(embedding_models),
         key="new.model",
         index=None,
         accept_new_options=True,
@@ -104,7 +104,7 @@ def make() -> None:
     if not name:
         raise NotYetError("A collection needs a name.")
     try:
-        fields = written_fields(FIELDS)
+        fields = read_fields(FIELDS)
     except ValueError as error:
         raise NotYetError(str(error)) from error
     made = api.client().document_collections.create_document_collection(
@@ -120,8 +120,8 @@ def show_about(collection: DocumentCollection) -> None:
     show_table(
         [
             ("Documents that you may read", f"{collection.document_count:,}"),
-            ("You are", ROLES[collection.role]),
-            ("Made", f"{ago(collection.created_at)} ({moment(collection.created_at)})"),
+            ("Your role", ROLES[collection.role]),
+            ("Created", f"{ago(collection.created_at)} ({moment(collection.created_at)})"),
             ("Embedding model", collection.embeddings_model),
         ],
         named=True,
@@ -157,7 +157,7 @@ def delete(collection: DocumentCollection) -> None:
 def show_collection(collection: DocumentCollection) -> None:
     """Show one collection."""
     edits = api.may_edit(collection)
-    count = f"{counted(collection.document_count, 'document')} that you may read"
+    count = f"{count_text(collection.document_count, 'document')} that you may read"
     show_heading(collection.collection_name, count, f"you are its {ROLES[collection.role].lower()}")
     part = part_of("part", PARTS if edits or api.me().is_admin else READERS_PARTS, default="documents")
     if part == "documents":
@@ -179,7 +179,7 @@ def page() -> None:
         show_list()
         return
     offer_way_back("All collections", *ONE)
-    collection = explain(lambda: find_collection(address))
+    collection = show_errors(lambda: find_collection(address))
     if collection is None:
         show_empty("This collection isn't here.", "It was deleted, or you may not search it, or its address is wrong.")
     else:

@@ -9,15 +9,15 @@ import streamlit as st
 import carrel
 from app import api
 from app.documents.facts import KINDS, STATES, kind_of, name_of_place
-from app.documents.parts import show_about, show_chunks, show_places, show_readers, show_versions
+from app.documents.sections import show_about, show_chunks, show_places, show_readers, show_versions
 from app.documents.small_upload import offer_upload
+from app.formatting import ago, count_text, moment
 from app.ui.dialogs import confirm
-from app.ui.errors import explain, explained
+from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import choice_filter, part_of, text_filter
 from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from app.words import ago, counted, moment
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus, ListDocumentsResponse
 from carrel.wire.common import UserPrincipal
 
@@ -73,12 +73,12 @@ def row(document: Document) -> dict[str, object]:
         "State": "" if document.indexing is None else STATES[document.indexing],
         "Kind": kind_of(document.media_type),
         "Changed": ago(document.updated_at),
-        "Exactly": moment(document.updated_at),
+        "Changed at": moment(document.updated_at),
         "Owner": document.owner.name,
     }
 
 
-def nothing_there(wanted: Wanted) -> None:
+def show_no_documents(wanted: Wanted) -> None:
     """Say what the list would hold."""
     mine = wanted.owner == api.me().email
     if wanted.name or wanted.kind or wanted.state or (wanted.owner and not mine):
@@ -92,7 +92,7 @@ def nothing_there(wanted: Wanted) -> None:
 
 def show_list() -> None:
     """Show the list, and go to the document that is chosen in it."""
-    me = explain(api.me)
+    me = show_errors(api.me)
     offer_upload("documents")
     wanted = choose(is_admin=me.is_admin, email=me.email)
     if wanted.owner and "@" not in wanted.owner:
@@ -102,8 +102,8 @@ def show_list() -> None:
         "documents",
         Source(partial(fetch, wanted), lambda page: page.documents, wanted),
         row=row,
-        empty=partial(nothing_there, wanted),
-        columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
+        empty=partial(show_no_documents, wanted),
+        columns={"Name": st.column_config.TextColumn(width=260), "Changed at": st.column_config.TextColumn(width=160)},
         go=lambda chosen: look_at("document", chosen.document_id),
         hint="Choose a row to see more of a document.",
     )
@@ -111,7 +111,7 @@ def show_list() -> None:
 
 def find(address: str) -> GetDocumentResponse | None:
     """Return the document that the page's address names, or say that there is none."""
-    with explained():
+    with error_boundary():
         try:
             return api.client().catalog.get_document(UUID(address))
         except (ValueError, carrel.NotFoundError):
@@ -143,10 +143,10 @@ def offer_deletion(document: GetDocumentResponse) -> None:
     if not st.button("Delete …", key="delete", icon=":material/delete:"):
         return
     places = [name_of_place(place) for place in document.indexed_in if place.document_collection_id is not None]
-    leaves = f" It leaves {counted(len(places), 'collection')}: {', '.join(places[:10])}." if places else ""
+    leaves = f" It leaves {count_text(len(places), 'collection')}: {', '.join(places[:10])}." if places else ""
     confirm(
         "Delete this document?",
-        f"{document.document_name}: {counted(len(document.versions), 'version')}.{leaves} Nobody finds it any more, "
+        f"{document.document_name}: {count_text(len(document.versions), 'version')}.{leaves} Nobody finds it any more, "
         "and this can't be undone.",
         doing="Delete",
         action=partial(delete, document.document_id),

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from app.health import Finding, Place, ask_service, findings_of, of_flows, troubles
+from app.formatting import count_text
+from app.health import Finding, PageLink, ask_service, findings_of, of_flows, troubles
 from app.ui.access import require_admin
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.notices import show_title
-from app.words import counted
 from carrel.wire.oversight import AdminStatusGetResponse
 
 REFRESH_SECONDS = 5.0
@@ -19,7 +19,7 @@ REFRESH_SECONDS = 5.0
 @st.fragment(run_every=REFRESH_SECONDS)
 def watch() -> None:
     """Ask how everything is, and show it; this goes on by itself while the page is open."""
-    status = explain(ask_service)
+    status = show_errors(ask_service)
     found = [status] if isinstance(status, Finding) else findings_of(status)
     found.append(of_flows())
     st.html(summary(found))
@@ -32,7 +32,9 @@ def watch() -> None:
 def summary(found: Sequence[Finding]) -> str:
     """Return in a line whether somebody should look at something."""
     count = troubles(found)
-    said = "Everything is fine." if not count else f"{counted(count, 'thing needs', 'things need')} somebody to look."
+    said = (
+        "Everything is fine." if not count else f"{count_text(count, 'thing needs', 'things need')} somebody to look."
+    )
     kind = "warning" if count else "fine"
     return f'<div class="carrel-notice carrel-{kind}" role="status"><p>{said}</p></div>'
 
@@ -58,7 +60,7 @@ def card(finding: Finding) -> str:
     )
 
 
-def _link(place: Place) -> str:
+def _link(place: PageLink) -> str:
     return f'<p><a href="{html.escape(place.address)}" target="_self">{html.escape(place.name)}</a></p>'
 
 

@@ -7,16 +7,16 @@ import streamlit as st
 
 from app import api
 from app.credentials.application_form import EDIT, NEW, open_edit, open_new, secret_of, show_edit, show_new
-from app.credentials.applications import CLIENTS, agents, application, changed, meaning_of, waiting
+from app.credentials.applications import CLIENTS, agents, application, clear_caches, count_waiting, meaning_of
+from app.formatting import ago, count_text, moment, one_line
+from app.labels import scope_named, scopes_named
 from app.ui.access import require_admin
 from app.ui.dialogs import confirm, hold_secret, is_open, show_held_secret
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.filters import choice_filter
 from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_table, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages
-from app.vocabulary import scope_named, scopes_named
-from app.words import ago, counted, moment, one_line
 from carrel.wire.oauth_clients import AdminOAuthClientsListResponse, OAuthClient, OAuthClientStatus
 
 STATUSES = {OAuthClientStatus.PENDING: "Waits for an admin", OAuthClientStatus.APPROVED: "Approved"}
@@ -34,7 +34,7 @@ def show_clients() -> None:
     show_pages(
         CLIENTS,
         Source(fetch, lambda page: page.oauth_clients, about=status),
-        row=lambda client: client_row(client, explain(agents)),
+        row=lambda client: client_row(client, show_errors(agents)),
         empty=partial(say_none, status),
         go=lambda chosen: look_at("client", chosen.client_id),
     )
@@ -62,14 +62,14 @@ def say_none(status: str) -> None:
 def show_client(client_id: str) -> None:
     """Show an application: what it may ask people for and where it sends them, and what can be done with it."""
     offer_way_back("All applications", "client")
-    client = explain(partial(application, client_id))
+    client = show_errors(partial(application, client_id))
     if client is None:
         show_warning("There is no such application (any more).")
         return
     show_heading(client.name, STATUSES[client.status])
     if client.status is OAuthClientStatus.PENDING:
         show_warning(f"{client.requested_by} asks for it. It can do nothing until you approve it.")
-    names = explain(agents)
+    names = show_errors(agents)
     show_table(
         [
             ("Client id", str(client.client_id)),
@@ -122,7 +122,7 @@ def show_deeds(client: OAuthClient) -> None:
 
 def ask_approving(client: OAuthClient) -> None:
     """Say what approving means, and ask."""
-    names = explain(agents)
+    names = show_errors(agents)
     confirm(
         "Approve this application?",
         f"“{client.name}”, which {client.requested_by} asked for, may then ask people for: "
@@ -136,21 +136,21 @@ def ask_approving(client: OAuthClient) -> None:
 def approve(client: OAuthClient) -> None:
     """Let it be used."""
     api.client().admin.oauth_clients.approve(client.client_id)
-    changed()
+    clear_caches()
 
 
 def rotate(client: OAuthClient) -> None:
     """Give it a new secret, and have that shown."""
     given = api.client().admin.oauth_clients.rotate_secret(client.client_id)
     hold_secret(secret_of(client.client_id, given.client_secret))
-    changed()
+    clear_caches()
 
 
 def delete(client: OAuthClient) -> None:
     """Delete it, and go back to the list."""
     api.client().admin.oauth_clients.delete(client.client_id)
     leave("client")
-    changed()
+    clear_caches()
 
 
 def page() -> None:
@@ -161,8 +161,8 @@ def page() -> None:
     if "client" in st.query_params:
         show_client(str(st.query_params["client"]))
         return
-    if number := explain(waiting):
-        show_warning(f"{counted(number, 'application')} {'waits' if number == 1 else 'wait'} for an admin.")
+    if number := show_errors(count_waiting):
+        show_warning(f"{count_text(number, 'application')} {'waits' if number == 1 else 'wait'} for an admin.")
     st.button("New application", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
     if is_open(NEW):
         show_new()

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
+from app.formatting import moment
 from app.quality.comparisons import show_comparison
 from app.quality.log import SPANS, Totals, counts, share
 from app.quality.searches import list_thumbs_down, list_without_results, show_link_to_replies, show_replay
 from app.ui.access import require_admin
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.filters import choice_filter, part_of
 from app.ui.notices import show_empty, show_note, show_text, show_title
-from app.words import moment
 from carrel.wire.oversight import SearchesInBucket
 
 PARTS = {
@@ -28,7 +28,7 @@ BLUE, ORANGE = "#2f7fb8", "#d9730d"
 def show_overview() -> None:
     """Show the searches of a time: how many, how many found nothing, and what people thought of them."""
     chosen = choice_filter("Over", "over", {key: span.name for key, span in SPANS.items()}, default="month")
-    buckets = explain(lambda: counts(SPANS[chosen]))
+    buckets = show_errors(lambda: counts(SPANS[chosen]))
     totals = Totals.of(buckets)
     figures = (
         ("Searches", f"{totals.searches:,}"),

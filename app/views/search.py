@@ -8,16 +8,16 @@ from app import api
 from app.documents.details import show_details
 from app.search.condition_fields import offer_conditions, show_applied
 from app.search.conditions import kinds_of
-from app.search.questions import CATALOG, LONGEST, MODES, SIZES, Answer, Question, search
+from app.search.queries import CATALOG, LONGEST, MODES, SIZES, Answer, SearchQuery, search
 from app.search.results import by_meaning_alone, offer_document, show_result
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
 from app.ui.notices import show_problem, show_title, show_warning
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchMode
 
 
-def ask() -> Question | None:
+def ask() -> SearchQuery | None:
     """Show the form, filled from the page's address, and return the question once there is one that can be asked."""
     collections = collections_by_id()
     places = {CATALOG: "The whole catalog", **{key: found.collection_name for key, found in collections.items()}}
@@ -27,7 +27,7 @@ def ask() -> Question | None:
     if (length := len(words_now())) > LONGEST:
         show_problem(f"This question is too long: {length:,} characters.", f"Ask in {LONGEST:,} at most.")
         return None
-    question = Question.from_address(address_now())
+    question = SearchQuery.from_address(address_now())
     if question.where not in places:
         show_warning("The address names a collection that isn't there.", "Choose where to search, and search again.")
         return None
@@ -37,7 +37,7 @@ def ask() -> Question | None:
 
 def collections_by_id() -> dict[str, DocumentCollection]:
     """Return the collections that the person may search."""
-    return {str(found.document_collection_id): found for found in explain(api.collections)}
+    return {str(found.document_collection_id): found for found in show_errors(api.collections)}
 
 
 def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCollection]) -> None:
@@ -60,7 +60,7 @@ def follow_address(places: Mapping[str, str]) -> None:
     address = address_now()
     state = st.session_state
     if state.get("address") != address or "words" not in state:
-        wanted = Question.from_address(address)
+        wanted = SearchQuery.from_address(address)
         state["words"] = wanted.text
         state["place"] = wanted.where if wanted.where in places else CATALOG
         state["mode"] = wanted.mode
@@ -79,24 +79,24 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
     if len(words_now()) > LONGEST:
         return
     state = st.session_state
-    only = Question.from_address(address_now()).only
+    only = SearchQuery.from_address(address_now()).only
     if (collection := collections.get(state["place"])) is not None:
         kinds = kinds_of(collection)
         only = tuple(condition for condition in only if condition.field in kinds)
     # A quick Enter comes before the browser has told which one is chosen.
-    go(Question(words_now(), state["place"], state["mode"] or SearchMode.HYBRID, only))
+    go(SearchQuery(words_now(), state["place"], state["mode"] or SearchMode.HYBRID, only))
 
 
-def go(question: Question) -> None:
+def go(question: SearchQuery) -> None:
     """Make a question the page's address, and ask anew even what was asked before: access may have changed."""
     st.query_params.from_dict(question.address())
     st.session_state["address"] = question.address()
     st.session_state.pop("answer", None)
 
 
-def answer(question: Question) -> tuple[Answer, int]:
+def answer(question: SearchQuery) -> tuple[Answer, int]:
     """Return the question's answer and the size asked for; kept for the session until another is asked."""
-    kept: tuple[Question, Answer, int] | None = st.session_state.get("answer")
+    kept: tuple[SearchQuery, Answer, int] | None = st.session_state.get("answer")
     if kept is None or kept[0] != question:
         kept = ask_service(question, SIZES[0])
     elif st.session_state.pop("more", False):
@@ -105,11 +105,11 @@ def answer(question: Question) -> tuple[Answer, int]:
     return kept[1], kept[2]
 
 
-def ask_service(question: Question, size: int) -> tuple[Question, Answer, int]:
+def ask_service(question: SearchQuery, size: int) -> tuple[SearchQuery, Answer, int]:
     """Ask, with a sign that it goes on; an error ends the page's run."""
     with st.spinner("Searching …"):
         kinds = kinds_of(collections_by_id().get(question.where))
-        return question, explain(lambda: search(question, kinds, size=size)), size
+        return question, show_errors(lambda: search(question, kinds, size=size)), size
 
 
 def show(found: Answer, result: CatalogSearchResult | CollectionSearchResult) -> None:
@@ -125,11 +125,11 @@ def show(found: Answer, result: CatalogSearchResult | CollectionSearchResult) ->
         show_failure(about)
 
 
-def nothing_found(found: Answer, question: Question) -> None:
+def show_no_results(found: Answer, question: SearchQuery) -> None:
     """Say that there is nothing, and what could be tried; whoever expected something can say so."""
     tries = ["other words"]
     if question.mode is SearchMode.LEXICAL:
-        tries.append("words and meaning together")
+        tries.append("a hybrid search")
     if question.only:
         tries.append("fewer filters")
     if question.where != CATALOG:
@@ -165,7 +165,7 @@ def page() -> None:
     found, size = answer(question)
     show_applied(found, kinds_of(collections_by_id().get(question.where)))
     if not found.results:
-        nothing_found(found, question)
+        show_no_results(found, question)
     elif by_meaning_alone(found, question):
         show_warning(
             "None of the words that matter is in what was found.",

@@ -6,9 +6,11 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.accounts import ACCOUNTS, account_of, all_tokens, changed, organization
-from app.credentials.minting import MINT, show_mint
+from app.credentials.accounts import ACCOUNTS, account_of, all_tokens, clear_caches, organization
+from app.credentials.new_token import MINT, show_mint
 from app.credentials.tokens import show_ending_soon, show_token, show_tokens
+from app.formatting import ago, count_text, moment, one_line
+from app.labels import SERVICE_ACCOUNT
 from app.ui.access import require_admin
 from app.ui.dialogs import (
     NotYetError,
@@ -19,13 +21,11 @@ from app.ui.dialogs import (
     open_dialog,
     show_held_secret,
 )
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.filters import text_filter
 from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages
-from app.vocabulary import SERVICE_ACCOUNT
-from app.words import ago, counted, moment, one_line
 from carrel.wire.admin import CredentialStatus, Organization
 from carrel.wire.service_accounts import AdminServiceAccountsListResponse, ServiceAccount, ServiceAccountToken
 
@@ -49,14 +49,14 @@ def show_switch(settings: Organization) -> None:
         "Every request with a token of theirs is refused, and neither accounts nor tokens can be made.",
     )
     if st.button("Switch service accounts on", key="switch.on", type="primary"):
-        explain(partial(switch, on=True))
+        show_errors(partial(switch, on=True))
         st.rerun()
 
 
 def switch(*, on: bool) -> None:
     """Switch service accounts on or off."""
     api.client().admin.organization.update(service_accounts_enabled=on)
-    changed()
+    clear_caches()
 
 
 def show_accounts(tokens: Sequence[ServiceAccountToken]) -> None:
@@ -118,7 +118,7 @@ def create() -> None:
     if not name:
         raise NotYetError("Give it a name: what the program is that uses it.")
     made = api.client().admin.service_accounts.create(name)
-    changed()
+    clear_caches()
     st.query_params["account"] = str(made.service_account_id)
 
 
@@ -126,20 +126,20 @@ def delete(account: ServiceAccount) -> None:
     """Delete an account, and go back to the list."""
     api.client().admin.service_accounts.delete(account.service_account_id)
     leave("account", "token")
-    changed()
+    clear_caches()
 
 
 def ask_deleting(account: ServiceAccount) -> None:
     """Say what stops before an account is deleted."""
     working = sum(
         token.status is CredentialStatus.ACTIVE and token.service_account_id == account.service_account_id
-        for token in explain(all_tokens)
+        for token in show_errors(all_tokens)
     )
     confirm(
         "Delete this service account?",
-        f"{account.display_name} ({account.email}) is gone for good. {counted(working, 'working token')} will stop at "
-        "once, and so will what uses them. It leaves its groups; documents that it uploaded stay, and its address is "
-        "never given to another.",
+        f"{account.display_name} ({account.email}) is gone for good. {count_text(working, 'working token')} will stop "
+        "at once, and so will what uses them. It leaves its groups; documents that it uploaded stay, and its address "
+        "is never given to another.",
         doing="Delete it",
         action=partial(delete, account),
     )
@@ -148,7 +148,7 @@ def ask_deleting(account: ServiceAccount) -> None:
 def show_account(account_id: str, settings: Organization) -> None:
     """Show an account with its tokens."""
     offer_way_back("All service accounts", "account", "token")
-    account = explain(partial(account_of, account_id))
+    account = show_errors(partial(account_of, account_id))
     if account is None:
         show_warning("There is no such service account (any more).")
         return
@@ -167,7 +167,7 @@ def show_account(account_id: str, settings: Organization) -> None:
         if st.button("Delete the account", key="delete", icon=":material/delete:"):
             ask_deleting(account)
     if is_open(MINT, account_id):
-        show_mint(account, done=changed)
+        show_mint(account, done=clear_caches)
     if "token" in st.query_params:
         show_token(account, str(st.query_params["token"]))
     else:
@@ -179,13 +179,13 @@ def page() -> None:
     require_admin()
     show_title("Service accounts", "Identities for programs, and the tokens with which they call the service.")
     show_held_secret()
-    settings = explain(organization)
+    settings = show_errors(organization)
     if not settings.service_accounts_enabled:
         show_switch(settings)
     if "account" in st.query_params:
         show_account(str(st.query_params["account"]), settings)
         return
-    tokens = explain(all_tokens)
+    tokens = show_errors(all_tokens)
     show_ending_soon(tokens)
     if settings.service_accounts_enabled:
         st.button(

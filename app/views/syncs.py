@@ -6,17 +6,17 @@ from typing import Any
 import streamlit as st
 
 from app import api
+from app.formatting import ago, moment, one_line
 from app.syncs import form as sync_form
 from app.syncs.drafts import Draft
-from app.syncs.known import collection_name, targets
+from app.syncs.labels import state_in_words
+from app.syncs.lookup import collection_name, targets
 from app.syncs.page import LIST, show_sync_page
-from app.syncs.words import state_in_words
 from app.ui.access import require_admin
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.links import look_at, offer_way_back
 from app.ui.notices import show_empty, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from app.words import ago, moment, one_line
 from carrel.wire.docstore import DocstoreSync, ListDocstoreSyncsResponse
 
 _MADE = "sync.made"
@@ -28,7 +28,7 @@ def show_list() -> None:
         if st.button("New sync", type="primary", icon=":material/add:", key="new"):
             st.query_params["new"] = "yes"
             st.rerun()
-        if st.button("Look again", icon=":material/refresh:", key="again"):
+        if st.button("Refresh", icon=":material/refresh:", key="again"):
             forget(LIST)
     show_pages(
         LIST,
@@ -64,7 +64,7 @@ def row(sync: DocstoreSync) -> dict[str, Any]:
         "Documents": sync.document_count,
         "Not taken": sync.counts.failed,
         "Last run": ago(at),
-        "Exactly": moment(at),
+        "Last run at": moment(at),
     }
 
 
@@ -72,7 +72,7 @@ def show_new() -> None:
     """Ask for a new sync, and make it."""
     offer_way_back("All syncs", "new")
     made: str | None = st.session_state.pop(_MADE, None)
-    collections = explain(targets)
+    collections = show_errors(targets)
     if not collections:
         show_empty("There is no collection that you may change.", "Make one on the page Collections, then a sync.")
         return

@@ -7,19 +7,19 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.finding import Principal, Resource, resource_at, told_apart
+from app.formatting import count_text, one_line
+from app.labels import AGENT, COLLECTION, DOCUMENT, TYPES
+from app.lookup import Principal, Resource, disambiguate, resource_at
 from app.permissions.explanation import show_why
-from app.permissions.reach import SHOWN, Counts, compared, counted_for
+from app.permissions.reach import SHOWN, Counts, compare_counts, count_resources
 from app.ui.access import require_admin
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, text_filter
 from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_note, show_table, show_text, show_title, show_warning
 from app.ui.pickers import pick_principal
 from app.ui.tables import PAGE_ROWS, Source, show_pages
-from app.vocabulary import AGENT, COLLECTION, DOCUMENT, TYPES
-from app.words import counted, one_line
 from carrel.wire.access import AdminAccessListResourcesResponse, ClassedResource, ResourceOrder
 from carrel.wire.common import ResourceType
 
@@ -30,7 +30,7 @@ MOST_SORTED = 20_000
 
 
 @dataclass(frozen=True)
-class Question:
+class ReachQuery:
     """Whose list it is, without whose, and what it is narrowed to."""
 
     who: Principal
@@ -76,7 +76,7 @@ def row_of(found: ClassedResource) -> tuple[str, str, str]:
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def counts(who: Principal, without: Principal | None = None, query: str = "") -> Counts:
     """Count for the session what somebody may read."""
-    return counted_for(api.client(), who, without=without, query=query)
+    return count_resources(api.client(), who, without=without, query=query)
 
 
 def show_counts(found: Counts) -> None:
@@ -91,11 +91,11 @@ def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Pri
     if first.key == second.key:
         show_warning("That is the same one twice. Compare with somebody else.")
         return first, None
-    one_name, two_name = called_apart(first, second)
-    one, two = explain(lambda: counts(first)), explain(lambda: counts(second))
-    only_one, only_two = explain(lambda: counts(first, second)), explain(lambda: counts(second, first))
+    one_name, two_name = disambiguate_names(first, second)
+    one, two = show_errors(lambda: counts(first)), show_errors(lambda: counts(second))
+    only_one, only_two = show_errors(lambda: counts(first, second)), show_errors(lambda: counts(second, first))
     show_table(
-        compared(one, two, only_first=only_one, only_second=only_two),
+        compare_counts(one, two, only_first=only_one, only_second=only_two),
         heads=("", "Both may read", f"Only {one_name}", f"Only {two_name}"),
         named=True,
     )
@@ -110,18 +110,18 @@ def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Pri
     return first, second if chosen == ONLY_FIRST else None
 
 
-def called_apart(first: Principal, second: Principal) -> tuple[str, str]:
+def disambiguate_names(first: Principal, second: Principal) -> tuple[str, str]:
     """Return what two are called: by their names, and where these are alike by what else tells them apart."""
     names = one_line(first.name), one_line(second.name)
     if names[0] != names[1]:
         return names
-    told = told_apart([first, second])
+    told = disambiguate([first, second])
     return told[first.key][0], told[second.key][0]
 
 
-def ask_filters(who: Principal, without: Principal | None) -> Question:
+def ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
     """Ask for a part of the name, and for the kind of thing."""
-    found = explain(lambda: counts(who, without))
+    found = show_errors(lambda: counts(who, without))
     kinds = {"": "Everything"} | {
         kind.value: f"{TYPES[kind]} ({count:,})" for kind, count in found.by_type.items() if count
     }
@@ -130,10 +130,10 @@ def ask_filters(who: Principal, without: Principal | None) -> Question:
         query = text_filter("Name", "q", placeholder="A part of the name").replace("\0", "")
     with right:
         kind = choice_filter("What", "type", kinds)
-    return Question(who, without, query, (ResourceType(kind),) if kind else ())
+    return ReachQuery(who, without, query, (ResourceType(kind),) if kind else ())
 
 
-def show_list(question: Question, *, order: ResourceOrder) -> None:
+def show_list(question: ReachQuery, *, order: ResourceOrder) -> None:
     """List what may be read, page by page; choosing something asks why."""
 
     def fetch(token: str | None) -> AdminAccessListResourcesResponse:
@@ -148,7 +148,7 @@ def show_list(question: Question, *, order: ResourceOrder) -> None:
     )
 
 
-def say_nothing(question: Question) -> None:
+def say_nothing(question: ReachQuery) -> None:
     """Say why the list is empty."""
     if question.query or question.types:
         show_empty("Nothing of that name or kind.", "Take the filters away to see everything.")
@@ -164,14 +164,14 @@ def say_nothing(question: Question) -> None:
 def show_reach(who: Principal) -> None:
     """Show what somebody may read, beside another if one is chosen."""
     if "with" not in st.query_params:
-        show_counts(explain(lambda: counts(who)))
+        show_counts(show_errors(lambda: counts(who)))
     second = pick_principal("with", label="Compare with somebody")
     whose, without = show_comparison(who, second) if second is not None else (who, None)
     question = ask_filters(whose, without)
-    found = explain(lambda: counts(question.who, question.without, question.query))
+    found = show_errors(lambda: counts(question.who, question.without, question.query))
     shown = sum(found.by_type.get(one, 0) for one in question.types) if question.types else found.total
     order = ResourceOrder.NAME if shown <= MOST_SORTED else ResourceOrder.ID
-    show_text(f"{counted(shown, 'thing')}. Choose one to see why." if shown else "")
+    show_text(f"{count_text(shown, 'thing')}. Choose one to see why." if shown else "")
     if order is ResourceOrder.ID:
         show_note("These are too many to be shown in the order of their names: narrow them down.")
     show_list(question, order=order)
@@ -181,7 +181,7 @@ def show_reach(who: Principal) -> None:
 def show_one(who: Principal, key: str) -> None:
     """Show why somebody may read something, in place of the list."""
     offer_way_back("All that they may read", "resource")
-    found = explain(lambda: resource_at(api.client(), key))
+    found = show_errors(lambda: resource_at(api.client(), key))
     if found is None:
         show_warning("What the address names isn't there (any more).")
         return

@@ -6,19 +6,19 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.finding import Principal, Resource, told_apart
+from app.formatting import one_line
+from app.labels import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS
+from app.lookup import Principal, Resource, disambiguate
 from app.permissions.explanation import show_why
-from app.permissions.grants import Grants, MeanwhileChangedError, changes_in_words, grants_on, make_so
+from app.permissions.grants import ConflictError, Grants, changes_in_words, grants_on, make_so
 from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_table, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, pick_principal, pick_principals, pick_resource
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from app.vocabulary import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS
-from app.words import one_line
 from carrel.wire.common import GrantRole, GroupPrincipal, ResourceType, Role, UserPrincipal
 from carrel.wire.permissions import ListAuthorizedPrincipalsForResourceResponse
 
@@ -109,7 +109,7 @@ def change(resource: Resource, before: Grants) -> None:
         "As", list(GRANTED), default=GrantRole.VIEWER, format_func=lambda one: GRANTED[one], required=True, key="as"
     )
     st.caption("A viewer " + ROLE_MEANINGS[Role.VIEWER] + ", an editor " + ROLE_MEANINGS[Role.EDITOR] + ".")
-    holders = told_apart(before.who.values())
+    holders = disambiguate(before.who.values())
     removed = st.multiselect(
         "Take it from",
         list(holders),
@@ -139,7 +139,7 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
     """Make the changes, unless somebody else made others meanwhile."""
     try:
         make_so(api.client(), resource, before=before, after=after)
-    except MeanwhileChangedError:
+    except ConflictError:
         message = "Somebody changed this meanwhile, so nothing was saved. Close this, look, and begin again."
         raise NotYetError(message) from None
     forget(READERS)
@@ -156,9 +156,9 @@ def owner_of(resource: Resource) -> str:
 
 def show_resource(resource: Resource) -> None:
     """Show a resource with what is granted, who may read it, and the way to why."""
-    grants = explain(partial(grants_on, api.client(), resource))
+    grants = show_errors(partial(grants_on, api.client(), resource))
     st.subheader("Granted", anchor=False)
-    if owner := explain(partial(owner_of, resource)):
+    if owner := show_errors(partial(owner_of, resource)):
         show_text(f"Owner: {owner}")
     show_grants(grants)
     st.button(

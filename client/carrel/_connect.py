@@ -43,13 +43,13 @@ class Addresses:
     @property
     def v0(self) -> str:
         """The address of v0."""
-        return normalized(self.base_url or os.environ.get("CARREL_BASE_URL") or DEFAULT_BASE_URL)
+        return normalize(self.base_url or os.environ.get("CARREL_BASE_URL") or DEFAULT_BASE_URL)
 
     @property
     def v1(self) -> str:
         """The address of v1; a `base_url` that was given comes before CARREL_V1_BASE_URL."""
         told = self.v1_base_url or (None if self.base_url else os.environ.get("CARREL_V1_BASE_URL"))
-        return normalized(told) if told else self.v0
+        return normalize(told) if told else self.v0
 
 
 def connect(
@@ -102,7 +102,7 @@ def policy(max_retries: int) -> RetryPolicy:
     return RetryPolicy(max_retries)
 
 
-def normalized(base_url: str) -> str:
+def normalize(base_url: str) -> str:
     """Return the address of the service without a slash or the API's path at its end; a proxy's path is kept."""
     try:
         url = httpx.URL(base_url.strip())

@@ -56,7 +56,7 @@ class Session:
 
     def perform(self, make_call: Callable[[], Call[Model]]) -> Flow[RawResponse[Model] | Model]:
         """Carry out an operation, its arguments checked first."""
-        answer = yield from perform(checked(make_call), self.connection)
+        answer = yield from perform(check_arguments(make_call), self.connection)
         return answer if self.raw else answer.parsed
 
 
@@ -77,7 +77,7 @@ def session_of(resource: Resource[Any]) -> Session:
     return resource._session  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the descriptors are its other half
 
 
-def checked(make: Callable[[], T]) -> T:
+def check_arguments(make: Callable[[], T]) -> T:
     """Return what is made of arguments; raises InvalidArgumentError for those that no request can carry."""
     try:
         return make()
@@ -136,7 +136,7 @@ class ListOperation(_Method, Generic[P, Item, Page]):
             session = session_of(resource)
             if session.raw:
                 return session.driver.run(session.perform(lambda: function(resource, *args, **kwargs).first()))
-            listing = checked(lambda: function(resource, *args, **kwargs))
+            listing = check_arguments(lambda: function(resource, *args, **kwargs))
             if isinstance(session.driver, SyncDriver):
                 return Pager(listing, session.connection, session.driver)
             return AsyncPager(listing, session.connection, session.driver)
@@ -164,7 +164,7 @@ class DownloadOperation(_Method, Generic[P]):
 
     def __init__(self, function: Callable[Concatenate[Any, P], tuple[str, RequestModel]]) -> None:
         def flow(session: Session, make: Callable[[], tuple[str, RequestModel]]) -> Flow[Download | AsyncDownload]:
-            path, body = checked(make)
+            path, body = check_arguments(make)
             response = yield from perform_streamed(path, body, session.connection)
             return Download(response) if isinstance(session.driver, SyncDriver) else AsyncDownload(response)
 
@@ -191,7 +191,7 @@ class FlowOperation(_Method, Generic[P, T]):
 
     def __init__(self, function: Callable[Concatenate[Any, P], Flow[T]]) -> None:
         def flow(make: Callable[[], Flow[T]]) -> Flow[T]:
-            return (yield from checked(make))
+            return (yield from check_arguments(make))
 
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
             return session_of(resource).driver.run(flow(lambda: function(resource, *args, **kwargs)))
@@ -216,7 +216,7 @@ class StreamOperation(_Method, Generic[P, T]):
     def __init__(self, function: Callable[Concatenate[Any, P], Walk[T]]) -> None:
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
             driver = session_of(resource).driver
-            walk = checked(lambda: function(resource, *args, **kwargs))
+            walk = check_arguments(lambda: function(resource, *args, **kwargs))
             return Stream(driver.walk(walk)) if isinstance(driver, SyncDriver) else AsyncStream(driver.walk(walk))
 
         self._describe(call, function)

@@ -108,7 +108,7 @@ def fetch(job_id: UUID) -> Call[Job]:
     return Call("agents/fetchAgentResponse", request, JOB, method="GET", only="v1")
 
 
-def replied(call: Call[SendMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
+def send_and_wait(call: Call[SendMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
     """Send a message on v0, and wait for the reply to it."""
     try:
         answer = yield from within(Deadline(timeout), perform(call, connection))
@@ -121,7 +121,7 @@ def replied(call: Call[SendMessageResponse], connection: Connection, *, timeout:
     return reply_of_message(answer.parsed)
 
 
-def awaited(call: Call[SendAgentMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
+def submit_and_wait(call: Call[SendAgentMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
     """Send a message on v1, and look again and again until there is a reply to it."""
     deadline = Deadline(timeout)
     sent = (yield from within(deadline, perform(call, connection))).parsed

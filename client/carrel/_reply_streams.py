@@ -37,13 +37,13 @@ ReplyEvent: TypeAlias = TextDelta | Restarted | Reply
 """What a reply has grown by; that it begins anew; and at last the whole of it, with its sources."""
 
 
-def sent_and_streamed(call: Call[SendAgentMessageResponse], connection: Connection) -> Walk[ReplyEvent]:
+def send_and_stream(call: Call[SendAgentMessageResponse], connection: Connection) -> Walk[ReplyEvent]:
     """Send a message, and read the reply to it."""
     job = (yield from perform(call, connection)).parsed
-    yield from streamed(job.job_id, connection, conversation_id=job.conversation_id)
+    yield from stream_reply(job.job_id, connection, conversation_id=job.conversation_id)
 
 
-def streamed(job_id: UUID, connection: Connection, *, conversation_id: UUID | None = None) -> Walk[ReplyEvent]:
+def stream_reply(job_id: UUID, connection: Connection, *, conversation_id: UUID | None = None) -> Walk[ReplyEvent]:
     """Read the reply that a job makes, from its beginning to its end, however often the connection is cut.
 
     Raises ReplyError without a reply, ReplyConnectionError when connections fail again and again for nothing.

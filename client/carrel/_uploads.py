@@ -165,7 +165,7 @@ def _head(boundary: str, *, fields: Mapping[str, str], part: str, file_name: str
     media_type = mimetypes.guess_type(file_name)[0] or "application/octet-stream"
     lines += [
         f"--{boundary}",
-        f'Content-Disposition: form-data; name="{part}"; filename="{_escaped(file_name)}"',
+        f'Content-Disposition: form-data; name="{part}"; filename="{_escape(file_name)}"',
         f"Content-Type: {media_type}",
         "",
         "",
@@ -173,5 +173,5 @@ def _head(boundary: str, *, fields: Mapping[str, str], part: str, file_name: str
     return "\r\n".join(lines).encode("utf-8", "replace")
 
 
-def _escaped(file_name: str) -> str:
+def _escape(file_name: str) -> str:
     return file_name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")

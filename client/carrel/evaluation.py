@@ -27,8 +27,8 @@ def ndcg(found: Sequence[Id], relevant: Mapping[Id, int], *, cutoff: int = CUTOF
     divided by that of the best ranking there could be.
     """
     judged = _relevant(relevant)
-    won = _discounted([judged.get(one, 0) for one in _first(found, cutoff)])
-    return won / _discounted(sorted(judged.values(), reverse=True)[:cutoff])
+    won = _discount([judged.get(one, 0) for one in _first(found, cutoff)])
+    return won / _discount(sorted(judged.values(), reverse=True)[:cutoff])
 
 
 def recall(found: Sequence[Id], relevant: Mapping[Id, int], *, cutoff: int = CUTOFF) -> float:
@@ -62,5 +62,5 @@ def _first(found: Sequence[Id], cutoff: int) -> list[Id]:
     return list(dict.fromkeys(found))[:cutoff]
 
 
-def _discounted(gains: Sequence[int]) -> float:
+def _discount(gains: Sequence[int]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))

@@ -13,8 +13,8 @@ from flows.errors import FlowError
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry
 from flows.operations.ledger.states import State
+from flows.operations.outages import OutagePolicy
 from flows.operations.pacing import Pace
-from flows.operations.patience import Patience
 from flows.operations.sent import Send
 from flows.operations.sources.contents import ChangingFileError
 
@@ -36,7 +36,7 @@ async def apply_batch(
     partition: int,
     partitions: int,
     send: Send,
-    patience: Patience,
+    outages: OutagePolicy,
     concurrency: int,
     deleting: bool = False,
 ) -> int:
@@ -50,7 +50,7 @@ async def apply_batch(
 
     async def work() -> None:
         for entry in queue:
-            await _one(entry, ledger=ledger, send=send, patience=patience, pace=pace)
+            await _one(entry, ledger=ledger, send=send, outages=outages, pace=pace)
 
     await run_workers(work, number=min(concurrency, len(entries)))
     return len(entries)
@@ -71,9 +71,9 @@ async def run_workers(work: Callable[[], Awaitable[None]], *, number: int) -> No
         raise (stops or failures).exceptions[0] from failures
 
 
-async def _one(entry: Entry, *, ledger: Ledger, send: Send, patience: Patience, pace: Pace) -> None:
+async def _one(entry: Entry, *, ledger: Ledger, send: Send, outages: OutagePolicy, pace: Pace) -> None:
     try:
-        sent = await patience.call(lambda: pace.run(lambda: send(entry)))
+        sent = await outages.call(lambda: pace.run(lambda: send(entry)))
     except FlowError:
         raise
     except Exception as exc:  # noqa: BLE001 - whatever is wrong with one document, the others go on

@@ -2,16 +2,16 @@
 
 import asyncio
 
-from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, patience_of
+from flows.operations.deletions import plan_deletions
+from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, outage_policy_of
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.names import names_of
 from flows.operations.notes import notes_of
-from flows.operations.options import UploadOptions, kept_options
+from flows.operations.options import UploadOptions, options_for_ledger
 from flows.operations.plan import make_plan, read_plan
 from flows.operations.scan import scan
 from flows.operations.sources.reading import source_identity
 from flows.operations.summary import summarize
-from flows.operations.vanished import plan_deletions
 from flows.settings import FlowSettings
 
 
@@ -37,34 +37,34 @@ async def upload(
     """Bring the catalog to what the source holds.
 
     Documents the source no longer has are left alone, unless the options say `delete_missing`
-    (flows.operations.vanished). `dry_run` ends with the plan; `only_quarantine` sends just what is in quarantine, and
+    (flows.operations.deletions). `dry_run` ends with the plan; `only_quarantine` sends just what is in quarantine, and
     deletes nothing. Raises SourceError, SourceBusyError, LedgerError, RefusedError or ServiceDownError; whatever was
     done is kept and the next run goes on from there.
     """
     watch = Stopwatch()
     async with open_client(settings) as client:
         with upload_ledger(source, settings=settings) as ledger:
-            kept = None if only_quarantine or dry_run else kept_options(source, options)
+            kept = None if only_quarantine or dry_run else options_for_ledger(source, options)
             await asyncio.to_thread(ledger.begin, options=kept, anew=only_quarantine)
-            patience = patience_of(client, settings, ledger=ledger.address.name)
-            names = names_of(client, patience=patience)
+            outages = outage_policy_of(client, settings, ledger=ledger.address.name)
+            names = names_of(client, outages=outages)
             defaults = await names.defaults(options.defaults())
             scanned = await scan(ledger, source, defaults=defaults, names=names, only_quarantine=only_quarantine)
             notes_of(ledger.address.name).scanned = scanned
             plan = await make_plan(
                 client,
                 ledger,
-                patience=patience,
+                outages=outages,
                 upload_as=options.upload_as_user_email,
                 retry_refused=options.retry_refused or only_quarantine,
             )
             if options.delete_missing and not only_quarantine:
-                await plan_deletions(client, ledger, source, options=options, patience=patience)
+                await plan_deletions(client, ledger, source, options=options, outages=outages)
                 plan = await asyncio.to_thread(read_plan, ledger)
             planned = Planned(
                 "upload", scanned, plan, options.wait_for_index, options.upload_as_user_email, dry_run=dry_run
             )
-            await carry_out(planned, client, ledger, settings=settings, patience=patience, hooks=hooks)
+            await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
             outcome = Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
             if dry_run:
                 await asyncio.to_thread(ledger.forget_plan)

@@ -8,18 +8,18 @@ from dataclasses import replace
 from carrel import AsyncCarrel
 from carrel.errors import NotFoundError
 from flows.errors import NameUnknownError
-from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, patience_of
+from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, outage_policy_of
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry
 from flows.operations.names import names_of
 from flows.operations.notes import notes_of
-from flows.operations.options import CollectionOptions, kept_options
-from flows.operations.patience import Patience
+from flows.operations.options import CollectionOptions, options_for_ledger
+from flows.operations.outages import OutagePolicy
 from flows.operations.plan import read_plan
 from flows.operations.scan import Prepare, scan
 from flows.operations.sources.documents import Defaults, SourceDocument
 from flows.operations.sources.reading import source_identity
-from flows.operations.sources.selection import is_selection, selected
+from flows.operations.sources.selection import is_selection, select_documents
 from flows.operations.summary import summarize
 from flows.settings import FlowSettings
 
@@ -54,12 +54,12 @@ async def add_to_collection(
     """
     watch = Stopwatch()
     async with open_client(settings) as client:
-        patience = patience_of(client, settings)
-        names = names_of(client, patience=patience)
+        outages = outage_policy_of(client, settings)
+        names = names_of(client, outages=outages)
         collection = await names.id_of("collection", options.collection)
         defaults = Defaults(metadata=options.metadata, hidden=options.hidden, files=options.files)
         with collection_ledger(source, collection, settings=settings) as ledger:
-            kept = None if only_quarantine else kept_options(source, options)
+            kept = None if only_quarantine else options_for_ledger(source, options)
             await asyncio.to_thread(ledger.begin, options=kept, anew=only_quarantine)
             scanned = await scan(
                 ledger,
@@ -68,16 +68,18 @@ async def add_to_collection(
                 names=names,
                 prepare=_membership(collection),
                 only_quarantine=only_quarantine,
-                chunks=selected(client, source, defaults=defaults, patience=patience) if is_selection(source) else None,
+                chunks=select_documents(client, source, defaults=defaults, outages=outages)
+                if is_selection(source)
+                else None,
             )
             notes_of(ledger.address.name).scanned = scanned
-            await _identify(client, ledger, patience=patience)
+            await _identify(client, ledger, outages=outages)
             if not options.metadata:
-                await _keep_metadata(client, ledger, collection, patience=patience)
+                await _keep_metadata(client, ledger, collection, outages=outages)
             await asyncio.to_thread(ledger.plan_identified)
             plan = await asyncio.to_thread(read_plan, ledger)
             planned = Planned("collection", scanned, plan, options.wait_for_index)
-            await carry_out(planned, client, ledger, settings=settings, patience=patience, hooks=hooks)
+            await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
             return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
 
 
@@ -95,7 +97,7 @@ def _entry(document: SourceDocument) -> Entry:
     return Entry(document, 0, b"", hashlib.sha256(covered.encode()).hexdigest())
 
 
-async def _identify(client: AsyncCarrel, ledger: Ledger, *, patience: Patience) -> None:
+async def _identify(client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy) -> None:
     """Find the documents' ids by walking the catalog once, as far as the caller may read it."""
 
     async def walk() -> None:
@@ -107,10 +109,10 @@ async def _identify(client: AsyncCarrel, ledger: Ledger, *, patience: Patience) 
                 found = {}
         await asyncio.to_thread(ledger.identify, found)
 
-    await patience.call(walk)
+    await outages.call(walk)
 
 
-async def _keep_metadata(client: AsyncCarrel, ledger: Ledger, collection: str, *, patience: Patience) -> None:
+async def _keep_metadata(client: AsyncCarrel, ledger: Ledger, collection: str, *, outages: OutagePolicy) -> None:
     """Walk the collection, so that what it has already keeps its metadata there where the source says nothing."""
 
     async def walk() -> None:
@@ -121,7 +123,7 @@ async def _keep_metadata(client: AsyncCarrel, ledger: Ledger, collection: str, *
             await asyncio.to_thread(ledger.keep_as_it_is, there, current=current)
 
     try:
-        await patience.call(walk)
+        await outages.call(walk)
     except NotFoundError as exc:
         msg = f"There is no collection {collection} that you may add to. Give its name, or create it first."
         raise NameUnknownError(msg) from exc

@@ -19,7 +19,7 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST, Entry
 from flows.operations.ledger.states import State
 from flows.operations.notes import notes_of
-from flows.operations.patience import Patience
+from flows.operations.outages import OutagePolicy
 from flows.operations.sources.fingerprint import key_of
 
 STALLED_SECONDS = 900.0
@@ -33,14 +33,14 @@ _WINDOW = 12  # rounds that the pace is taken over
 
 
 async def wait_until_indexed(
-    client: AsyncCarrel, ledger: Ledger, *, patience: Patience, user_email: str | None = None
+    client: AsyncCarrel, ledger: Ledger, *, outages: OutagePolicy, user_email: str | None = None
 ) -> None:
     """Ask after every uploaded document until its index is there or has failed, and note how far that is.
 
     `user_email` names the user it was uploaded as, who alone may be able to read it. Raises ServiceDownError when
     nothing at all moves for long.
     """
-    wait = _IndexWait(client, ledger, patience, user_email)
+    wait = _IndexWait(client, ledger, outages, user_email)
     try:
         await wait.run()
     finally:
@@ -62,7 +62,7 @@ class _IndexWait:
 
     client: AsyncCarrel
     ledger: Ledger
-    patience: Patience
+    outages: OutagePolicy
     user_email: str | None
     _after: bytes = FIRST
     _marks: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_WINDOW))
@@ -92,7 +92,7 @@ class _IndexWait:
 
     async def _ask(self, waiting: int) -> _Answers:
         """Ask after the documents that may be done by now, so many of them at most."""
-        running = set[str]() if waiting <= _FEW else await self.patience.call(self._running)
+        running = set[str]() if waiting <= _FEW else await self.outages.call(self._running)
         chosen = await asyncio.to_thread(self._choose, running)
         queue, answers = iter(chosen), _Answers()
 
@@ -126,7 +126,7 @@ class _IndexWait:
     async def _ask_one(self, entry: Entry, answers: _Answers) -> None:
         document_id = entry.document_id or ""
         try:
-            document = await self.patience.call(
+            document = await self.outages.call(
                 lambda: self.client.catalog.get_document(document_id, user_email=self.user_email)
             )
         except CarrelError as exc:  # deleted meanwhile, or nothing that can be asked after: the others go on

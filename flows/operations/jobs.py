@@ -13,16 +13,16 @@ from carrel import AsyncCarrel
 from carrel.wire.catalog import PlannedUpload
 from flows.operations.apply import apply_batch
 from flows.operations.backlog import BusyNotice
+from flows.operations.deletions import skip_modified
 from flows.operations.index_waits import wait_until_indexed
 from flows.operations.ledger.addresses import Address
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.patience import Patience
+from flows.operations.outages import OutagePolicy
 from flows.operations.plan import Plan
 from flows.operations.scan import Scanned
 from flows.operations.sending import adder, deleter, uploader
 from flows.operations.sent import Send
 from flows.operations.summary import Summary
-from flows.operations.vanished import spare_changed
 from flows.settings import FlowSettings
 
 # An upload is answered when its file has been read, for which it may have to wait behind all the others on their way;
@@ -96,7 +96,7 @@ async def open_client(settings: FlowSettings) -> AsyncGenerator[AsyncCarrel]:
         yield client
 
 
-def patience_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str = "") -> Patience:
+def outage_policy_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str = "") -> OutagePolicy:
     """Return the patience of a run; its probe is a plan for a document that nobody has.
 
     With the name of the run's ledger, what the run waits for is kept for whoever shows its progress.
@@ -109,7 +109,7 @@ def patience_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str = ""
         await quick.catalog.plan_upload(documents=[nothing])
 
     notice = BusyNotice(client, ledger) if ledger else None
-    return Patience(seconds=settings.flows_outage_seconds, probe=probe, notice=notice)
+    return OutagePolicy(seconds=settings.flows_outage_seconds, probe=probe, notice=notice)
 
 
 def partitions_of(documents: int, *, batch_size: int) -> int:
@@ -124,20 +124,20 @@ async def run_batch(job: Job, partition: int, *, settings: FlowSettings, concurr
     """
     async with open_client(settings) as client:
         with await asyncio.to_thread(Ledger.join, settings.ledger(job.ledger), job.claim) as ledger:
-            patience = patience_of(client, settings, ledger=job.ledger)
+            outages = outage_policy_of(client, settings, ledger=job.ledger)
             deleting = job.kind == "deletion"
             if deleting:
                 doomed = await asyncio.to_thread(
                     ledger.pending, partition=partition, partitions=job.partitions, deleting=True
                 )
-                await spare_changed(client, ledger, doomed, upload_as=job.upload_as, patience=patience)
+                await skip_modified(client, ledger, doomed, upload_as=job.upload_as, outages=outages)
             return await apply_batch(
                 ledger,
                 partition=partition,
                 partitions=job.partitions,
                 # Each answer is for the pace to learn from, which a second attempt behind its back would hide.
                 send=_sender(client.with_options(max_retries=0), ledger, job),
-                patience=patience,
+                outages=outages,
                 concurrency=concurrency,
                 deleting=deleting,
             )
@@ -152,7 +152,13 @@ def _sender(client: AsyncCarrel, ledger: Ledger, job: Job) -> Send:
 
 
 async def carry_out(
-    planned: Planned, client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, patience: Patience, hooks: Hooks
+    planned: Planned,
+    client: AsyncCarrel,
+    ledger: Ledger,
+    *,
+    settings: FlowSettings,
+    outages: OutagePolicy,
+    hooks: Hooks,
 ) -> None:
     """Do a planned run to its end: its batches, and the wait for what they sent to become searchable."""
     if hooks.on_plan is not None:
@@ -161,7 +167,7 @@ async def carry_out(
         for job in _jobs(planned, ledger, settings=settings):
             await (hooks.run_batches(job) if hooks.run_batches else run_in_turn(job, settings=settings))
         if planned.wait_for_index:
-            await wait_until_indexed(client, ledger, patience=patience, user_email=planned.upload_as)
+            await wait_until_indexed(client, ledger, outages=outages, user_email=planned.upload_as)
         else:
             await asyncio.to_thread(ledger.leave_unasked)
         await asyncio.to_thread(ledger.finish)

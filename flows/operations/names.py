@@ -7,7 +7,7 @@ from uuid import UUID
 from carrel import AsyncCarrel
 from carrel.errors import PermissionDeniedError
 from flows.errors import NameUnknownError
-from flows.operations.patience import Patience
+from flows.operations.outages import OutagePolicy
 from flows.operations.sources.documents import Access, Defaults, Problem, SourceDocument
 
 Lookup = Callable[[], Awaitable[Sequence[tuple[str, str]]]]
@@ -62,7 +62,7 @@ class Names:
         raise NameUnknownError(msg)
 
 
-def names_of(client: AsyncCarrel, *, patience: Patience) -> Names:
+def names_of(client: AsyncCarrel, *, outages: OutagePolicy) -> Names:
     """Return the names as this client's caller may see them. Only an admin's key may look up groups."""
 
     async def groups() -> list[tuple[str, str]]:
@@ -79,7 +79,7 @@ def names_of(client: AsyncCarrel, *, patience: Patience) -> Names:
         listed = client.document_collections.list_document_collections(page_size=1000)
         return [(item.collection_name, str(item.document_collection_id)) async for item in listed]
 
-    return Names(groups=lambda: patience.call(groups), collections=lambda: patience.call(collections))
+    return Names(groups=lambda: outages.call(groups), collections=lambda: outages.call(collections))
 
 
 def _by_name(pairs: Iterable[tuple[str, str]]) -> Mapping[str, set[str]]:

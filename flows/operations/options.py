@@ -109,7 +109,7 @@ class ReindexOptions(BaseModel):
         return self
 
 
-def kept_options(source: str, options: UploadOptions | CollectionOptions) -> str:
+def options_for_ledger(source: str, options: UploadOptions | CollectionOptions) -> str:
     """Return, for the ledger, how a run was started, so that it can be started again from elsewhere."""
     place = source if "://" in source else str(Path(source).expanduser().absolute())
     return json.dumps({"source": place, "options": options.model_dump(mode="json")})

@@ -9,7 +9,7 @@ from carrel.wire.catalog import PlanAction, PlannedUpload, UploadPlan
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST
 from flows.operations.ledger.states import Action, State
-from flows.operations.patience import Patience
+from flows.operations.outages import OutagePolicy
 
 _BATCH = 1000  # the most planUpload takes
 
@@ -75,7 +75,7 @@ async def make_plan(
     client: AsyncCarrel,
     ledger: Ledger,
     *,
-    patience: Patience,
+    outages: OutagePolicy,
     upload_as: str | None = None,
     retry_refused: bool = False,
 ) -> Plan:
@@ -89,7 +89,7 @@ async def make_plan(
             response = await client.catalog.plan_upload(documents=documents, upload_as_user_email=upload_as)
             return response.documents
 
-        answers = await patience.call(ask)
+        answers = await outages.call(ask)
         verdicts = {answer.document_external_id: _VERDICTS[answer.action] for answer in answers}
         ids = {answer.document_external_id: str(answer.document_id) for answer in answers if answer.document_id}
         await asyncio.to_thread(ledger.apply_plan, verdicts, document_ids=ids)

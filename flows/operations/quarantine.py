@@ -17,8 +17,8 @@ from flows.operations.bulk import upload
 from flows.operations.collecting import add_to_collection
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome
 from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.registry import KnownSource, QuarantineRow, list_sources, quarantine_rows, set_ignored
 from flows.operations.ledger.rows import Failure
-from flows.operations.ledger.shelf import KnownSource, QuarantineRow, known_sources, quarantine_rows, set_ignored
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.sources.reading import source_identity
 from flows.settings import FlowSettings
@@ -58,10 +58,10 @@ def list_quarantine(
     `source` narrows it to one, as a path, a URL or a ledger's name. Raises SourceError when that has no ledger, and
     LedgerError.
     """
-    for known in _narrowed(source, settings=settings):
+    for known in _select(source, settings=settings):
         for row in quarantine_rows(settings, known):
             if ignored or not row.ignored:
-                yield _quarantined(known, row)
+                yield _item_of(known, row)
 
 
 async def retry(source: str, *, settings: FlowSettings, hooks: Hooks = NO_HOOKS) -> Outcome:
@@ -94,8 +94,8 @@ def ignore(source: str, names: Sequence[str], *, settings: FlowSettings, undo: b
     return set_ignored(settings, _one(source, settings=settings), names=names, ignored=not undo)
 
 
-def _narrowed(source: str | None, *, settings: FlowSettings) -> list[KnownSource]:
-    every = known_sources(settings)
+def _select(source: str | None, *, settings: FlowSettings) -> list[KnownSource]:
+    every = list_sources(settings)
     if source is None:
         return every
     found = [known for known in every if known.ledger == source] or [
@@ -108,7 +108,7 @@ def _narrowed(source: str | None, *, settings: FlowSettings) -> list[KnownSource
 
 
 def _one(source: str, *, settings: FlowSettings) -> KnownSource:
-    found = _narrowed(source, settings=settings)
+    found = _select(source, settings=settings)
     if len(found) > 1:
         names = ", ".join(f"{known.ledger} ({known.purpose})" for known in found)
         msg = f"{source} was loaded in more than one way. Name the one that is meant: {names}."
@@ -116,7 +116,7 @@ def _one(source: str, *, settings: FlowSettings) -> KnownSource:
     return found[0]
 
 
-def _quarantined(known: KnownSource, row: QuarantineRow) -> Quarantined:
+def _item_of(known: KnownSource, row: QuarantineRow) -> Quarantined:
     return Quarantined(
         source=known.source,
         ledger=known.ledger,

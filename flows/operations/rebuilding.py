@@ -13,10 +13,10 @@ from carrel import AsyncCarrel
 from carrel.errors import BadRequestError, ConflictError, NotFoundError
 from carrel.wire.rebuilds import IndexRebuild, IndexRebuildStatus
 from flows.errors import NameUnknownError, SourceBusyError, SourceError
-from flows.operations.jobs import open_client, patience_of
+from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.names import names_of
 from flows.operations.options import CATALOG, ReindexOptions
-from flows.operations.patience import Patience
+from flows.operations.outages import OutagePolicy
 from flows.operations.reindexing import SHOWN_FAILURES
 from flows.settings import FlowSettings
 
@@ -65,10 +65,10 @@ async def rebuild_index(
     ServiceDownError.
     """
     async with open_client(settings) as client:
-        patience = patience_of(client, settings)
-        collection_id = await index_id(collection, client, patience=patience)
+        outages = outage_policy_of(client, settings)
+        collection_id = await index_id(collection, client, outages=outages)
         try:
-            now = await patience.call(lambda: _start(client, collection_id, options))
+            now = await outages.call(lambda: _start(client, collection_id, options))
         except ConflictError as exc:
             if exc.code == "model_in_use":
                 return Rebuilt(None)
@@ -76,16 +76,16 @@ async def rebuild_index(
         except BadRequestError as exc:
             raise SourceError(str(exc)) from exc
         if options.wait_for_end:
-            now = await _watched(client, collection_id, now, patience=patience, on_update=on_update)
-        failures = await patience.call(lambda: failure_rows(client, collection_id)) if now.failed_count else []
+            now = await _watch(client, collection_id, now, outages=outages, on_update=on_update)
+        failures = await outages.call(lambda: failure_rows(client, collection_id)) if now.failed_count else []
         return Rebuilt(now, failures)
 
 
-async def index_id(collection: str, client: AsyncCarrel, *, patience: Patience) -> str | None:
+async def index_id(collection: str, client: AsyncCarrel, *, outages: OutagePolicy) -> str | None:
     """Return the id of the collection of this name or id; None for the catalog."""
     if collection == CATALOG:
         return None
-    return await names_of(client, patience=patience).id_of("collection", collection)
+    return await names_of(client, outages=outages).id_of("collection", collection)
 
 
 async def _start(client: AsyncCarrel, collection_id: str | None, options: ReindexOptions) -> IndexRebuild:
@@ -93,12 +93,12 @@ async def _start(client: AsyncCarrel, collection_id: str | None, options: Reinde
     return await rebuilds.start_index_rebuild(collection_id, embeddings_model=options.model or "", force=options.force)
 
 
-async def _watched(
+async def _watch(
     client: AsyncCarrel,
     collection_id: str | None,
     now: IndexRebuild,
     *,
-    patience: Patience,
+    outages: OutagePolicy,
     on_update: OnUpdate | None,
 ) -> IndexRebuild:
     """Look at it until it is over, or nothing is left of it but documents that fail again and again."""
@@ -111,7 +111,7 @@ async def _watched(
         await asyncio.sleep(pause)
         pause = min(pause * _SLOWER, _LONGEST_PAUSE)
         try:
-            now = await patience.call(lambda: rebuilds.get_index_rebuild(collection_id))
+            now = await outages.call(lambda: rebuilds.get_index_rebuild(collection_id))
         except NotFoundError as exc:
             raise NameUnknownError("The collection was deleted while its index was made anew.") from exc
 

@@ -15,10 +15,10 @@ from carrel import AsyncCarrel
 from carrel.errors import APIError, ConflictError, NotFoundError
 from carrel.wire.collections import CollectionIndexStatus, DocumentInCollection, ListDocumentsInCollectionResponse
 from flows.operations.apply import run_workers
-from flows.operations.jobs import open_client, patience_of
+from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.names import names_of
 from flows.operations.options import ReindexOptions
-from flows.operations.patience import Patience
+from flows.operations.outages import OutagePolicy
 from flows.settings import FlowSettings
 
 SHOWN_FAILURES = 200
@@ -80,16 +80,16 @@ async def reindex_documents(
     RefusedError, ServiceDownError.
     """
     async with open_client(settings) as client:
-        patience = patience_of(client, settings)
-        collection_id = await names_of(client, patience=patience).id_of("collection", collection)
-        work = _Reindexing(client, patience, collection_id, options, on_update)
+        outages = outage_policy_of(client, settings)
+        collection_id = await names_of(client, outages=outages).id_of("collection", collection)
+        work = _Reindexing(client, outages, collection_id, options, on_update)
         return await work.run(settings.flows_concurrency)
 
 
 @dataclass
 class _Reindexing:
     client: AsyncCarrel
-    patience: Patience
+    outages: OutagePolicy
     collection_id: str
     options: ReindexOptions
     on_update: OnUpdate | None
@@ -121,7 +121,7 @@ class _Reindexing:
         """Walk the documents; where the service was away, the page that failed is asked for again."""
         token: str | None = None
         while True:
-            page = await self.patience.call(lambda: self._page(token))  # noqa: B023 - called before the next round
+            page = await self.outages.call(lambda: self._page(token))  # noqa: B023 - called before the next round
             for document in page.documents:
                 self.done.documents += 1
                 if document.stale or self.options.everything:
@@ -140,7 +140,7 @@ class _Reindexing:
     async def _send(self, document: DocumentInCollection) -> None:
         collections = self.client.document_collections
         try:
-            answer = await self.patience.call(
+            answer = await self.outages.call(
                 lambda: collections.reindex_document_in_collection(
                     document_id=document.document_id, document_collection_id=self.collection_id
                 )
@@ -185,7 +185,7 @@ class _Reindexing:
 
     async def _still_runs(self, document: DocumentInCollection) -> bool:
         try:
-            found = await self.patience.call(lambda: self.client.catalog.get_document(document.document_id))
+            found = await self.outages.call(lambda: self.client.catalog.get_document(document.document_id))
         except NotFoundError:
             return False
         here = [each for each in found.indexed_in if str(each.document_collection_id) == self.collection_id]

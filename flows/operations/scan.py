@@ -135,10 +135,10 @@ def hash_documents(ledger: Ledger, documents: list[SourceDocument]) -> list[Entr
     That is one that can't be read, or is empty. An object of a store isn't read: its marker stands for its contents.
     """
     hashes = hash_files(ledger, (document.path for document in documents if document.stored is None))
-    return [_prepared(document, hashes) for document in documents]
+    return [_prepare(document, hashes) for document in documents]
 
 
-def _prepared(document: SourceDocument, hashes: Mapping[Path, FileHash | OSError]) -> Entry | Problem:
+def _prepare(document: SourceDocument, hashes: Mapping[Path, FileHash | OSError]) -> Entry | Problem:
     if document.stored is not None:
         size, sha256 = document.stored.size, marker_digest(document.stored.marker)
     else:
@@ -160,11 +160,11 @@ def _record(
     entries = [item for item in prepared if isinstance(item, Entry)]
     repeated = ledger.record(entries)
     refused = [*problems, *(item for item in prepared if isinstance(item, Problem))]
-    refused += [_repeated(entry.document) for entry in repeated]
+    refused += [_repeat_problem(entry.document) for entry in repeated]
     ledger.record_problems(refused)
     return len(entries) - len(repeated), len(refused)
 
 
-def _repeated(document: SourceDocument) -> Problem:
+def _repeat_problem(document: SourceDocument) -> Problem:
     message = "The source names this external id more than once; the first one is used."
     return Problem(document.place, "external_id_repeated", message, document.external_id)

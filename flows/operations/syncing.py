@@ -12,9 +12,9 @@ from uuid import UUID
 from carrel import AsyncCarrel, NotFoundError
 from carrel.wire.docstore import DocstoreError, DocstoreFailure, DocstoreSync, DocstoreSyncStatus
 from flows.errors import FlowError, NameUnknownError, RefusedError, ServiceDownError, SyncFailedError
-from flows.operations.jobs import Stopwatch, open_client, patience_of
+from flows.operations.jobs import Stopwatch, open_client, outage_policy_of
 from flows.operations.options import SyncOptions
-from flows.operations.patience import Patience
+from flows.operations.outages import OutagePolicy
 from flows.settings import FlowSettings
 
 SHOWN_FAILURES = 200
@@ -70,8 +70,8 @@ class SyncOutcome:
             "status": self.sync.status.value,
             "launched": self.launched,
             **counts_of(self.sync),
-            "warning": _told(self.sync.warning),
-            "lastError": _told(self.sync.last_error),
+            "warning": _tell(self.sync.warning),
+            "lastError": _tell(self.sync.last_error),
         }
 
 
@@ -86,29 +86,29 @@ async def sync(
     watch = Stopwatch()
     hooks = hooks or SyncHooks()
     async with open_client(settings) as client:
-        patience = patience_of(client, settings)
-        found = await find_sync(name, client, patience=patience)
+        outages = outage_policy_of(client, settings)
+        found = await find_sync(name, client, outages=outages)
         if hooks.on_plan is not None:
             await hooks.on_plan(found)
-        launched = options.launch and await _launch(client, found.docstore_credential_id, patience=patience)
-        ended = await _watched(
-            client, found.docstore_credential_id, patience=patience, hooks=hooks, to_end=options.wait_for_end
+        launched = options.launch and await _launch(client, found.docstore_credential_id, outages=outages)
+        ended = await _watch(
+            client, found.docstore_credential_id, outages=outages, hooks=hooks, to_end=options.wait_for_end
         )
         if ended.status is DocstoreSyncStatus.FAILED:
-            raise _failed(ended)
-        failures = await patience.call(lambda: failure_rows(client, ended.docstore_credential_id))
+            raise _error_of(ended)
+        failures = await outages.call(lambda: failure_rows(client, ended.docstore_credential_id))
         return SyncOutcome(ended, launched, failures, watch.seconds)
 
 
-async def find_sync(name: str, client: AsyncCarrel, *, patience: Patience) -> DocstoreSync:
+async def find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -> DocstoreSync:
     """Return the sync of this id or name; NameUnknownError when there is none, or not one."""
     try:
         sync_id = UUID(name)
     except ValueError:
-        listed = await patience.call(lambda: _all_syncs(client))
+        listed = await outages.call(lambda: _all_syncs(client))
         return one_of([one for one in listed if one.config.sync_name == name], name=name)
     try:
-        return await patience.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
+        return await outages.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
     except NotFoundError:
         return one_of([], name=name)
 
@@ -130,24 +130,24 @@ async def _all_syncs(client: AsyncCarrel) -> list[DocstoreSync]:
     return [one async for one in listed]
 
 
-async def _launch(client: AsyncCarrel, sync_id: UUID, *, patience: Patience) -> bool:
-    launched = await patience.call(lambda: client.document_collections.docstore.launch_docstore_sync(sync_id))
+async def _launch(client: AsyncCarrel, sync_id: UUID, *, outages: OutagePolicy) -> bool:
+    launched = await outages.call(lambda: client.document_collections.docstore.launch_docstore_sync(sync_id))
     return launched.sync_launched
 
 
-async def _watched(
-    client: AsyncCarrel, sync_id: UUID, *, patience: Patience, hooks: SyncHooks, to_end: bool
+async def _watch(
+    client: AsyncCarrel, sync_id: UUID, *, outages: OutagePolicy, hooks: SyncHooks, to_end: bool
 ) -> DocstoreSync:
     pause = _FIRST_PAUSE
     while True:
         try:
-            now = await patience.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
+            now = await outages.call(lambda: client.document_collections.docstore.get_docstore_sync(sync_id))
         except NotFoundError as exc:
             msg = "The sync was deleted while its run went on. What it had brought stays."
             raise SyncFailedError(msg) from exc
         if hooks.on_update is not None:
             await hooks.on_update(now)
-        if not is_going_on(now) or not to_end:
+        if not is_running(now) or not to_end:
             return now
         await asyncio.sleep(pause)
         pause = min(pause * _SLOWER, _LONGEST_PAUSE)
@@ -179,7 +179,7 @@ def counts_of(sync: DocstoreSync) -> dict[str, int]:
     return {"documents": sync.document_count, **counts}
 
 
-def is_going_on(sync: DocstoreSync) -> bool:
+def is_running(sync: DocstoreSync) -> bool:
     """Whether a run of the sync goes on, or is to begin."""
     return sync.status in _GOING_ON
 
@@ -202,7 +202,7 @@ def plan_text(sync: DocstoreSync) -> str:
     return f"reads {reads.get(phase or '', 'everything')}, tries {sync.counts.failed} again, removes {removes}"
 
 
-def _failed(sync: DocstoreSync) -> FlowError:
+def _error_of(sync: DocstoreSync) -> FlowError:
     """Return the error that a run's end comes to, by who can mend it."""
     error = sync.last_error or DocstoreError(code="internal", message="The run failed.")
     message = f"The sync {sync.config.sync_name} failed ({error.code}): {error.message}"
@@ -213,5 +213,5 @@ def _failed(sync: DocstoreSync) -> FlowError:
     return ServiceDownError(message)
 
 
-def _told(what: DocstoreError | None) -> dict[str, str] | None:
+def _tell(what: DocstoreError | None) -> dict[str, str] | None:
     return None if what is None else {"code": what.code, "message": what.message}

@@ -10,7 +10,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app.auth import parts
+from app.auth import container
 from app.auth.sessions import Person, digest_of
 from app.settings import settings
 from carrel import Carrel
@@ -58,7 +58,7 @@ def set_up_in(folder: Path) -> Generator[SetUp]:
 
     def forget() -> None:
         settings.cache_clear()
-        parts.forget()
+        container.forget()
         st.cache_data.clear()
         st.cache_resource.clear()
 
@@ -123,7 +123,7 @@ def sign_in(service: RunningService, email: str = "") -> str:
     given = done(app.exchange(sent_back(allowed, APP_URL)["code"], pkce))
     tokens = TokenResponse.model_validate(given).tokens(asked_at=datetime.now(UTC))
     with Carrel(access_token=tokens.access_token, v1_base_url=service.base_url) as client:
-        return parts.sessions().create(tokens, Person.of(client.me()))
+        return container.sessions().create(tokens, Person.of(client.me()))
 
 
 def draw(view: str, *, session: str, **address: str | list[str]) -> AppTest:

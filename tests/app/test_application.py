@@ -7,7 +7,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from app.auth import parts
+from app.auth import container
 from app.auth.registration import NAME
 from carrel import Carrel, ConfigurationError
 from carrel.errors import InvalidClientError
@@ -45,23 +45,23 @@ def is_taken(client: OAuthClient) -> bool:
 def test_an_application_that_was_deleted_registers_itself_anew(workbench: SetUp, service: RunningService) -> None:
     """Without a restart, once: whoever signs in next is sent to the service by the new id."""
     itself(workbench, service)
-    first = parts.application().checked()
+    first = container.application().checked()
     assert ids(service) == [id_of(first)]
     with Carrel(service.api_key, service.base_url) as admin:
         admin.admin.oauth_clients.delete(id_of(first))
-    second = parts.application().checked()
+    second = container.application().checked()
     assert ids(service) == [id_of(second)]
     assert is_taken(second)
-    assert parts.application().client() is second
+    assert container.application().client() is second
 
 
 def test_an_application_whose_secret_was_changed_changes_it_again(workbench: SetUp, service: RunningService) -> None:
     """It stays the same one, so that whoever is signed in stays so."""
     itself(workbench, service)
-    first = parts.application().checked()
+    first = container.application().checked()
     with Carrel(service.api_key, service.base_url) as admin:
         admin.admin.oauth_clients.rotate_secret(id_of(first))
-    second = parts.application().checked()
+    second = container.application().checked()
     assert is_taken(second)
     assert [id_of(first)] == [id_of(second)] == ids(service)
 
@@ -69,10 +69,10 @@ def test_an_application_whose_secret_was_changed_changes_it_again(workbench: Set
 def test_of_two_processes_the_second_takes_what_the_first_got(workbench: SetUp, service: RunningService) -> None:
     """Both hold what was deleted; one registers anew, and the other takes that."""
     itself(workbench, service)
-    one = parts.application()
+    one = container.application()
     deleted = id_of(one.checked())
-    parts.application.cache_clear()
-    other = parts.application()
+    container.application.cache_clear()
+    other = container.application()
     other.client()
     with Carrel(service.api_key, service.base_url) as admin:
         admin.admin.oauth_clients.delete(deleted)
@@ -84,11 +84,11 @@ def test_of_two_processes_the_second_takes_what_the_first_got(workbench: SetUp, 
 def test_an_application_of_the_settings_says_what_to_do(workbench: SetUp, service: RunningService) -> None:
     """Nobody is sent to an address that knows nothing of the workbench: a page says whose business it is, and what."""
     workbench(service)
-    deleted = id_of(parts.application().checked())
+    deleted = id_of(container.application().checked())
     with Carrel(service.api_key, service.base_url) as admin:
         admin.admin.oauth_clients.delete(deleted)
     with pytest.raises(ConfigurationError, match="CARREL_CLIENT_ID and CARREL_CLIENT_SECRET"):
-        parts.application().checked()
+        container.application().checked()
 
 
 def test_a_page_whose_application_was_deleted_offers_signing_in(workbench: SetUp, service: RunningService) -> None:
@@ -96,7 +96,7 @@ def test_a_page_whose_application_was_deleted_offers_signing_in(workbench: SetUp
     workbench(service)
     cookie = sign_in(service)
     with Carrel(service.api_key, service.base_url) as admin:
-        admin.admin.oauth_clients.delete(id_of(parts.application().client()))
+        admin.admin.oauth_clients.delete(id_of(container.application().client()))
     page = draw("api_keys", session=cookie)
     assert not page.exception
     assert "Your sign-in has ended." in html_of(page)
@@ -125,7 +125,7 @@ async def test_a_sign_in_that_succeeds_has_tokens(workbench: SetUp, service: Run
 
 async def finished(service: RunningService) -> httpx.Response:
     """Go the whole way in a browser; what the callback answers."""
-    routes: list[Route] = parts.sign_in().routes()
+    routes: list[Route] = container.sign_in().routes()
     transport = httpx.ASGITransport(Starlette(routes=list(routes)))
     async with httpx.AsyncClient(transport=transport, base_url=APP_URL) as browser:
         begun = await browser.get("/oauth/login", params={"next": "/documents?name=x"})
@@ -145,7 +145,7 @@ def given(service: RunningService) -> list[bool]:
 async def test_trying_again_leads_where_one_wanted(workbench: SetUp) -> None:
     """While the service is away nobody is sent there, and the page that was asked for isn't forgotten."""
     workbench(None, CARREL_CLIENT_ID="x", CARREL_CLIENT_SECRET="x")
-    transport = httpx.ASGITransport(Starlette(routes=list(parts.sign_in().routes())))
+    transport = httpx.ASGITransport(Starlette(routes=list(container.sign_in().routes())))
     async with httpx.AsyncClient(transport=transport, base_url=APP_URL) as browser:
         answer = await browser.get("/oauth/login", params={"next": "/documents?name=x&of=all"})
     assert answer.status_code == 502

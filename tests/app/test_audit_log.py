@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.audit.deeds import DEEDS, sentence
+from app.audit.actions import ACTION_TEXTS, sentence
 from carrel.wire.admin import AuditEntry
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.test_search import HOSTILE
@@ -36,7 +36,7 @@ def test_every_action_of_the_service_has_words() -> None:
     sources = Path(__file__).parents[2].joinpath("service").rglob("*.py")
     recorded = {action for path in sources for action in RECORDED.findall(path.read_text(encoding="utf-8"))}
     assert "grants.set" in recorded
-    assert recorded - DEEDS.keys() == set()
+    assert recorded - ACTION_TEXTS.keys() == set()
 
 
 @pytest.mark.parametrize(

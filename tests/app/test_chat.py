@@ -11,7 +11,7 @@ import httpx
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.auth import parts
+from app.auth import container
 from service.domains.answering import ModelFailure
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.test_search import HOSTILE
@@ -267,9 +267,9 @@ def test_who_is_signed_out_in_the_middle_is_told(visit: Visit, script: Script) -
     page = visit.ask()
     script.tell("So far")
     until(page, lambda shown: "So far" in shown)
-    tokens = parts.sessions().get(page.session_state["signed_in.owner"])
+    tokens = container.sessions().get(page.session_state["signed_in.owner"])
     assert tokens is not None
-    parts.application().client().revoke(tokens)
+    container.application().client().revoke(tokens)
     until(page, lambda shown: "/oauth/login?next=" in shown)
 
 
@@ -289,7 +289,7 @@ def test_a_message_the_service_does_not_take_stays(visit: Visit) -> None:
 def test_an_answer_that_got_lost_leads_to_no_second_message(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sent again after the connection broke, a message that the service had taken is still one."""
     page = visit.open()
-    real = parts.connections().send
+    real = container.connections().send
 
     def lost(request: httpx.Request, **options: Any) -> httpx.Response:
         answer = real(request, **options)
@@ -300,7 +300,7 @@ def test_an_answer_that_got_lost_leads_to_no_second_message(visit: Visit, monkey
 
     with monkeypatch.context() as cut:
         cut.setattr("carrel._retries.RetryPolicy.wait_after_failure", lambda *_, **__: None)
-        cut.setattr(parts.connections(), "send", lost)
+        cut.setattr(container.connections(), "send", lost)
         say(page, "Are you there?")
     assert visit.kept() == [("Are you there?",)]
     assert "answer" in html_of(page)
@@ -451,7 +451,7 @@ def test_a_service_that_is_down_is_explained(visit: Visit, monkeypatch: pytest.M
 
     page = visit.open()
     monkeypatch.setattr("carrel._retries.RetryPolicy.wait_after_failure", lambda *_, **__: None)
-    monkeypatch.setattr(parts.connections(), "send", refused)
+    monkeypatch.setattr(container.connections(), "send", refused)
     say(page, "Are you there?")
     assert not page.exception
     assert "doesn&#x27;t answer" in html_of(page)

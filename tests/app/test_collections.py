@@ -117,7 +117,7 @@ def test_a_collection_is_made_with_its_fields(house: House) -> None:
     ]
     assert page.query_params["collection"] in (str(made.document_collection_id), [str(made.document_collection_id)])
     listed = house.open("collections", name=name).dataframe[0].value
-    assert listed[["Name", "Documents", "You are"]].values.tolist() == [[name, 0, "Owner"]]
+    assert listed[["Name", "Documents", "Your role"]].values.tolist() == [[name, 0, "Owner"]]
 
 
 def test_documents_are_found_by_name_and_added_with_their_fields(house: House) -> None:
@@ -227,7 +227,7 @@ def test_what_is_left_half_way_stays_in_the_form(house: House, monkeypatch: pyte
         yield next(iter(outcomes))
         st.rerun()
 
-    monkeypatch.setattr(outcomes, "counted_off", interrupted)
+    monkeypatch.setattr(outcomes, "show_progress", interrupted)
     page = press(page, "Add")
     assert "1 of 2 documents were not begun." in html_of(page)
     assert "1 document that you may read" in html_of(page)
@@ -269,9 +269,9 @@ def test_a_chosen_document_is_taken_out_after_being_asked(house: House) -> None:
     page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
     page.run()
     assert f"documents?document={document}" in html_of(page)
-    page = press(page, "Take out …")
+    page = press(page, "Remove …")
     assert inside(house.client, collection) == {"Rota": 1}
-    answer(page, "Take out …", "Take out")
+    answer(page, "Remove …", "Remove")
     assert inside(house.client, collection) == {}
     assert house.client.catalog.get_document(document)
 

@@ -160,7 +160,7 @@ def test_what_a_list_of_versions_leaves_out_is_said(house: House, monkeypatch: p
     identifier = f"versions-{uuid4()}"
     for text in ("One.", "Two.", "Three."):
         document = load(house.client, "Fares", text, identifier=identifier)
-    monkeypatch.setattr("app.documents.parts.MOST_VERSIONS", 1)
+    monkeypatch.setattr("app.documents.sections.MOST_VERSIONS", 1)
     page = open_document(house, document, "versions")
     assert "… and 2 older versions" in html_of(page)
     assert page.selectbox(key="version").options == ["3", "2", "1"]

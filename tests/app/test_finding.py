@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.finding import MOST, find_principals, principal_at
+from app.lookup import MOST, find_principals, principal_at
 from tests.app.conftest import House
 
 

@@ -4,7 +4,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app.auth import current, parts
+from app.auth import container, current
 from app.auth.sessions import digest_of
 from app.navigation import FOR_ADMINS
 from carrel import Carrel
@@ -117,7 +117,7 @@ def test_what_goes_on_after_signing_out_shows_nothing_more(workbench: SetUp, ser
     page = draw("documents", session=cookie, of="all")
     assert not page.exception
     assert "Your sign-in has ended" not in html_of(page)
-    parts.sessions().delete(digest_of(cookie))
+    container.sessions().delete(digest_of(cookie))
     page.query_params["name"] = "another"
     page.run()
     assert not page.exception
@@ -138,7 +138,7 @@ def test_runs_are_there_for_who_is_an_admin_and_signed_in_now(workbench: SetUp, 
 
     assert asked(cookie) == "Here they are."
     assert "admins" in asked(sign_in(service, MEMBER))
-    parts.sessions().delete(digest_of(cookie))
+    container.sessions().delete(digest_of(cookie))
     assert "Your sign-in has ended" in asked(cookie)
 
 

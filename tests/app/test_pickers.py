@@ -9,7 +9,7 @@ def choosing() -> None:
     """A form that asks for people when somebody wants to choose them."""
     import streamlit as st  # noqa: PLC0415 - a script of Streamlit's
 
-    from app.finding import Principal  # noqa: PLC0415
+    from app.lookup import Principal  # noqa: PLC0415
     from app.ui.pickers import pick_principals  # noqa: PLC0415
 
     ada = Principal("user", "ada@example.test", "Ada", "ada@example.test")

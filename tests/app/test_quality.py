@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.quality.judging import MOST_QUERIES, Comparison, JudgementsError, Scores, Setting, read
 from app.quality.log import share
-from app.search.questions import CATALOG
+from app.search.queries import CATALOG
 from carrel import Carrel
 from carrel.wire.search import SearchMode
 from tests.app.conftest import House, html_of, markdown_of
@@ -106,7 +106,7 @@ def test_a_search_without_results_is_done_again_in_every_mode(house: House) -> N
     house.client.search.search_document_catalog(words, mode="LEXICAL")
     page = draw(house, "without")
     row = page.dataframe[0].value.iloc[0]
-    assert (row["Searched for"], row["By"], row["In"], row["Results"]) == (words, "Words", "The whole catalog", 0)
+    assert (row["Searched for"], row["By"], row["In"], row["Results"]) == (words, "Keywords", "The whole catalog", 0)
     page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
     load(house.client, "Rotors", f"The {words} lands on the pier.")
     page.run()
@@ -204,7 +204,7 @@ def test_modes_are_compared_on_judged_queries(house: House) -> None:
         house, "query,external id,grade\nNorthlight boat,ferry-times,1\nNorthlight boat again,no such id,1\n"
     )
     shown = html_of(page)
-    assert "<td>Words</td><td>0.500</td><td>0.500</td><td>0.500</td>" in shown
+    assert "<td>Keywords</td><td>0.500</td><td>0.500</td><td>0.500</td>" in shown
     differences = page.dataframe[0].value
     assert sorted(differences["Query"]) == ["Northlight boat", "Northlight boat again"]
     assert page.download_button[0].label == "Download as CSV"
@@ -222,9 +222,9 @@ def test_a_collection_is_compared_by_its_documents(house: House) -> None:
     )
     text = "query;external id;grade\ncrane;crane;2\nnothing answers;crane;0\n"
     page = compare(house, text, where=str(collection.document_collection_id), modes=[SearchMode.LEXICAL])
-    assert "<td>Words</td><td>1.000</td><td>1.000</td><td>1.000</td>" in html_of(page)
+    assert "<td>Keywords</td><td>1.000</td><td>1.000</td><td>1.000</td>" in html_of(page)
     assert "1 query is left out" in html_of(page)
-    assert list(page.dataframe[0].value.columns) == ["Query", "Words"]
+    assert list(page.dataframe[0].value.columns) == ["Query", "Keywords"]
 
 
 @pytest.mark.parametrize(

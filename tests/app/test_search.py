@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.auth import parts
-from app.ui.passages import linked
+from app.auth import container
+from app.ui.passages import link_html
 from carrel import Carrel
 from carrel.wire.search import FilterOperator, SearchMode
 from tests.app.conftest import House, Open, SetUp, draw, html_of, markdown_of, sign_in
@@ -89,7 +89,7 @@ def test_results_are_marked_and_the_address_tells_the_question(open_page: Open, 
     page.get_by_key("mode").set_value(SearchMode.LEXICAL)
     ask(page, "sheep")
     assert "<mark>Sheep</mark>" in html_of(page)
-    assert re.search(r">Fits \d+%<", html_of(page))
+    assert re.search(r">Relevance<div class=\"carrel-score\" role=\"meter\"[^>]* aria-valuenow=\"\d+\"", html_of(page))
     address = {name: str(value) for name, value in page.query_params.items()}
     assert address == {"q": "sheep", "by": "lexical"}
     again = open_page("search", **address)
@@ -142,7 +142,7 @@ def test_going_back_fills_the_form_again(open_page: Open, client: Carrel) -> Non
 def test_nothing_found_says_so(open_page: Open) -> None:
     """An empty answer tells whose it is and what to try."""
     page = open_page("search", q="sheep", by="lexical")
-    assert "Nothing that you may read answers this. Try other words or words and meaning" in page.info[0].value
+    assert "Nothing that you may read answers this. Try other words or a hybrid search" in page.info[0].value
 
 
 def test_many_results_come_in_three_sizes(open_page: Open, client: Carrel) -> None:
@@ -256,12 +256,12 @@ def test_a_result_leads_to_its_source(open_page: Open, client: Carrel) -> None:
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "//evil.example", "", None])
 def test_only_web_addresses_are_links(url: str | None) -> None:
     """Nothing but http and https can be followed, whatever a service says."""
-    assert linked("Livestock", url) == "Livestock"
+    assert link_html("Livestock", url) == "Livestock"
 
 
 def test_a_web_address_ends_where_it_ends() -> None:
     """Quotes in an address don't end the link's attribute."""
-    shown = linked("a", "https://x/\"onmouseover='alert(1)'>")
+    shown = link_html("a", "https://x/\"onmouseover='alert(1)'>")
     assert shown.startswith('<a href="https://x/&quot;onmouseover=&#x27;alert(1)&#x27;&gt;" target=')
 
 
@@ -362,9 +362,9 @@ def test_a_service_that_is_down_is_explained(service: RunningService, workbench:
 def test_an_ended_sign_in_offers_the_next(open_page: Open) -> None:
     """When the tokens were taken back, the page leads to signing in, and back to the search that was asked."""
     page = open_page("search", q="sheep")
-    tokens = parts.sessions().get(page.session_state["signed_in.owner"])
+    tokens = container.sessions().get(page.session_state["signed_in.owner"])
     assert tokens is not None
-    parts.application().client().revoke(tokens)
+    container.application().client().revoke(tokens)
     ask(page, "goats")
     assert not page.exception
     assert "/oauth/login?next=" in html_of(page)

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.credentials.expiry import NEVER
-from app.vocabulary import CALLS, TOKEN_SCOPES
+from app.labels import CALLS, TOKEN_SCOPES
 from carrel.wire.common import Scope
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.test_search import HOSTILE

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.syncs.words import LABELS
+from app.syncs.labels import LABELS
 from carrel import Carrel
 from tests.app.conftest import House, SetUp, draw, html_of, markdown_of, set_up_in, sign_in
 from tests.app.pressing import answer, button, press, press_twice

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.finding import MOST
+from app.lookup import MOST
 from carrel.wire.common import GrantRole
 from tests.app.conftest import House, Open, html_of, markdown_of
 from tests.app.test_search import HOSTILE

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.words import ago
+from app.formatting import ago
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 A_MOMENT = timedelta(seconds=9)

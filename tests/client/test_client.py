@@ -33,7 +33,7 @@ from carrel import (
     UnsupportedMediaTypeError,
     errors,
 )
-from carrel._connect import normalized
+from carrel._connect import normalize
 from carrel._logging import log_as_asked
 from carrel.wire.common import ErrorDetail
 from carrel.wire.permissions import ListAuthorizedResourcesResponse
@@ -163,7 +163,7 @@ def test_credential_and_address_from_the_environment(
 )
 def test_addresses(given: str, expected: str) -> None:
     """An address may end in a slash or the API's own path; a proxy's path before it is kept."""
-    assert normalized(given) == expected
+    assert normalize(given) == expected
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_addresses(given: str, expected: str) -> None:
 def test_odd_addresses(given: str) -> None:
     """What can't be the service's address is refused, without repeating a password in it."""
     with pytest.raises(ConfigurationError) as caught:
-        normalized(given)
+        normalize(given)
     assert "pw" not in str(caught.value)
 
 

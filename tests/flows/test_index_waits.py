@@ -12,7 +12,7 @@ from carrel import Carrel
 from flows.errors import ServiceDownError
 from flows.operations.bulk import upload
 from flows.operations.index_waits import wait_until_indexed
-from flows.operations.jobs import Hooks, Job, open_client, patience_of, run_in_turn
+from flows.operations.jobs import Hooks, Job, open_client, outage_policy_of, run_in_turn
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry
 from flows.operations.ledger.states import Action, State
@@ -78,7 +78,7 @@ async def test_document_deleted_meanwhile_costs_itself_alone(
             ledger.sent(key, state=State.UPLOADED, document_id=document_id, sent_bytes=1, fingerprint="f")
         client.catalog.delete_document(document_id)
         async with open_client(flow_settings) as asynchronous:
-            await wait_until_indexed(asynchronous, ledger, patience=patience_of(asynchronous, flow_settings))
+            await wait_until_indexed(asynchronous, ledger, outages=outage_policy_of(asynchronous, flow_settings))
         summary = summarize(ledger)
         assert (summary.indexing, summary.created, summary.failed) == (0, 1, 1)
         assert [failure.external_id for failure in ledger.failures()] == ["gone"]

@@ -22,7 +22,7 @@ from flows.operations.apply import apply_batch
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry
 from flows.operations.ledger.states import Action, State
-from flows.operations.patience import Patience
+from flows.operations.outages import OutagePolicy
 from flows.operations.sent import Sent
 from flows.operations.sources.contents import ChangingFileError, open_contents
 from flows.operations.sources.documents import SourceDocument
@@ -46,8 +46,8 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting takes no time."""
-    monkeypatch.setattr("flows.operations.patience._FIRST_PAUSE", 0.0001)
-    monkeypatch.setattr("flows.operations.patience._LONGEST_PAUSE", 0.001)
+    monkeypatch.setattr("flows.operations.outages._FIRST_PAUSE", 0.0001)
+    monkeypatch.setattr("flows.operations.outages._LONGEST_PAUSE", 0.001)
 
 
 def _entry(key: str) -> Entry:
@@ -73,8 +73,8 @@ async def _apply(
     async def there() -> None:
         pass
 
-    patience = Patience(seconds=seconds, probe=probe or there)
-    await apply_batch(ledger, partition=0, partitions=1, send=send, patience=patience, concurrency=4)
+    outages = OutagePolicy(seconds=seconds, probe=probe or there)
+    await apply_batch(ledger, partition=0, partitions=1, send=send, outages=outages, concurrency=4)
     return summarize(ledger), sent
 
 
@@ -158,7 +158,7 @@ async def test_busy_service_is_asked_again_soon_and_then_ever_less_often(monkeyp
         pauses.append(seconds)
 
     monkeypatch.undo()
-    monkeypatch.setattr("flows.operations.patience._pause", pause)
+    monkeypatch.setattr("flows.operations.outages._pause", pause)
     answers = iter([_refusal(ServerError, 503, "database_unavailable")] * 6)
 
     async def operation() -> str:
@@ -169,7 +169,7 @@ async def test_busy_service_is_asked_again_soon_and_then_ever_less_often(monkeyp
     async def never() -> None:
         raise AssertionError
 
-    assert await Patience(seconds=60, probe=never).call(operation) == "done"
+    assert await OutagePolicy(seconds=60, probe=never).call(operation) == "done"
     assert pauses == [1, 2, 4, 8, 15, 15]
 
 

@@ -2,7 +2,7 @@
 
 import socket
 
-from sample.ports import taken_ports
+from sample.ports import find_taken_ports
 
 
 def test_taken_port_is_named_with_the_settings_that_change_it() -> None:
@@ -15,6 +15,6 @@ def test_taken_port_is_named_with_the_settings_that_change_it() -> None:
             "CARREL_APP_PORT": str(free),
             "PREFECT_API_URL": f"http://127.0.0.1:{taken}/api",
         }
-        (line,) = taken_ports(environment)
+        (line,) = find_taken_ports(environment)
     assert f"Port {taken}, for Prefect," in line
     assert "PREFECT_API_URL" in line

@@ -133,7 +133,7 @@ class Applying:
                 self._tell("memberships", len(batch))
 
     def _fill(self, groups: Sequence[tuple[str, Sequence[MembershipChange]]], names: Mapping[str, str]) -> Flow[None]:
-        for packed in _packed(groups):
+        for packed in _pack(groups):
             yield from self._upsert_groups(
                 [
                     GroupUpsert(
@@ -194,7 +194,7 @@ def _by_group(changes: Sequence[MembershipChange]) -> list[list[MembershipChange
     return list(groups.values())
 
 
-def _packed(
+def _pack(
     groups: Sequence[tuple[str, Sequence[MembershipChange]]],
 ) -> Iterator[list[tuple[str, Sequence[MembershipChange]]]]:
     """Yield groups together as far as one request goes."""

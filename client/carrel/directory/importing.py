@@ -24,7 +24,7 @@ from carrel.directory.state import (
     strangers,
 )
 from carrel.directory.tables import Table
-from carrel.directory.targets import Targets, named_groups
+from carrel.directory.targets import Targets, select_named_groups
 from carrel.errors import InvalidArgumentError, PlanRefusedError
 
 
@@ -91,7 +91,7 @@ def _read(state: State, entries: Entries, connection: Connection, progress: OnPr
         state.groups = yield from read_groups(connection, progress)
     targets = Targets(entries, state.groups)
     if entries.memberships is not None:
-        named = yield from beside(lambda: named_groups(entries, targets))
+        named = yield from beside(lambda: select_named_groups(entries, targets))
         state.members = yield from read_members(named, connection, progress)
     return targets
 

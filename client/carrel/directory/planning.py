@@ -37,7 +37,7 @@ class Wanted:
     problems: list[Problem] = field(default_factory=list[Problem])
 
 
-def wanted_members(entries: Entries, targets: Targets, state: State) -> Wanted:
+def members_by_group(entries: Entries, targets: Targets, state: State) -> Wanted:
     """Return the members that the memberships file gives to each group the files name."""
     wanted = Wanted()
     if entries.memberships is None:
@@ -81,7 +81,7 @@ def make_plan(
     """Return what has to change; with problems in the files, nothing is taken away for being left out of them."""
     users, unchanged_users, problems = _users(entries, state)
     groups = [change for target in targets.given if (change := _group(target))]
-    wanted = wanted_members(entries, targets, state)
+    wanted = members_by_group(entries, targets, state)
     problems = [*entries.problems, *problems, *wanted.problems]
     memberships, unchanged_memberships, notes = _memberships(wanted, targets, state)
     notes = [*entries.notes, *_twin_notes(targets), *notes]
@@ -89,7 +89,7 @@ def make_plan(
         memberships = [change for change in memberships if change.action is MembershipAction.ADD]
         notes.append("While rows have problems nobody is deactivated for being left out, and no member removed")
     elif deactivate_missing:
-        missing, kept = _missing(entries, state)
+        missing, kept = _find_missing(entries, state)
         users += [UserChange(action=UserAction.DEACTIVATE, email=user.email, active=False) for user in missing]
         notes += [f"{printable(user.email)} isn't in the file but may be who imports: left active" for user in kept]
     return DirectoryPlan(
@@ -209,7 +209,7 @@ def _change(action: MembershipAction, group: Target, member: Member, targets: Ta
     )
 
 
-def _missing(entries: Entries, state: State) -> tuple[list[User], list[User]]:
+def _find_missing(entries: Entries, state: State) -> tuple[list[User], list[User]]:
     """Return the active users whom the file leaves out: those to deactivate, and those who may be the caller."""
     given: Mapping[str, UserEntry] = entries.users or {}
     missing = [user for email, user in state.users.items() if user.active and email not in given]

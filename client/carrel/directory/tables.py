@@ -94,7 +94,7 @@ def read_table(table: Table, *, kind: str, columns: Columns) -> Rows:
         return _csv(Rows(kind), table, columns=columns)
     if hasattr(table, "read"):
         return _csv(Rows(kind), cast("IO[bytes] | IO[str]", table).read(), columns=columns)
-    return _given(Rows(kind), cast("Iterable[Mapping[str, object]]", table), columns=columns)
+    return _value_of(Rows(kind), cast("Iterable[Mapping[str, object]]", table), columns=columns)
 
 
 def _csv(found: Rows, contents: bytes | str, *, columns: Columns) -> Rows:
@@ -136,11 +136,11 @@ def _delimiter(header: str, columns: Columns) -> str:
 def _read(found: Rows, reader: "_Reader", *, columns: Columns) -> None:
     header: list[str] | None = None
     names: list[str | None] | None = None
-    for line, cells in _numbered(reader):
+    for line, cells in _number_rows(reader):
         if not any(cell.strip(BLANK) for cell in cells):
             continue
         if header is None or names is None:
-            header, names = cells, _recognized(found, cells, line=line, columns=columns)
+            header, names = cells, _recognize(found, cells, line=line, columns=columns)
             if names is None:
                 return
         elif len(cells) != len(header):
@@ -150,7 +150,7 @@ def _read(found: Rows, reader: "_Reader", *, columns: Columns) -> None:
     _refuse_nothing(found, columns=columns, has_header=header is not None)
 
 
-def _numbered(reader: "_Reader") -> Iterator[tuple[int, list[str]]]:
+def _number_rows(reader: "_Reader") -> Iterator[tuple[int, list[str]]]:
     """Yield each row with the line it begins on, which a quoted line break sets apart from its number."""
     line = 1
     for cells in reader:
@@ -158,14 +158,14 @@ def _numbered(reader: "_Reader") -> Iterator[tuple[int, list[str]]]:
         line = reader.line_num + 1
 
 
-def _given(found: Rows, table: Iterable[Mapping[str, object]], *, columns: Columns) -> Rows:
+def _value_of(found: Rows, table: Iterable[Mapping[str, object]], *, columns: Columns) -> Rows:
     known = columns.known()
     rows: list[Mapping[str, object]] = list(table)
     if not all(isinstance(row, Mapping) for row in rows):  # pyright: ignore[reportUnnecessaryIsInstance]
         msg = f"{found.name} must be a path, a file, or mappings from column to value"
         raise InvalidArgumentError(msg)
     header = list(dict.fromkeys(str(name) for row in rows for name in row))
-    if rows and _recognized(found, header, line=1, columns=columns) is None:
+    if rows and _recognize(found, header, line=1, columns=columns) is None:
         return found
     for line, row in enumerate(rows, start=1):
         _add(found, line, {known.get(_comparable(str(name))): _cell(value) for name, value in row.items()})
@@ -180,14 +180,14 @@ def _cell(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _recognized(found: Rows, header: Sequence[str], *, line: int, columns: Columns) -> list[str | None] | None:
+def _recognize(found: Rows, header: Sequence[str], *, line: int, columns: Columns) -> list[str | None] | None:
     """Return the header's columns, None for those left aside; None when it can't be the header of this table."""
     known = columns.known()
     names = [known.get(_comparable(cell)) for cell in header]
     missing = [name for name in columns.required if name not in names]
     twice = sorted({name for name in names if name is not None and names.count(name) > 1})
     if missing or twice:
-        wrong = f"has no column {_listed(missing)}" if missing else f"has the column {_listed(twice)} twice"
+        wrong = f"has no column {_join(missing)}" if missing else f"has the column {_join(twice)} twice"
         there = ", ".join(cell.strip() for cell in header[:20])
         found.refuse_file(line, f"{wrong}; its first line must name the columns, and says: {printable(there)}")
         return None
@@ -198,7 +198,7 @@ def _recognized(found: Rows, header: Sequence[str], *, line: int, columns: Colum
 
 def _refuse_nothing(found: Rows, *, columns: Columns, has_header: bool) -> None:
     if not has_header:
-        found.refuse_file(1, f"is empty; its first line must name the columns {_listed(columns.required)}")
+        found.refuse_file(1, f"is empty; its first line must name the columns {_join(columns.required)}")
     elif not found.rows and not found.problems:
         found.refuse_file(1, "has no rows; to leave what is there as it is, don't give this file")
 
@@ -227,7 +227,7 @@ def _comparable(column: str) -> str:
     return re.sub(r"[\s_-]", "", column).lower()
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     return ", ".join(f"“{name}”" for name in names)
 
 

@@ -84,7 +84,7 @@ def _by_name(targets: Iterable[Target]) -> dict[str, list[Target]]:
     return named
 
 
-def named_groups(entries: Entries, targets: Targets) -> list[Group]:
+def select_named_groups(entries: Entries, targets: Targets) -> list[Group]:
     """Return the existing groups whose members the files decide about."""
     named = {target.key: target for target in targets.given}
     for entry in entries.memberships or ():

@@ -15,7 +15,7 @@ from carrel._connect import (
     DEFAULT_TIMEOUT,
     USER_AGENT,
     Timeout,
-    normalized,
+    normalize,
     policy,
 )
 from carrel._drivers import AsyncDriver, SyncDriver
@@ -196,7 +196,7 @@ def _connect(auth_url: str | None, http_headers: httpx.Headers, *, timeout: Time
     headers = http_headers.copy()
     headers["User-Agent"] = USER_AGENT
     headers["Accept"] = "application/json"
-    return Connection(normalized(told), headers, httpx.Timeout(timeout).as_dict(), policy(max_retries))
+    return Connection(normalize(told), headers, httpx.Timeout(timeout).as_dict(), policy(max_retries))
 
 
 def _endpoints(connection: Connection, client_id: UUID | str, client_secret: str) -> Endpoints:

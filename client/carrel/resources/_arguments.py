@@ -15,7 +15,7 @@ Members: TypeAlias = Mapping[str, Any]
 """An object of the wire as a plain mapping, in snake_case or camelCase."""
 
 
-def identified(name: str, value: Id) -> UUID:
+def require_id(name: str, value: Id) -> UUID:
     """Return an id that is part of an operation's path; raises InvalidArgumentError, by the argument's name."""
     try:
         return value if isinstance(value, UUID) else UUID(value)
@@ -23,17 +23,17 @@ def identified(name: str, value: Id) -> UUID:
         raise InvalidArgumentError(f"{name}: must be a UUID") from exc
 
 
-def unchecked(kind: type[T], value: object) -> T:
+def as_any(kind: type[T], value: object) -> T:
     """Return `value` as the type a wire model declares; the model converts and checks it."""
     del kind
     return cast("T", value)
 
 
 @overload
-def listed(kind: type[T], values: Iterable[object]) -> list[T]: ...
+def as_list(kind: type[T], values: Iterable[object]) -> list[T]: ...
 @overload
-def listed(kind: type[T], values: Iterable[object] | None) -> list[T] | None: ...
-def listed(kind: type[T], values: Iterable[object] | None) -> list[T] | None:
+def as_list(kind: type[T], values: Iterable[object] | None) -> list[T] | None: ...
+def as_list(kind: type[T], values: Iterable[object] | None) -> list[T] | None:
     """Return values as the list a wire model declares, whose items it converts and checks.
 
     A bare string, which would fall into letters, is passed on whole, so that the model refuses it.

@@ -7,10 +7,10 @@ from carrel._calls import Call
 from carrel._flow import Flow, Walk
 from carrel._operations import FlowOperation, ListOperation, Operation, Raw, Resource, StreamOperation
 from carrel._pages import Listing
-from carrel._replies import Job, Reply, awaited, fetch, replied
-from carrel._reply_streams import ReplyEvent, sent_and_streamed, streamed
+from carrel._replies import Job, Reply, fetch, send_and_wait, submit_and_wait
+from carrel._reply_streams import ReplyEvent, send_and_stream, stream_reply
 from carrel.errors import InvalidArgumentError
-from carrel.resources._arguments import Id, identified, unchecked
+from carrel.resources._arguments import Id, as_any, require_id
 from carrel.resources.copilots import REPLY_PATIENCE, feedback_request, message_call
 from carrel.wire.agents import Agent, ListAgentsRequest, ListAgentsResponse
 from carrel.wire.conversations import (
@@ -58,9 +58,9 @@ class Agents(Resource[M]):
         connection = self._session.connection
         if connection.version == "v0":
             on_v0 = message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
-            return replied(on_v0, connection, timeout=timeout)
+            return send_and_wait(on_v0, connection, timeout=timeout)
         _refuse(user_email)
-        return awaited(_message_call(agent_id, message, conversation_id), connection, timeout=timeout)
+        return submit_and_wait(_message_call(agent_id, message, conversation_id), connection, timeout=timeout)
 
     @StreamOperation
     def stream(self, agent_id: Id, message: str, *, conversation_id: Id | None = None) -> Walk[ReplyEvent]:
@@ -71,7 +71,7 @@ class Agents(Resource[M]):
         doubled; after seven in a row that brought nothing, ReplyConnectionError tells the job that goes on. Raises what
         `send_and_wait` does, but for the time, which is only that of the client between two signs of life.
         """
-        return sent_and_streamed(_message_call(agent_id, message, conversation_id), self._session.connection)
+        return send_and_stream(_message_call(agent_id, message, conversation_id), self._session.connection)
 
     @Operation
     def send_message(
@@ -89,12 +89,12 @@ class Agents(Resource[M]):
 
         Raises NotFoundError afterwards, and for somebody else's.
         """
-        return fetch(identified("job_id", job_id))
+        return fetch(require_id("job_id", job_id))
 
     @StreamOperation
     def stream_response(self, job_id: Id) -> Walk[ReplyEvent]:
         """Read the reply that a job makes, from its beginning, as `stream` does."""
-        return streamed(identified("job_id", job_id), self._session.connection)
+        return stream_reply(require_id("job_id", job_id), self._session.connection)
 
     @ListOperation
     def list(self, *, page_size: int = 100, page_token: str | None = None) -> Listing[Agent, ListAgentsResponse]:
@@ -136,9 +136,9 @@ def _message_call(agent_id: Id, message: str, conversation_id: Id | None) -> Cal
     conversation = (
         NewConversation()
         if conversation_id is None
-        else ExistingConversation(conversation_id=unchecked(UUID, conversation_id))
+        else ExistingConversation(conversation_id=as_any(UUID, conversation_id))
     )
-    request = SendAgentMessageRequest(agent_id=unchecked(UUID, agent_id), conversation=conversation, message=message)
+    request = SendAgentMessageRequest(agent_id=as_any(UUID, agent_id), conversation=conversation, message=message)
     return Call("agents/sendMessage", request, SendAgentMessageResponse, keyed=True, only="v1")
 
 

@@ -9,7 +9,7 @@ from carrel._calls import Call
 from carrel._operations import DownloadOperation, ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel._uploads import FileInput, Upload, source_of
-from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.wire.catalog import (
     DeleteDocumentRequest,
     DeleteDocumentResponse,
@@ -77,16 +77,16 @@ class Catalog(Resource[M]):
         form = UploadFileForm(
             document_external_id=document_external_id,
             document_name=document_name,
-            collection_id=unchecked(UUID, collection_id),
+            collection_id=as_any(UUID, collection_id),
             upload_as_user_email=upload_as_user_email,
-            allowed_users_email_addresses=listed(str, allowed_users_email_addresses),
-            allowed_group_ids=listed(UUID, allowed_group_ids),
+            allowed_users_email_addresses=as_list(str, allowed_users_email_addresses),
+            allowed_group_ids=as_list(UUID, allowed_group_ids),
             internal_public=internal_public,
             document_external_url=document_external_url,
             custom_metadata=None if custom_metadata is None else dict(custom_metadata),
-            source_system_updated=unchecked(datetime, source_system_updated),
+            source_system_updated=as_any(datetime, source_system_updated),
             resource_id=resource_id,
-            resource_type=unchecked(ResourceType, resource_type),
+            resource_type=as_any(ResourceType, resource_type),
             force_update=force_update,
             reindex_collections=reindex_collections,
             fingerprint=fingerprint,
@@ -112,14 +112,14 @@ class Catalog(Resource[M]):
     ) -> Call[PlanUploadResponse]:
         """Ask what uploading each of up to 1000 documents would do, by the fingerprints of what would be sent."""
         request = PlanUploadRequest(
-            documents=listed(PlannedUpload, documents), upload_as_user_email=upload_as_user_email
+            documents=as_list(PlannedUpload, documents), upload_as_user_email=upload_as_user_email
         )
         return Call("catalog/planUpload", request, PlanUploadResponse)
 
     @Operation
     def get_document(self, document_id: Id, *, user_email: str | None = None) -> Call[GetDocumentResponse]:
         """Return a document with its versions, newest first, and how far it is indexed where."""
-        request = GetDocumentRequest(document_id=unchecked(UUID, document_id), user_email=user_email)
+        request = GetDocumentRequest(document_id=as_any(UUID, document_id), user_email=user_email)
         return Call("catalog/getDocument", request, GetDocumentResponse)
 
     @ListOperation
@@ -145,11 +145,11 @@ class Catalog(Resource[M]):
         request = ListDocumentsRequest(
             document_name=document_name,
             owner_email=owner_email,
-            resource_types=listed(ResourceType, resource_types),
-            media_types=listed(str, media_types),
-            updated_from=unchecked(datetime, updated_from),
-            updated_to=unchecked(datetime, updated_to),
-            indexing=unchecked(IndexingStatus, indexing),
+            resource_types=as_list(ResourceType, resource_types),
+            media_types=as_list(str, media_types),
+            updated_from=as_any(datetime, updated_from),
+            updated_to=as_any(datetime, updated_to),
+            indexing=as_any(IndexingStatus, indexing),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
@@ -162,12 +162,12 @@ class Catalog(Resource[M]):
     ) -> tuple[str, RequestModel]:
         """Open a document's file, of its newest version unless one is named; `save`, `read` or iterate it."""
         request = DownloadDocumentRequest(
-            document_id=unchecked(UUID, document_id), document_version=document_version, user_email=user_email
+            document_id=as_any(UUID, document_id), document_version=document_version, user_email=user_email
         )
         return "catalog/downloadDocument", request
 
     @Operation
     def delete_document(self, document_id: Id, *, user_email: str | None = None) -> Call[DeleteDocumentResponse]:
         """Delete a document everywhere; its id and version numbers are never used for something else."""
-        request = DeleteDocumentRequest(document_id=unchecked(UUID, document_id), user_email=user_email)
+        request = DeleteDocumentRequest(document_id=as_any(UUID, document_id), user_email=user_email)
         return Call("catalog/deleteDocument", request, DeleteDocumentResponse, keyed=True)

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from carrel._operations import ListOperation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, identified, unchecked
+from carrel.resources._arguments import Id, as_any, require_id
 from carrel.wire.conversations import (
     Conversation,
     ConversationMessage,
@@ -31,9 +31,7 @@ class Conversations(Resource[M]):
         self, *, agent_id: Id | None = None, page_size: int = 100, page_token: str | None = None
     ) -> Listing[Conversation, ListConversationsResponse]:
         """Walk the conversations, the latest first; those with one agent if it is named."""
-        request = ListConversationsRequest(
-            agent_id=unchecked(UUID, agent_id), page_size=page_size, page_token=page_token
-        )
+        request = ListConversationsRequest(agent_id=as_any(UUID, agent_id), page_size=page_size, page_token=page_token)
         return Listing(
             "conversations",
             request,
@@ -51,6 +49,6 @@ class Conversations(Resource[M]):
 
         A reply that rests on what the person may not read any more is WITHHELD, without its text.
         """
-        path = f"conversations/{identified('conversation_id', conversation_id)}"
+        path = f"conversations/{require_id('conversation_id', conversation_id)}"
         request = GetConversationRequest(page_size=page_size, page_token=page_token)
         return Listing(path, request, GetConversationResponse, lambda page: page.messages, method="GET", only="v1")

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from carrel._calls import Call
 from carrel._operations import Operation, Raw, Resource
-from carrel.resources._arguments import Id, unchecked
+from carrel.resources._arguments import Id, as_any
 from carrel.wire.conversations import (
     MessageFeedback,
     ProvideMessageFeedbackRequest,
@@ -70,9 +70,9 @@ def message_call(
 ) -> Call[SendMessageResponse]:
     """Return the call that sends a message on v0."""
     request = SendMessageRequest(
-        agent_id=unchecked(UUID, agent_id),
+        agent_id=as_any(UUID, agent_id),
         message=message,
-        conversation_id=unchecked(UUID, conversation_id),
+        conversation_id=as_any(UUID, conversation_id),
         user_email=user_email,
     )
     return Call("copilots/sendMessage", request, SendMessageResponse, keyed=True, patience=REPLY_PATIENCE, only="v0")
@@ -89,10 +89,10 @@ def feedback_request(
 ) -> ProvideMessageFeedbackRequest:
     """Return what both versions are sent."""
     return ProvideMessageFeedbackRequest(
-        agent_id=unchecked(UUID, agent_id),
-        message_id=unchecked(UUID, message_id),
+        agent_id=as_any(UUID, agent_id),
+        message_id=as_any(UUID, message_id),
         message_feedback=MessageFeedback(
-            feedback=unchecked(Verdict, feedback),
+            feedback=as_any(Verdict, feedback),
             descriptive_feedback=descriptive_feedback,
             suggested_answer=suggested_answer,
         ),

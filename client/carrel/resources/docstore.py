@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, Members, unchecked
+from carrel.resources._arguments import Id, Members, as_any
 from carrel.wire.docstore import (
     CreateDocstoreSyncRequest,
     CreateDocstoreSyncResponse,
@@ -57,9 +57,9 @@ class Docstore(Resource[M]):
         "source_name": …}}`, and what else `carrel.wire.docstore.DocstoreConfig` has.
         """
         request = CreateDocstoreSyncRequest(
-            document_collection_id=unchecked(UUID, document_collection_id),
-            docstore_uri=unchecked(SecretStr, docstore_uri),
-            config=unchecked(DocstoreConfig, config),
+            document_collection_id=as_any(UUID, document_collection_id),
+            docstore_uri=as_any(SecretStr, docstore_uri),
+            config=as_any(DocstoreConfig, config),
             user_email=user_email,
         )
         return Call(f"{FOLDER}/createDocstoreSync", request, CreateDocstoreSyncResponse, keyed=True)
@@ -75,9 +75,9 @@ class Docstore(Resource[M]):
     ) -> Call[UpdateDocstoreSyncResponse]:
         """Replace a sync's address and config, and launch a run that reads everything; for who made it, and admins."""
         request = UpdateDocstoreSyncRequest(
-            docstore_credential_id=unchecked(UUID, docstore_credential_id),
-            docstore_uri=unchecked(SecretStr, docstore_uri),
-            config=unchecked(DocstoreConfig, config),
+            docstore_credential_id=as_any(UUID, docstore_credential_id),
+            docstore_uri=as_any(SecretStr, docstore_uri),
+            config=as_any(DocstoreConfig, config),
             user_email=user_email,
         )
         return Call(f"{FOLDER}/updateDocstoreSync", request, UpdateDocstoreSyncResponse, keyed=True)
@@ -88,7 +88,7 @@ class Docstore(Resource[M]):
     ) -> Call[LaunchDocstoreSyncResponse]:
         """Launch a run that goes on where the last one stopped; `sync_launched` is False while one goes on."""
         request = LaunchDocstoreSyncRequest(
-            docstore_credential_id=unchecked(UUID, docstore_credential_id), user_email=user_email
+            docstore_credential_id=as_any(UUID, docstore_credential_id), user_email=user_email
         )
         return Call(f"{FOLDER}/launchDocstoreSync", request, LaunchDocstoreSyncResponse, keyed=True)
 
@@ -98,7 +98,7 @@ class Docstore(Resource[M]):
     ) -> Call[GetDocstoreSyncResponse]:
         """Show a sync: its config, its status, the counts of its last run, and what went wrong."""
         request = GetDocstoreSyncRequest(
-            docstore_credential_id=unchecked(UUID, docstore_credential_id), user_email=user_email
+            docstore_credential_id=as_any(UUID, docstore_credential_id), user_email=user_email
         )
         return Call(f"{FOLDER}/getDocstoreSync", request, GetDocstoreSyncResponse)
 
@@ -113,7 +113,7 @@ class Docstore(Resource[M]):
     ) -> Listing[DocstoreSync, ListDocstoreSyncsResponse]:
         """Walk the syncs into collections that the caller may edit, or into one of them."""
         request = ListDocstoreSyncsRequest(
-            document_collection_id=unchecked(UUID, document_collection_id),
+            document_collection_id=as_any(UUID, document_collection_id),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
@@ -132,7 +132,7 @@ class Docstore(Resource[M]):
     ) -> Listing[DocstoreFailure, ListDocstoreFailuresResponse]:
         """Walk the source documents that a sync could not take, each with its reason."""
         request = ListDocstoreFailuresRequest(
-            docstore_credential_id=unchecked(UUID, docstore_credential_id),
+            docstore_credential_id=as_any(UUID, docstore_credential_id),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
@@ -146,6 +146,6 @@ class Docstore(Resource[M]):
     ) -> Call[DeleteDocstoreSyncResponse]:
         """Delete a sync and its address; the documents that it brought stay."""
         request = DeleteDocstoreSyncRequest(
-            docstore_credential_id=unchecked(UUID, docstore_credential_id), user_email=user_email
+            docstore_credential_id=as_any(UUID, docstore_credential_id), user_email=user_email
         )
         return Call(f"{FOLDER}/deleteDocstoreSync", request, DeleteDocstoreSyncResponse, keyed=True)

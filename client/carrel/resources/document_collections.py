@@ -7,7 +7,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.resources.docstore import Docstore
 from carrel.resources.index_rebuilds import IndexRebuilds
 from carrel.wire.catalog import IndexingStatus
@@ -76,8 +76,8 @@ class DocumentCollections(Resource[M]):
         request = CreateDocumentCollectionRequest(
             collection_name=collection_name,
             embeddings_model=embeddings_model,
-            distance_metric=unchecked(DistanceMetric, distance_metric),
-            custom_metadata_schema=unchecked(CustomMetadataSchema, custom_metadata_schema or CustomMetadataSchema()),
+            distance_metric=as_any(DistanceMetric, distance_metric),
+            custom_metadata_schema=as_any(CustomMetadataSchema, custom_metadata_schema or CustomMetadataSchema()),
             user_email=user_email,
         )
         path = "documentCollections/createDocumentCollection"
@@ -89,7 +89,7 @@ class DocumentCollections(Resource[M]):
     ) -> Call[DeleteDocumentCollectionResponse]:
         """Delete a collection; its documents stay in the catalog."""
         request = DeleteDocumentCollectionRequest(
-            document_collection_id=unchecked(UUID, document_collection_id), user_email=user_email
+            document_collection_id=as_any(UUID, document_collection_id), user_email=user_email
         )
         path = "documentCollections/deleteDocumentCollection"
         return Call(path, request, DeleteDocumentCollectionResponse, keyed=True)
@@ -124,8 +124,8 @@ class DocumentCollections(Resource[M]):
         Keys of the metadata must be in the collection's schema, and values, always strings, parse as their types.
         """
         request = AddDocumentToCollectionRequest(
-            document_id=unchecked(UUID, document_id),
-            document_collection_id=unchecked(UUID, document_collection_id),
+            document_id=as_any(UUID, document_id),
+            document_collection_id=as_any(UUID, document_collection_id),
             custom_metadata=dict(custom_metadata),
             user_email=user_email,
         )
@@ -143,9 +143,9 @@ class DocumentCollections(Resource[M]):
     ) -> Call[AddDocumentChunksToCollectionResponse]:
         """Add a catalog document with up to 10,000 chunks of the caller's making, indexed as given."""
         request = AddDocumentChunksToCollectionRequest(
-            document_id=unchecked(UUID, document_id),
-            document_collection_id=unchecked(UUID, document_collection_id),
-            chunks=listed(str, chunks),
+            document_id=as_any(UUID, document_id),
+            document_collection_id=as_any(UUID, document_collection_id),
+            chunks=as_list(str, chunks),
             custom_metadata=dict(custom_metadata),
             user_email=user_email,
         )
@@ -166,8 +166,8 @@ class DocumentCollections(Resource[M]):
         Raises ConflictError for a document whose chunks the caller made: those are the caller's to send again.
         """
         request = ReindexDocumentInCollectionRequest(
-            document_id=unchecked(UUID, document_id),
-            document_collection_id=unchecked(UUID, document_collection_id),
+            document_id=as_any(UUID, document_id),
+            document_collection_id=as_any(UUID, document_collection_id),
             custom_metadata=None if custom_metadata is None else dict(custom_metadata),
             user_email=user_email,
         )
@@ -179,8 +179,8 @@ class DocumentCollections(Resource[M]):
     ) -> Call[RemoveDocumentFromCollectionResponse]:
         """Take a document out of a collection; it stays in the catalog. Raises NotFoundError if it isn't in it."""
         request = RemoveDocumentFromCollectionRequest(
-            document_id=unchecked(UUID, document_id),
-            document_collection_id=unchecked(UUID, document_collection_id),
+            document_id=as_any(UUID, document_id),
+            document_collection_id=as_any(UUID, document_collection_id),
             user_email=user_email,
         )
         path = "documentCollections/removeDocumentFromCollection"
@@ -203,9 +203,9 @@ class DocumentCollections(Resource[M]):
         FAILED) is of that collection's index.
         """
         request = ListDocumentsInCollectionRequest(
-            document_collection_id=unchecked(UUID, document_collection_id),
-            ids=listed(UUID, ids),
-            indexing=unchecked(IndexingStatus, indexing),
+            document_collection_id=as_any(UUID, document_collection_id),
+            ids=as_list(UUID, ids),
+            indexing=as_any(IndexingStatus, indexing),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
@@ -225,8 +225,8 @@ class DocumentCollections(Resource[M]):
     ) -> Listing[DocumentChunk, GetDocumentChunksResponse]:
         """Walk a document's chunks in reading order, as a collection has them, or the catalog when none is named."""
         request = GetDocumentChunksRequest(
-            document_id=unchecked(UUID, document_id),
-            document_collection_id=unchecked(UUID, document_collection_id),
+            document_id=as_any(UUID, document_id),
+            document_collection_id=as_any(UUID, document_collection_id),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,

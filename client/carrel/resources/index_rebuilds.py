@@ -6,7 +6,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, unchecked
+from carrel.resources._arguments import Id, as_any
 from carrel.wire.rebuilds import (
     CancelIndexRebuildRequest,
     CancelIndexRebuildResponse,
@@ -47,7 +47,7 @@ class IndexRebuilds(Resource[M]):
         `rebuild_running` while it is rebuilt with a third one.
         """
         request = StartIndexRebuildRequest(
-            document_collection_id=unchecked(UUID, document_collection_id),
+            document_collection_id=as_any(UUID, document_collection_id),
             embeddings_model=embeddings_model,
             force=force,
             user_email=user_email,
@@ -60,7 +60,7 @@ class IndexRebuilds(Resource[M]):
     ) -> Call[GetIndexRebuildResponse]:
         """Show the newest rebuild of an index. Raises ConflictError `no_rebuild` when there has been none."""
         request = GetIndexRebuildRequest(
-            document_collection_id=unchecked(UUID, document_collection_id), user_email=user_email
+            document_collection_id=as_any(UUID, document_collection_id), user_email=user_email
         )
         return Call(f"{FOLDER}/getIndexRebuild", request, GetIndexRebuildResponse)
 
@@ -75,7 +75,7 @@ class IndexRebuilds(Resource[M]):
     ) -> Listing[IndexRebuildFailure, ListIndexRebuildFailuresResponse]:
         """Walk the documents that keep a rebuild from coming to its end, each with the reason of its last failure."""
         request = ListIndexRebuildFailuresRequest(
-            document_collection_id=unchecked(UUID, document_collection_id),
+            document_collection_id=as_any(UUID, document_collection_id),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
@@ -89,6 +89,6 @@ class IndexRebuilds(Resource[M]):
     ) -> Call[CancelIndexRebuildResponse]:
         """Give up the rebuild that goes on; the index that is searched stays. Raises ConflictError `rebuild_over`."""
         request = CancelIndexRebuildRequest(
-            document_collection_id=unchecked(UUID, document_collection_id), user_email=user_email
+            document_collection_id=as_any(UUID, document_collection_id), user_email=user_email
         )
         return Call(f"{FOLDER}/cancelIndexRebuild", request, CancelIndexRebuildResponse, keyed=True)

@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Members, unchecked
+from carrel.resources._arguments import Members, as_any
 from carrel.wire.common import (
     Action,
     GroupPrincipal,
@@ -55,7 +55,7 @@ class Permissions(Resource[M]):
         """Walk every group and user that may effectively act on a resource, each once; for admins."""
         request = ListAuthorizedPrincipalsForResourceRequest(
             resource=reference_to(resource),
-            action=unchecked(Action, action),
+            action=as_any(Action, action),
             page_size=page_size,
             page_token=page_token,
         )
@@ -74,8 +74,8 @@ class Permissions(Resource[M]):
     ) -> Listing[ResourceIdentifier, ListAuthorizedResourcesResponse]:
         """Walk the resources the caller may act on, of every type unless one is named."""
         request = ListAuthorizedResourcesRequest(
-            action=unchecked(Action, action),
-            resource_type=unchecked(ResourceType, resource_type),
+            action=as_any(Action, action),
+            resource_type=as_any(ResourceType, resource_type),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
@@ -99,7 +99,7 @@ class Permissions(Resource[M]):
         request = ExplainAuthorizationRequest(
             resource=reference_to(resource),
             principal=cast("PrincipalReference", principal),
-            action=unchecked(Action, action),
+            action=as_any(Action, action),
         )
         return Call("permissions/explainAuthorization", request, ExplainAuthorizationResponse)
 
@@ -116,7 +116,7 @@ class Permissions(Resource[M]):
         A resource that doesn't exist is one that nobody may act on.
         """
         request = CheckResourceAuthorizationForUserRequest(
-            resource=reference_to(resource), action=unchecked(Action, action), user_email=user_email
+            resource=reference_to(resource), action=as_any(Action, action), user_email=user_email
         )
         path = "permissions/checkResourceAuthorizationForUser"
         return Call(path, request, CheckResourceAuthorizationForUserResponse)
@@ -136,7 +136,7 @@ class Permissions(Resource[M]):
         """
         request = CheckBulkResourcesAuthorizationForUserRequest(
             resources=[reference_to(resource) for resource in resources],
-            action=unchecked(Action, action),
+            action=as_any(Action, action),
             user_email=user_email,
         )
         path = "permissions/checkBulkResourcesAuthorizationForUser"

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from carrel._calls import Call
 from carrel._operations import Operation, Raw, Resource
-from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.wire.common import ResourceType
 from carrel.wire.search import (
     CatalogSearchOptions,
@@ -51,9 +51,9 @@ class Search(Resource[M]):
         """
         options = CatalogSearchOptions(
             max_results=max_results,
-            mode=unchecked(SearchMode, mode),
-            resource_types=listed(ResourceType, resource_types),
-            metadata_filters=listed(MetadataFilter, metadata_filters),
+            mode=as_any(SearchMode, mode),
+            resource_types=as_list(ResourceType, resource_types),
+            metadata_filters=as_list(MetadataFilter, metadata_filters),
         )
         request = SearchDocumentCatalogRequest(search_query=search_query, search_options=options, user_email=user_email)
         return Call("search/searchDocumentCatalog", request, SearchDocumentCatalogResponse)
@@ -80,12 +80,12 @@ class Search(Resource[M]):
             max_chunks=max_chunks,
             merge_contents=merge_contents,
             threshold=threshold,
-            mode=unchecked(SearchMode, mode),
+            mode=as_any(SearchMode, mode),
         )
         request = SearchDocumentCollectionRequest(
-            document_collection_id=unchecked(UUID, document_collection_id),
+            document_collection_id=as_any(UUID, document_collection_id),
             search_query=search_query,
-            structured_query_filters=listed(MetadataFilter, structured_query_filters),
+            structured_query_filters=as_list(MetadataFilter, structured_query_filters),
             search_options=options,
             user_email=user_email,
         )
@@ -103,10 +103,10 @@ class Search(Resource[M]):
     ) -> Call[SubmitSearchFeedbackResponse]:
         """Keep THUMBS_UP or THUMBS_DOWN on a search, or on one of its results, on the audit log."""
         request = SubmitSearchFeedbackRequest(
-            search_id=unchecked(UUID, search_id),
-            feedback=unchecked(SearchFeedback, feedback),
+            search_id=as_any(UUID, search_id),
+            feedback=as_any(SearchFeedback, feedback),
             comments=comments,
-            document_id=unchecked(UUID, document_id),
+            document_id=as_any(UUID, document_id),
             user_email=user_email,
         )
         return Call("search/submitSearchFeedback", request, SubmitSearchFeedbackResponse, keyed=True)

@@ -115,7 +115,7 @@ class ClaimedLedger:
             before = queries.read_source(connection, self.address.name)
             known["options"] = options or (before.options if before else "{}")
             self.source_id = queries.keep_source(connection, known)
-            unfinished = None if anew else queries.unfinished_run(connection, self.source_id)
+            unfinished = None if anew else queries.find_unfinished(connection, self.source_id)
             run_key = unfinished.run_key if unfinished else uuid4().hex
             queries.drop_runs(connection, self.source_id, but=run_key)
             claimed = self._claimed(run_key, lock_pid=holder, scan=queries.next_scan(connection, self.source_id))

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from flows.operations.ledger import queries
+from flows.operations.ledger.deletions import DeletionLedger
 from flows.operations.ledger.rows import (
     FIRST,
     LAST,
@@ -23,13 +24,12 @@ from flows.operations.ledger.rows import (
     entry_of,
     failure_of,
     failure_values,
-    packed,
+    pack,
     problem_values,
     storable,
     values_of,
 )
 from flows.operations.ledger.states import Action, Count, State
-from flows.operations.ledger.vanishing import VanishingLedger
 from flows.operations.sources.documents import Problem
 from flows.operations.sources.fingerprint import key_of, key_range
 
@@ -38,7 +38,7 @@ _FORBIDDEN = ("external_id_taken", "The external id names a document that this c
 _NOT_IN_CATALOG = ("not_in_catalog", "No document of this external id can be read by this caller. Upload it first.")
 
 
-class Ledger(VanishingLedger):
+class Ledger(DeletionLedger):
     """One source's ledger: what its run finds, plans and does."""
 
     # What a scan finds
@@ -78,7 +78,7 @@ class Ledger(VanishingLedger):
         fresh: dict[bytes, Entry] = {}
         repeated: list[Entry] = []
         with self._write() as connection:
-            seen = queries.seen_keys(connection, self.run_id, scan=self.scan, keys=keys)
+            seen = queries.find_seen(connection, self.run_id, scan=self.scan, keys=keys)
             for key, entry in zip(keys, entries, strict=True):
                 if key in seen or key in fresh:
                     repeated.append(entry)
@@ -193,7 +193,7 @@ class Ledger(VanishingLedger):
             for document in silent:
                 if document.external_id not in current:
                     kept = replace(document, metadata=there[document.external_id])
-                    values = {"payload": packed(kept)}
+                    values = {"payload": pack(kept)}
                     queries.update_document(connection, self.run_id, key_of(document.external_id), values)
 
     def plan_identified(self) -> None:
@@ -296,7 +296,7 @@ class Ledger(VanishingLedger):
         for start in range(0, len(names), _PAGE):
             by_key = {key_of(storable(name)): name for name in names[start : start + _PAGE]}
             with self._store.read() as connection:
-                rows = queries.quarantined_keys(connection, self.source_id, keys=list(by_key))
+                rows = queries.find_quarantined(connection, self.source_id, keys=list(by_key))
             found |= {by_key[bytes(key)] for key in rows}
         return found
 

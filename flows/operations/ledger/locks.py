@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from flows.errors import SourceBusyError
 from flows.operations.ledger import queries
 from flows.operations.ledger.addresses import Address
-from flows.operations.ledger.store import Store, explained
+from flows.operations.ledger.store import Store, translate_errors
 
 _HALF = 2**32
 
@@ -52,7 +52,7 @@ class FileLock:
 
     def acquire(self, *, described: str) -> int | None:
         """See SourceLock."""
-        with explained(self._path):
+        with translate_errors(self._path):
             connection = sqlite3.connect(self._path, timeout=0, check_same_thread=False, isolation_level=None)
             try:
                 connection.execute("BEGIN EXCLUSIVE")
@@ -83,7 +83,7 @@ class DatabaseLock:
 
     def acquire(self, *, described: str) -> int | None:
         """See SourceLock."""
-        with explained(self._store.address):
+        with translate_errors(self._store.address):
             self._connection = self._store.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             if queries.try_lock(self._connection, lock_number(self._store.address.name)):
                 return queries.connection_pid(self._connection)

@@ -72,7 +72,7 @@ def values_of(entry: Entry, key: bytes, *, run_id: int, scan: int) -> dict[str, 
         "key": key,
         "external_id": entry.document.external_id,
         "scan": scan,
-        "payload": packed(entry.document),
+        "payload": pack(entry.document),
         "size": entry.size,
         "sha256": entry.sha256,
         "fingerprint": entry.fingerprint,
@@ -93,7 +93,7 @@ def entry_of(row: Row[Any]) -> Entry:
     return Entry(document, row.size, bytes(row.sha256), row.fingerprint, row.document_id)
 
 
-def packed(document: SourceDocument) -> str:
+def pack(document: SourceDocument) -> str:
     """Return what a row of the documents keeps of a document beside its external id."""
     access = document.access
     members = {

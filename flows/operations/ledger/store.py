@@ -48,10 +48,10 @@ class Store:
         self.address = address
         # A SQLite file has one connection, which its threads take turns at.
         self._guard = None if address.shared else threading.RLock()
-        with explained(address):
+        with translate_errors(address):
             self.engine = _engine(address)
         try:
-            with explained(address):
+            with translate_errors(address):
                 prepare_database(self.engine) if address.shared else prepare_file(self.engine, name=address.name)
         except BaseException:
             self.engine.dispose()
@@ -68,13 +68,13 @@ class Store:
     @contextmanager
     def read(self) -> Generator[Connection]:
         """Read, all of one moment in SQLite."""
-        with self._turn(), explained(self.address), self.engine.connect() as connection:
+        with self._turn(), translate_errors(self.address), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Generator[Connection]:
         """All of it or nothing; in SQLite other writers wait."""
-        with self._turn(), explained(self.address):
+        with self._turn(), translate_errors(self.address):
             engine = self.engine if self._guard is None else self.engine.execution_options(carrel_writes=True)
             with engine.begin() as connection:
                 yield connection
@@ -135,7 +135,7 @@ def _begin(connection: Connection) -> None:
 
 
 @contextmanager
-def explained(place: Address | Path) -> Generator[None]:
+def translate_errors(place: Address | Path) -> Generator[None]:
     """Say of a failure of the place what to do about it; a wrong statement is a bug and passes through."""
     try:
         yield

@@ -61,7 +61,7 @@ def compare(before: Path, after: Path) -> Difference:
         had, have = old.of(old_class), new.of(new_class)
         return have & ~had, had & ~have
 
-    for was, now in _matched(old.resources(), new.resources()):
+    for was, now in _match(old.resources(), new.resources()):
         if was is None or now is None:
             tally.figures["added" if was is None else "removed"] += 1
         else:
@@ -78,7 +78,7 @@ def compare(before: Path, after: Path) -> Difference:
     )
 
 
-def _matched(old: Iterator[Found], new: Iterator[Found]) -> Iterator[tuple[Found | None, Found | None]]:
+def _match(old: Iterator[Found], new: Iterator[Found]) -> Iterator[tuple[Found | None, Found | None]]:
     """Give each resource with how it was and how it is; both come in the order of their objects' ids."""
     was, now = next(old, None), next(new, None)
     while was is not None or now is not None:

@@ -77,7 +77,7 @@ def _order(folder: Path) -> tuple[str, int]:
 
 
 @contextmanager
-def unfinished(home: Path) -> Generator[Path]:
+def open_unfinished(home: Path) -> Generator[Path]:
     """Give a folder to write a snapshot into; what is still in it afterwards is removed. So are forgotten ones."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     for old in home.glob(f"{_UNFINISHED}*"):

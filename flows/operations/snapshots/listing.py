@@ -12,7 +12,7 @@ from carrel.wire.access import AccessHolder, ClassedResource, GroupPerson
 from carrel.wire.admin import Group, User
 from carrel.wire.common import PagedResponse, ResponseModel
 from carrel.wire.service_accounts import ServiceAccount
-from flows.operations.patience import Patience
+from flows.operations.outages import OutagePolicy
 from flows.operations.snapshots.files import COLUMNS, GROUP_PEOPLE, HOLDERS, PRINCIPALS, RESOURCES, table
 from flows.operations.snapshots.parquet import Row, TableWriter
 
@@ -33,15 +33,15 @@ class Listed:
     rows: dict[str, int]
 
 
-async def list_access(client: AsyncCarrel, folder: Path, *, patience: Patience, on_rows: OnRows) -> Listed:
+async def list_access(client: AsyncCarrel, folder: Path, *, outages: OutagePolicy, on_rows: OnRows) -> Listed:
     """Write all access into the folder's tables, anew while it changes meanwhile, `ATTEMPTS` times at most."""
-    walk = _Walk(client, folder, patience=patience, on_rows=on_rows)
+    walk = _Walk(client, folder, outages=outages, on_rows=on_rows)
     access, attempt = client.admin.access, 0
     while True:
         attempt += 1
-        before = await patience.call(access.get_state)
+        before = await outages.call(access.get_state)
         rows = await walk.everything()
-        after = await patience.call(partial(access.get_state, since=before.state))
+        after = await outages.call(partial(access.get_state, since=before.state))
         if not after.changed or attempt == ATTEMPTS:
             return Listed(consistent=not after.changed, attempts=attempt, rows=rows)
 
@@ -49,10 +49,10 @@ async def list_access(client: AsyncCarrel, folder: Path, *, patience: Patience, 
 class _Walk:
     """One walk through all lists; another one writes the same files anew."""
 
-    def __init__(self, client: AsyncCarrel, folder: Path, *, patience: Patience, on_rows: OnRows) -> None:
+    def __init__(self, client: AsyncCarrel, folder: Path, *, outages: OutagePolicy, on_rows: OnRows) -> None:
         self._admin = client.admin
         self._folder = folder
-        self._patience = patience
+        self._outages = outages
         self._on_rows = on_rows
 
     async def everything(self) -> dict[str, int]:
@@ -81,7 +81,7 @@ class _Walk:
         token: str | None = None
         while True:
             pager = pager_of(page_size=PAGE_SIZE, page_token=token)
-            page = await self._patience.call(partial(_first, pager))
+            page = await self._outages.call(partial(_first, pager))
             yield [row_of(cast("Item", item)) for item in page.table_rows()]
             if (token := page.next_page_token) is None:
                 return

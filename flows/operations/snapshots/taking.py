@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.errors import SnapshotError
-from flows.operations.jobs import open_client, patience_of
+from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.snapshots.comparing import compare
 from flows.operations.snapshots.difference import Difference
 from flows.operations.snapshots.files import (
@@ -17,8 +17,8 @@ from flows.operations.snapshots.files import (
     RESOURCES,
     Manifest,
     list_snapshots,
+    open_unfinished,
     publish,
-    unfinished,
 )
 from flows.operations.snapshots.listing import ATTEMPTS, list_access
 from flows.settings import FlowSettings
@@ -60,11 +60,11 @@ async def take_snapshot(settings: FlowSettings, *, on_rows: Callable[[int], None
     ServiceDownError, or OSError when the folder can't be written to; nothing is left then.
     """
     async with open_client(settings) as client:
-        patience = patience_of(client, settings)
-        organization = await patience.call(client.admin.organization.get)
+        outages = outage_policy_of(client, settings)
+        organization = await outages.call(client.admin.organization.get)
         home = settings.snapshots / str(organization.organization_id)
-        with unfinished(home) as folder:
-            listed = await list_access(client, folder, patience=patience, on_rows=on_rows)
+        with open_unfinished(home) as folder:
+            listed = await list_access(client, folder, outages=outages, on_rows=on_rows)
             manifest = Manifest(
                 taken_at=datetime.now(UTC),
                 organization_id=organization.organization_id,

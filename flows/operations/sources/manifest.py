@@ -26,7 +26,7 @@ _METADATA_PREFIX = "metadata."
 _CELL_CHARACTERS = 1_000_000
 
 
-def _listed(value: object) -> object:
+def _parse_list(value: object) -> object:
     """Read a CSV cell's list: a JSON array, or entries separated by commas or semicolons."""
     if not isinstance(value, str):
         return value
@@ -53,7 +53,7 @@ def _text(value: object) -> object:
 
 
 _Line = Annotated[str, StringConstraints(min_length=1, max_length=4096, pattern=r"^[^\x00]*$")]
-_Listed = Annotated[tuple[_Line, ...], BeforeValidator(_listed)]
+_Listed = Annotated[tuple[_Line, ...], BeforeValidator(_parse_list)]
 
 
 class ManifestRow(BaseModel):
@@ -104,7 +104,7 @@ def _items(rows: Iterator[_Row], *, root: str, defaults: Defaults) -> Iterator[S
             yield Problem(
                 place=place,
                 code="row_invalid",
-                message=explain(exc),
+                message=describe_errors(exc),
                 external_id=external_id if isinstance(external_id, str) else None,
             )
             continue
@@ -225,7 +225,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def explain(exc: ValidationError) -> str:
+def describe_errors(exc: ValidationError) -> str:
     """Return what is wrong, member by member, without the values."""
     errors = exc.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(

@@ -74,15 +74,17 @@ def list_objects(url: str, *, defaults: Defaults) -> Iterator[SourceItem]:
     store = object_identity(url)
     found = 0
     try:
-        for page in obstore.list(_opened(store), chunk_size=_PAGE):  # pyright: ignore[reportUnknownMemberType] - Arrow's types, which aren't asked for
+        for page in obstore.list(_open_store(store), chunk_size=_PAGE):  # pyright: ignore[reportUnknownMemberType] - Arrow's types, which aren't asked for
             found += len(page)
             for meta in page:
                 yield _item(meta, store=store, defaults=defaults)
     except InvalidPathError as exc:
-        msg = f"{store} has an object whose key can't be used ({said(exc)}). Rename it, or name a prefix without it."
+        reason = describe_error(exc)
+        msg = f"{store} has an object whose key can't be used ({reason}). Rename it, or name a prefix without it."
         raise SourceError(msg) from exc
     except (BaseError, OSError, ValueError) as exc:
-        msg = f"{store} can't be listed: {said(exc)}. Are the bucket and the credentials in the environment right?"
+        reason = describe_error(exc)
+        msg = f"{store} can't be listed: {reason}. Are the bucket and the credentials in the environment right?"
         raise SourceError(msg) from exc
     if not found:
         msg = f"{store} has no objects. Is the prefix right? It ends where a folder does: s3://bucket/reports/2026"
@@ -129,7 +131,7 @@ def read_object(stored: StoredObject) -> tuple[IO[bytes], int, str]:
     Small ones are in memory, larger ones in a temporary file. Raises OSError when it can't be read whole.
     """
     try:
-        found = obstore.get(_opened(stored.store), stored.key)
+        found = obstore.get(_open_store(stored.store), stored.key)
         meta = found.meta
         file: IO[bytes] = io.BytesIO() if meta["size"] <= _IN_MEMORY else tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
         try:
@@ -140,7 +142,7 @@ def read_object(stored: StoredObject) -> tuple[IO[bytes], int, str]:
     except FileNotFoundError as exc:
         raise OSError(errno.ENOENT, "the object is no longer there") from exc
     except (BaseError, ValueError) as exc:
-        raise OSError(errno.EIO, said(exc)) from exc
+        raise OSError(errno.EIO, describe_error(exc)) from exc
     return file, meta["size"], marker_of(meta)
 
 
@@ -153,12 +155,12 @@ def _copy(found: "GetResult", file: IO[bytes]) -> None:
 
 
 @lru_cache(maxsize=16)
-def _opened(url: str) -> ObjectStore:
+def _open_store(url: str) -> ObjectStore:
     """Open a store by its URL; safe to use from several threads. Client options would hide those of the environment."""
     return from_url(url, retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)})
 
 
-def said(exc: Exception) -> str:
+def describe_error(exc: Exception) -> str:
     """Return what a store's error says in a line, without what an address or an answer's body may carry."""
     text = str(exc).strip()
     code = re.search(r"<Code>(\w+)</Code>", text)

@@ -29,7 +29,7 @@ def read_source(source: str, *, defaults: Defaults) -> Iterator[SourceItem]:
     source as a whole can't be read; an object store's listing can also fail on its way. What the selection of
     `defaults` leaves out is Skipped, with the reason.
     """
-    return _selected(_read(source, defaults), select_files(source, defaults.files))
+    return _select(_read(source, defaults), select_files(source, defaults.files))
 
 
 def select_files(source: str, files: FileSelection) -> FileSelection:
@@ -59,7 +59,7 @@ def _read(source: str, defaults: Defaults) -> Iterator[SourceItem]:
     raise SourceError(msg)
 
 
-def _selected(items: Iterator[SourceItem], files: FileSelection) -> Iterator[SourceItem]:
+def _select(items: Iterator[SourceItem], files: FileSelection) -> Iterator[SourceItem]:
     for item in items:
         if isinstance(item, SourceDocument):
             reason = files.reason_to_exclude(item.external_id, real_name=item.path.name)
@@ -130,7 +130,7 @@ def _walk(folder: str, root: str, defaults: Defaults) -> Iterator[SourceItem]:
     for entry in ordered:
         place = _relative(entry.path, root)
         if undecodable(place):
-            yield _misnamed(place)
+            yield _name_problem(place)
         elif entry.name.startswith(".") and not defaults.hidden:
             yield Skipped(place=place, reason=HIDDEN)
         elif entry.is_symlink():
@@ -153,10 +153,10 @@ def _link(path: str, root: str, defaults: Defaults) -> SourceItem:
     if undecodable(target):
         message = "The link leads to a name that is not valid UTF-8. Rename what it leads to."
         return Problem(place=place, code="name_undecodable", message=message, external_id=place)
-    return _linked(target, place, defaults)
+    return _follow_link(target, place, defaults)
 
 
-def _linked(target: str, place: str, defaults: Defaults) -> SourceItem:
+def _follow_link(target: str, place: str, defaults: Defaults) -> SourceItem:
     try:
         kind = Path(target).stat().st_mode
     except FileNotFoundError:
@@ -182,10 +182,10 @@ def _glob(pattern: Path, defaults: Defaults) -> Iterator[SourceItem]:
     except (ValueError, NotImplementedError) as exc:
         msg = f"{pattern} is no pattern that can be searched for: {exc}"
         raise SourceError(msg) from exc
-    return chain(_matches(root, found, defaults), _closed_folders(root, rest, defaults))
+    return chain(_matches(root, found, defaults), _find_unreadable_folders(root, rest, defaults))
 
 
-def _closed_folders(root: Path, pattern: str, defaults: Defaults) -> Iterator[Problem]:
+def _find_unreadable_folders(root: Path, pattern: str, defaults: Defaults) -> Iterator[Problem]:
     """Yield the folders that the pattern leads into and that can't be listed, which globbing passes over silently."""
     told: set[str] = set()
     parts = PurePosixPath(pattern).parts
@@ -207,7 +207,7 @@ def _matches(root: Path, found: list[Path], defaults: Defaults) -> Iterator[Sour
     for path in found:
         place = _relative(str(path), str(root))
         if undecodable(place):
-            yield _misnamed(place)
+            yield _name_problem(place)
         elif not defaults.hidden and _is_hidden(place):
             yield Skipped(place=place, reason=HIDDEN)
         elif os.path.islink(path) or not is_inside(os.path.realpath(path), str(root)):  # noqa: PTH114 - never raises
@@ -220,7 +220,7 @@ def _is_hidden(place: str) -> bool:
     return any(part.startswith(".") for part in PurePosixPath(place).parts)
 
 
-def _misnamed(place: str) -> Problem:
+def _name_problem(place: str) -> Problem:
     message = "The name is not valid UTF-8, so nothing here was read. Rename it."
     return Problem(place=_readable(place), code="name_undecodable", message=message)
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote
 from carrel import AsyncCarrel
 from carrel.wire.catalog import Document, ListDocumentsResponse
 from flows.errors import SourceError
-from flows.operations.patience import Patience
+from flows.operations.outages import OutagePolicy
 from flows.operations.sources.documents import Defaults, SourceDocument, SourceItem
 
 SCHEME = "catalog://"
@@ -53,14 +53,14 @@ class Selection:
         return named and all(has.get(field) in values for field, values in self.metadata.items())
 
 
-async def selected(
-    client: AsyncCarrel, source: str, *, defaults: Defaults, patience: Patience
+async def select_documents(
+    client: AsyncCarrel, source: str, *, defaults: Defaults, outages: OutagePolicy
 ) -> AsyncGenerator[list[SourceItem]]:
     """Walk the catalog, as far as the caller may read it, and yield what is chosen, a page at a time."""
     selection, token = Selection.read(source), None
     while True:
-        page = await patience.call(lambda: _page(client, token))  # noqa: B023 - called before the next round
-        yield [_chosen(one, defaults) for one in page.documents if selection.takes(one)]
+        page = await outages.call(lambda: _page(client, token))  # noqa: B023 - called before the next round
+        yield [_document_of(one, defaults) for one in page.documents if selection.takes(one)]
         token = page.next_page_token
         if token is None:
             return
@@ -70,7 +70,7 @@ async def _page(client: AsyncCarrel, token: str | None) -> ListDocumentsResponse
     return await anext(client.catalog.list_documents(page_size=_PAGE, page_token=token).pages())
 
 
-def _chosen(document: Document, defaults: Defaults) -> SourceDocument:
+def _document_of(document: Document, defaults: Defaults) -> SourceDocument:
     name = document.document_external_id
     return SourceDocument(
         path=Path(name),

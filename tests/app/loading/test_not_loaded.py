@@ -11,7 +11,7 @@ def test_the_quarantine_is_looked_at_where_the_runs_are(house: LoadingHouse) -> 
     """It is told by a run, listed by source as text, set aside and tried again after a question."""
     prefect = house.prefect
     page = house.open("ingestion", part="quarantine")
-    assert "Look, to see what was not loaded." in html_of(page)
+    assert "Refresh, to see what was not loaded." in html_of(page)
     items = [
         {"ledger": "a1", "name": HOSTILE, "place": HOSTILE, "document": HOSTILE, "code": "file_empty"},
         {"ledger": "a1", "name": "old.pdf", "place": "old.pdf", "document": "", "code": "file_corrupt"},
@@ -19,8 +19,8 @@ def test_the_quarantine_is_looked_at_where_the_runs_are(house: LoadingHouse) -> 
     rest = {"reason": f"Empty: {HOSTILE}", "since": "2026-01-31T09:30:00+00:00", "ignored": False}
     source = {"ledger": "a1", "source": f"/srv/{HOSTILE}", "collection": None, "items": 700, "ignored": 0}
     with offered(prefect, "quarantine") as telling, offered(prefect, "quarantine-retry") as retrying:
-        page = press(page, "Look")
-        assert button(page, "Look").disabled
+        page = press(page, "Refresh")
+        assert button(page, "Refresh").disabled
         (run,) = prefect.runs_of(telling)
         prefect.tell_quarantine(run["id"], [source], [one | rest for one in items])
         prefect.move(run["id"], "COMPLETED", "700 in quarantine.")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.loading.words import duration_in_words, reason, times_in_words
+from app.loading.labels import duration_in_words, reason, times_in_words
 from flows.schedules import Times
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.resources.permissions import reference_to
 from carrel.wire.admin import (
     AdminGrantsListRequest,
@@ -57,7 +57,7 @@ class Users(Resource[M]):
 
         A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; what is left out stays.
         """
-        request = AdminUsersUpsertRequest(users=listed(UserUpsert, users))
+        request = AdminUsersUpsertRequest(users=as_list(UserUpsert, users))
         return Call("admin/users/upsert", request, AdminUsersUpsertResponse)
 
     @ListOperation
@@ -70,7 +70,7 @@ class Users(Resource[M]):
         page_token: str | None = None,
     ) -> Listing[User, AdminUsersListResponse]:
         """Walk the users, those of `ids` (at most 1000) if they are given; `query` is part of a name or an address."""
-        request = AdminUsersListRequest(query=query, ids=listed(UUID, ids), page_size=page_size, page_token=page_token)
+        request = AdminUsersListRequest(query=query, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token)
         return Listing("admin/users/list", request, AdminUsersListResponse, lambda page: page.users)
 
 
@@ -91,7 +91,7 @@ class Groups(Resource[M]):
 
         A group is `{"name": …}` with any of `id`, `external_id`, `members`; members given replace those it has.
         """
-        request = AdminGroupsUpsertRequest(groups=listed(GroupUpsert, groups))
+        request = AdminGroupsUpsertRequest(groups=as_list(GroupUpsert, groups))
         return Call("admin/groups/upsert", request, AdminGroupsUpsertResponse, keyed=True)
 
     @ListOperation
@@ -104,7 +104,9 @@ class Groups(Resource[M]):
         page_token: str | None = None,
     ) -> Listing[Group, AdminGroupsListResponse]:
         """Walk the groups, those of `ids` (at most 1000) if they are given; `query` is part of a name."""
-        request = AdminGroupsListRequest(query=query, ids=listed(UUID, ids), page_size=page_size, page_token=page_token)
+        request = AdminGroupsListRequest(
+            query=query, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
+        )
         return Listing("admin/groups/list", request, AdminGroupsListResponse, lambda page: page.groups)
 
     @ListOperation
@@ -113,7 +115,7 @@ class Groups(Resource[M]):
     ) -> Listing[NamedPrincipal, AdminGroupsListMembersResponse]:
         """Walk the direct members of a group: users, groups and service accounts."""
         request = AdminGroupsListMembersRequest(
-            group_id=unchecked(UUID, group_id), page_size=page_size, page_token=page_token
+            group_id=as_any(UUID, group_id), page_size=page_size, page_token=page_token
         )
         return Listing("admin/groups/listMembers", request, AdminGroupsListMembersResponse, lambda page: page.members)
 
@@ -123,7 +125,7 @@ class Groups(Resource[M]):
     ) -> Call[AdminGroupsAddMembersResponse]:
         """Add members to a group; those in it already stay."""
         request = AdminGroupsAddMembersRequest(
-            group_id=unchecked(UUID, group_id), members=unchecked(list[PrincipalReference], [*members])
+            group_id=as_any(UUID, group_id), members=as_any(list[PrincipalReference], [*members])
         )
         return Call("admin/groups/addMembers", request, AdminGroupsAddMembersResponse)
 
@@ -133,7 +135,7 @@ class Groups(Resource[M]):
     ) -> Call[AdminGroupsRemoveMembersResponse]:
         """Remove members from a group; those not in it are passed over."""
         request = AdminGroupsRemoveMembersRequest(
-            group_id=unchecked(UUID, group_id), members=unchecked(list[PrincipalReference], [*members])
+            group_id=as_any(UUID, group_id), members=as_any(list[PrincipalReference], [*members])
         )
         return Call("admin/groups/removeMembers", request, AdminGroupsRemoveMembersResponse)
 
@@ -159,14 +161,14 @@ class Grants(Resource[M]):
     ) -> Call[AdminGrantsSetResponse]:
         """Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read it."""
         request = AdminGrantsSetRequest(
-            resource=reference_to(resource), grants=listed(Grant, grants), organization_wide=organization_wide
+            resource=reference_to(resource), grants=as_list(Grant, grants), organization_wide=organization_wide
         )
         return Call("admin/grants/set", request, AdminGrantsSetResponse)
 
     @Operation
     def set_many(self, resources: Sequence[AdminGrantsSetRequest | Members]) -> Call[AdminGrantsSetManyResponse]:
         """Replace the grants on up to 1000 resources, each given with what `set` takes; all or none."""
-        request = AdminGrantsSetManyRequest(resources=listed(AdminGrantsSetRequest, resources))
+        request = AdminGrantsSetManyRequest(resources=as_list(AdminGrantsSetRequest, resources))
         return Call("admin/grants/setMany", request, AdminGrantsSetManyResponse)
 
     @ListOperation

@@ -6,7 +6,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, Members, unchecked
+from carrel.resources._arguments import Id, Members, as_any
 from carrel.wire.access import (
     AccessHolder,
     AdminAccessCountResourcesRequest,
@@ -78,7 +78,7 @@ class AccessLists(Resource[M]):
         In the order of their objects' ids, or, where these aren't too many to sort for each page, by NAME.
         """
         request = AdminAccessListResourcesRequest(
-            **_members(filters), order=unchecked(ResourceOrder, order), page_size=page_size, page_token=page_token
+            **_members(filters), order=as_any(ResourceOrder, order), page_size=page_size, page_token=page_token
         )
         path = "admin/access/listResources"
         return Listing(path, request, AdminAccessListResourcesResponse, lambda page: page.resources)

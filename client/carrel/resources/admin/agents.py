@@ -8,7 +8,7 @@ from carrel._calls import Call
 from carrel._connect import UNCHANGED, Unchanged
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, Members, listed, unchecked
+from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.wire.agents import (
     AdminAgentsCreateRequest,
     AdminAgentsCreateResponse,
@@ -57,7 +57,7 @@ class AgentDefinitions(Resource[M]):
             description=description,
             instructions=instructions,
             model=model,
-            collection_ids=listed(UUID, collection_ids),
+            collection_ids=as_list(UUID, collection_ids),
             api_access_enabled=api_access_enabled,
         )
         return Call("admin/agents/create", request, AdminAgentsCreateResponse, keyed=True)
@@ -79,13 +79,13 @@ class AgentDefinitions(Resource[M]):
             "name": name,
             "description": description,
             "instructions": instructions,
-            "collection_ids": listed(UUID, collection_ids),
+            "collection_ids": as_list(UUID, collection_ids),
             "api_access_enabled": api_access_enabled,
         }
         changes = {member: value for member, value in given.items() if value is not None}
         if model is not UNCHANGED:
             changes["model"] = model
-        request = AdminAgentsUpdateRequest(agent_id=unchecked(UUID, agent_id), **changes)
+        request = AdminAgentsUpdateRequest(agent_id=as_any(UUID, agent_id), **changes)
         return Call("admin/agents/update", request, AdminAgentsUpdateResponse)
 
     @ListOperation
@@ -101,13 +101,15 @@ class AgentDefinitions(Resource[M]):
 
         `pages()` also have the models.
         """
-        request = AdminAgentsListRequest(query=query, ids=listed(UUID, ids), page_size=page_size, page_token=page_token)
+        request = AdminAgentsListRequest(
+            query=query, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
+        )
         return Listing("admin/agents/list", request, AdminAgentsListResponse, lambda page: page.agents)
 
     @Operation
     def delete(self, agent_id: Id) -> Call[AdminAgentsDeleteResponse]:
         """Delete an agent: nobody can message it any more. People keep their conversations with it."""
-        request = AdminAgentsDeleteRequest(agent_id=unchecked(UUID, agent_id))
+        request = AdminAgentsDeleteRequest(agent_id=as_any(UUID, agent_id))
         return Call("admin/agents/delete", request, AdminAgentsDeleteResponse, keyed=True)
 
     @Operation
@@ -123,8 +125,8 @@ class AgentDefinitions(Resource[M]):
         It opens no collection and no document to them.
         """
         request = AdminAgentsDeployRequest(
-            agent_id=unchecked(UUID, agent_id),
-            principals=unchecked(list[PrincipalReference], [*principals]),
+            agent_id=as_any(UUID, agent_id),
+            principals=as_any(list[PrincipalReference], [*principals]),
             organization_wide=organization_wide,
         )
         return Call("admin/agents/deploy", request, AdminAgentsDeployResponse)

@@ -7,7 +7,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, listed, unchecked
+from carrel.resources._arguments import Id, as_any, as_list
 from carrel.wire.oauth_clients import (
     AdminOAuthClientsApproveRequest,
     AdminOAuthClientsApproveResponse,
@@ -47,7 +47,7 @@ class OAuthClients(Resource[M]):
         When the answer was lost on the way, the retry raises ConflictError `already_done`: rotate its secret.
         """
         request = AdminOAuthClientsCreateRequest(
-            name=name, redirect_uris=listed(str, redirect_uris), scopes=listed(str, scopes)
+            name=name, redirect_uris=as_list(str, redirect_uris), scopes=as_list(str, scopes)
         )
         return Call("admin/oauthClients/create", request, AdminOAuthClientsCreateResponse, keyed=True)
 
@@ -57,7 +57,7 @@ class OAuthClients(Resource[M]):
     ) -> Call[AdminOAuthClientsRequestResponse]:
         """Ask for a client, which can do nothing until an admin approves it; `client_secret` is shown this once."""
         request = AdminOAuthClientsRequestRequest(
-            name=name, redirect_uris=listed(str, redirect_uris), scopes=listed(str, scopes)
+            name=name, redirect_uris=as_list(str, redirect_uris), scopes=as_list(str, scopes)
         )
         return Call("admin/oauthClients/request", request, AdminOAuthClientsRequestResponse, keyed=True)
 
@@ -72,8 +72,8 @@ class OAuthClients(Resource[M]):
     ) -> Listing[OAuthClient, AdminOAuthClientsListResponse]:
         """Walk the clients, without their secrets; those of one status, and of `ids` (at most 1000), if given."""
         request = AdminOAuthClientsListRequest(
-            status=unchecked(OAuthClientStatus, status),
-            ids=listed(UUID, ids),
+            status=as_any(OAuthClientStatus, status),
+            ids=as_list(UUID, ids),
             page_size=page_size,
             page_token=page_token,
         )
@@ -92,27 +92,27 @@ class OAuthClients(Resource[M]):
     ) -> Call[AdminOAuthClientsUpdateResponse]:
         """Change a client; what is left out stays. A scope that is taken away stops at once."""
         request = AdminOAuthClientsUpdateRequest(
-            client_id=unchecked(UUID, client_id),
+            client_id=as_any(UUID, client_id),
             name=name,
-            redirect_uris=listed(str, redirect_uris),
-            scopes=listed(str, scopes),
+            redirect_uris=as_list(str, redirect_uris),
+            scopes=as_list(str, scopes),
         )
         return Call("admin/oauthClients/update", request, AdminOAuthClientsUpdateResponse)
 
     @Operation
     def approve(self, client_id: Id) -> Call[AdminOAuthClientsApproveResponse]:
         """Let a client be used that a member asked for."""
-        request = AdminOAuthClientsApproveRequest(client_id=unchecked(UUID, client_id))
+        request = AdminOAuthClientsApproveRequest(client_id=as_any(UUID, client_id))
         return Call("admin/oauthClients/approve", request, AdminOAuthClientsApproveResponse)
 
     @Operation
     def rotate_secret(self, client_id: Id) -> Call[AdminOAuthClientsRotateSecretResponse]:
         """Give a client a new secret, shown this once; the one before stops at once."""
-        request = AdminOAuthClientsRotateSecretRequest(client_id=unchecked(UUID, client_id))
+        request = AdminOAuthClientsRotateSecretRequest(client_id=as_any(UUID, client_id))
         return Call("admin/oauthClients/rotateSecret", request, AdminOAuthClientsRotateSecretResponse, keyed=True)
 
     @Operation
     def delete(self, client_id: Id) -> Call[AdminOAuthClientsDeleteResponse]:
         """Delete a client: its codes and tokens stop at once, and what people allowed it is forgotten."""
-        request = AdminOAuthClientsDeleteRequest(client_id=unchecked(UUID, client_id))
+        request = AdminOAuthClientsDeleteRequest(client_id=as_any(UUID, client_id))
         return Call("admin/oauthClients/delete", request, AdminOAuthClientsDeleteResponse, keyed=True)

@@ -8,7 +8,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, listed, unchecked
+from carrel.resources._arguments import Id, as_any, as_list
 from carrel.wire.admin import (
     AdminApiKeysCreateRequest,
     AdminApiKeysCreateResponse,
@@ -84,7 +84,7 @@ class ApiKeys(Resource[M]):
             name=name,
             owner_email=owner_email,
             may_act_for_users=may_act_for_users,
-            expires_at=unchecked(datetime, expires_at),
+            expires_at=as_any(datetime, expires_at),
         )
         return Call("admin/apiKeys/create", request, AdminApiKeysCreateResponse, keyed=True)
 
@@ -93,13 +93,13 @@ class ApiKeys(Resource[M]):
         self, *, ids: Iterable[Id] | None = None, page_size: int = 100, page_token: str | None = None
     ) -> Listing[ApiKey, AdminApiKeysListResponse]:
         """Walk the API keys without their values, those of `ids` (at most 1000) if they are given."""
-        request = AdminApiKeysListRequest(ids=listed(UUID, ids), page_size=page_size, page_token=page_token)
+        request = AdminApiKeysListRequest(ids=as_list(UUID, ids), page_size=page_size, page_token=page_token)
         return Listing("admin/apiKeys/list", request, AdminApiKeysListResponse, lambda page: page.api_keys)
 
     @Operation
     def revoke(self, api_key_id: Id) -> Call[AdminApiKeysRevokeResponse]:
         """Stop a key at once."""
-        request = AdminApiKeysRevokeRequest(api_key_id=unchecked(UUID, api_key_id))
+        request = AdminApiKeysRevokeRequest(api_key_id=as_any(UUID, api_key_id))
         return Call("admin/apiKeys/revoke", request, AdminApiKeysRevokeResponse)
 
 
@@ -132,9 +132,9 @@ class AuditLog(Resource[M]):
             actor=actor,
             action=action,
             target_id=target_id,
-            from_=unchecked(datetime, from_),
-            to=unchecked(datetime, to),
-            ids=listed(UUID, ids),
+            from_=as_any(datetime, from_),
+            to=as_any(datetime, to),
+            ids=as_list(UUID, ids),
             page_size=page_size,
             page_token=page_token,
         )
@@ -167,11 +167,11 @@ class SearchLog(Resource[M]):
         were given it, `ids` those of these ids, at most 1000.
         """
         request = AdminSearchLogQueryRequest(
-            from_=unchecked(datetime, from_),
-            to=unchecked(datetime, to),
+            from_=as_any(datetime, from_),
+            to=as_any(datetime, to),
             without_results=without_results,
-            feedback=unchecked(SearchFeedback, feedback),
-            ids=listed(UUID, ids),
+            feedback=as_any(SearchFeedback, feedback),
+            ids=as_list(UUID, ids),
             page_size=page_size,
             page_token=page_token,
         )
@@ -186,6 +186,6 @@ class SearchLog(Resource[M]):
         Days and weeks without searches are among them. More than 400 are refused with BadRequestError.
         """
         request = AdminSearchLogSummarizeRequest(
-            from_=unchecked(datetime, from_), to=unchecked(datetime, to), bucket=unchecked(Bucket, bucket)
+            from_=as_any(datetime, from_), to=as_any(datetime, to), bucket=as_any(Bucket, bucket)
         )
         return Call("admin/searchLog/summarize", request, AdminSearchLogSummarizeResponse)

@@ -12,7 +12,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel.resources._arguments import Id, listed, unchecked
+from carrel.resources._arguments import Id, as_any, as_list
 from carrel.wire.common import Scope
 from carrel.wire.service_accounts import (
     AdminServiceAccountsCreateRequest,
@@ -64,7 +64,7 @@ class ServiceAccounts(Resource[M]):
     ) -> Listing[ServiceAccount, AdminServiceAccountsListResponse]:
         """Walk the service accounts, those of `ids` (at most 1000) if given; `query` is part of a name or address."""
         request = AdminServiceAccountsListRequest(
-            query=query, ids=listed(UUID, ids), page_size=page_size, page_token=page_token
+            query=query, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
         )
         path = "admin/serviceAccounts/list"
         return Listing(path, request, AdminServiceAccountsListResponse, lambda page: page.service_accounts)
@@ -72,7 +72,7 @@ class ServiceAccounts(Resource[M]):
     @Operation
     def delete(self, service_account_id: Id) -> Call[AdminServiceAccountsDeleteResponse]:
         """Delete a service account: its tokens stop at once, it leaves its groups; documents it uploaded stay."""
-        request = AdminServiceAccountsDeleteRequest(service_account_id=unchecked(UUID, service_account_id))
+        request = AdminServiceAccountsDeleteRequest(service_account_id=as_any(UUID, service_account_id))
         return Call("admin/serviceAccounts/delete", request, AdminServiceAccountsDeleteResponse, keyed=True)
 
 
@@ -100,11 +100,11 @@ class ServiceAccountTokens(Resource[M]):
         another.
         """
         request = AdminServiceAccountTokensMintRequest(
-            service_account_id=unchecked(UUID, service_account_id),
+            service_account_id=as_any(UUID, service_account_id),
             name=name,
             description=description,
-            scopes=listed(Scope, scopes),
-            expires_at=unchecked(datetime, expires_at),
+            scopes=as_list(Scope, scopes),
+            expires_at=as_any(datetime, expires_at),
         )
         return Call("admin/serviceAccountTokens/mint", request, AdminServiceAccountTokensMintResponse, keyed=True)
 
@@ -122,8 +122,8 @@ class ServiceAccountTokens(Resource[M]):
         `ids` leaves those of these ids, at most 1000.
         """
         request = AdminServiceAccountTokensListRequest(
-            service_account_id=unchecked(UUID, service_account_id),
-            ids=listed(UUID, ids),
+            service_account_id=as_any(UUID, service_account_id),
+            ids=as_list(UUID, ids),
             page_size=page_size,
             page_token=page_token,
         )
@@ -133,7 +133,7 @@ class ServiceAccountTokens(Resource[M]):
     @Operation
     def revoke(self, token_id: Id) -> Call[AdminServiceAccountTokensRevokeResponse]:
         """Stop a token at once."""
-        request = AdminServiceAccountTokensRevokeRequest(token_id=unchecked(UUID, token_id))
+        request = AdminServiceAccountTokensRevokeRequest(token_id=as_any(UUID, token_id))
         return Call("admin/serviceAccountTokens/revoke", request, AdminServiceAccountTokensRevokeResponse)
 
     @Operation
@@ -150,9 +150,9 @@ class ServiceAccountTokens(Resource[M]):
         raises InvalidArgumentError.
         """
         request = AdminServiceAccountTokensPreviewReachRequest(
-            service_account_id=unchecked(UUID, service_account_id),
-            scopes=listed(Scope, scopes),
-            token_id=unchecked(UUID, token_id),
+            service_account_id=as_any(UUID, service_account_id),
+            scopes=as_list(Scope, scopes),
+            token_id=as_any(UUID, token_id),
         )
         path = "admin/serviceAccountTokens/previewReach"
         return Call(path, request, AdminServiceAccountTokensPreviewReachResponse)

@@ -33,7 +33,7 @@ def keep_digests(connection: Connection, values: Sequence[Values]) -> None:
     insert_many(connection, statement.on_conflict_do_update(index_elements=["source_id", "key"], set_=fresh), values)
 
 
-def seen_keys(connection: Connection, run_id: int, *, scan: int, keys: Sequence[bytes]) -> set[bytes]:
+def find_seen(connection: Connection, run_id: int, *, scan: int, keys: Sequence[bytes]) -> set[bytes]:
     """Return which of the documents this scan has had already."""
     found = select(documents.c.key).where(
         documents.c.run_id == run_id, documents.c.scan == scan, documents.c.key.in_(keys)

@@ -75,7 +75,7 @@ def _behind(found: Select[Any], after: Sequence[Any] | None, order: Sequence[Col
     return found.order_by(*order)
 
 
-def quarantined_keys(connection: Connection, source_id: int, *, keys: Sequence[bytes]) -> set[bytes]:
+def find_quarantined(connection: Connection, source_id: int, *, keys: Sequence[bytes]) -> set[bytes]:
     """Return which of these keys are in quarantine, of documents or of places, ignored or not."""
     found = select(quarantine.c.key).where(quarantine.c.source_id == source_id, quarantine.c.key.in_(keys))
     return set(connection.execute(found).scalars())

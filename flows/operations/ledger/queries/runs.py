@@ -50,7 +50,7 @@ def next_scan(connection: Connection, source_id: int) -> int:
     return connection.execute(select(sources.c.scans).where(ours)).scalar_one()
 
 
-def unfinished_run(connection: Connection, source_id: int) -> AnyRow | None:
+def find_unfinished(connection: Connection, source_id: int) -> AnyRow | None:
     """Return the run of the source that has not ended."""
     found = select(runs).where(runs.c.source_id == source_id, runs.c.finished_at.is_(None))
     return connection.execute(found.order_by(runs.c.started_at.desc()).limit(1)).one_or_none()

@@ -63,7 +63,7 @@ def forget_sent(connection: Connection, source_id: int, keys: Sequence[bytes]) -
     connection.execute(delete(sent).where(sent.c.source_id == source_id, sent.c.key.in_(keys)))
 
 
-def missing(connection: Connection, source_id: int, *, run_id: int, after: bytes, limit: int) -> Sequence[AnyRow]:
+def find_missing(connection: Connection, source_id: int, *, run_id: int, after: bytes, limit: int) -> Sequence[AnyRow]:
     """Return what the source has sent and the run has not found, by key, behind `after`."""
     found = exists().where(documents.c.run_id == run_id, documents.c.key == sent.c.key)
     rows = select(sent).where(sent.c.source_id == source_id, sent.c.key > after, ~found)

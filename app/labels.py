@@ -1,9 +1,9 @@
-"""What the service's terms are called on pages: kinds of things, roles, scopes. What is done is in app.audit.deeds."""
+"""Labels of the service's terms on pages: kinds of resources, roles and scopes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from app.words import counted
+from app.formatting import count_text
 from carrel.wire.common import GrantRole, ResourceType, Role, Scope
 from carrel.wire.oauth_clients import ApiScope
 
@@ -171,4 +171,4 @@ def scopes_named(scopes: Iterable[str], *, agents: Mapping[str, str] | None = No
 
 def members_in_words(count: int) -> str:
     """Return how large a group is."""
-    return counted(count, "member")
+    return count_text(count, "member")

@@ -53,7 +53,7 @@ class QuarantineRow:
     ignored: bool
 
 
-def known_sources(settings: FlowSettings) -> list[KnownSource]:
+def list_sources(settings: FlowSettings) -> list[KnownSource]:
     """Return every source that has a ledger. Raises LedgerError for the first ledger that can't be read."""
     if settings.flows_database_url is not None:
         return _sources_in(settings, "")

@@ -15,12 +15,12 @@ from app.document_collections.contents import (
     index_again,
 )
 from app.document_collections.outcomes import INSIDE, show_outcomes, work_through
+from app.formatting import ago, count_text, moment
 from app.ui.dialogs import confirm
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from app.words import ago, counted, moment
 from carrel.wire.collections import DocumentCollection, DocumentInCollection, ListDocumentsInCollectionResponse
 
 _STALE = "collection.stale"
@@ -42,7 +42,7 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
         Source(fetch, lambda page: page.documents, where),
         row=_row,
         empty=partial(show_empty, "There is no document in it that you may read.", hint),
-        columns={"Name": st.column_config.TextColumn(width=260), "Exactly": st.column_config.TextColumn(width=160)},
+        columns={"Name": st.column_config.TextColumn(width=260), "Added at": st.column_config.TextColumn(width=160)},
     )
     if chosen is not None:
         _show_chosen(where, chosen, edits=edits)
@@ -58,7 +58,7 @@ def _row(document: DocumentInCollection) -> dict[str, Any]:
         "Version": f"{document.indexed_version or 'none'} of {document.document_version}",
         "Passages": document.chunk_count,
         "Added": ago(document.added_at),
-        "Exactly": moment(document.added_at),
+        "Added at": moment(document.added_at),
         "Fields": ", ".join(f"{name}: {value}" for name, value in document.custom_metadata.items()),
     }
 
@@ -82,18 +82,18 @@ def _show_chosen(where: UUID, document: DocumentInCollection, *, edits: bool) ->
         one = (document.document_id, document.document_name)
         with st.container(horizontal=True):
             again = st.button("Index again", key="inside.again")
-            if st.button("Take out …", key="inside.remove"):
+            if st.button("Remove …", key="inside.remove"):
                 confirm(
-                    "Take this document out of the collection?",
+                    "Remove this document from the collection?",
                     f"{document.document_name} can't be found here any more. It stays in the catalog.",
-                    doing="Take out",
-                    action=partial(_take_out, where, document.document_id),
+                    doing="Remove",
+                    action=partial(_remove, where, document.document_id),
                 )
         if again:
             _index_again(where, [one])
 
 
-def _take_out(where: UUID, document_id: UUID) -> None:
+def _remove(where: UUID, document_id: UUID) -> None:
     api.client().document_collections.remove_document_from_collection(
         document_id=document_id, document_collection_id=where
     )
@@ -101,7 +101,7 @@ def _take_out(where: UUID, document_id: UUID) -> None:
 
 
 def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:
-    explain(lambda: work_through(index_again(where, documents), [], of=len(documents), doing="Indexing"))
+    show_errors(lambda: work_through(index_again(where, documents), [], of=len(documents), doing="Indexing"))
     st.session_state.pop(_STALE, None)
     st.rerun()
 
@@ -114,21 +114,21 @@ def _show_stale(collection: DocumentCollection) -> None:
         show_text("A document is stale when its contents have changed since it was indexed here.")
         if st.button("Look for stale ones", key="stale.look"):
             with st.spinner("Looking …"):
-                st.session_state[_STALE] = explain(lambda: find_stale(where))
+                st.session_state[_STALE] = show_errors(lambda: find_stale(where))
             st.rerun()
         return
     beyond = "" if found.all_of_it else f" among the first {MOST_LOOKED_THROUGH:,}"
     if not found.documents:
         show_text(f"None is stale{beyond}.")
         return
-    show_text(f"{counted(len(found.documents), 'document')} of those that you may read{beyond}.")
+    show_text(f"{count_text(len(found.documents), 'document')} of those that you may read{beyond}.")
     show_table([(one.document_name, one.error or "") for one in found.documents[:MOST_AT_ONCE]])
     more = len(found.documents) - MOST_AT_ONCE
     if more <= 0:
         if st.button("Index them again", key="stale.go", type="primary"):
             _index_again(where, [(one.document_id, one.document_name) for one in found.documents])
         return
-    show_text(f"… and {counted(more, 'document')} more.")
+    show_text(f"… and {count_text(more, 'document')} more.")
     if api.me().is_admin:
         text = "These are many: index them again in a run, under Ingestion"
         show_link(text, "ingestion", job="indexing", collection=str(where))

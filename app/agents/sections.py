@@ -16,17 +16,17 @@ from app.agents.definitions import (
     deploy_to_me,
     gains_and_losses,
     is_mine,
+    join_names,
     models,
-    named,
     save,
     without_sources,
 )
 from app.auth.current import person_client
 from app.chat.replies import message_html, reply_html
-from app.finding import Principal
-from app.permissions.grants import Grants, MeanwhileChangedError, grants_on
+from app.lookup import Principal
+from app.permissions.grants import ConflictError, Grants, grants_on
 from app.ui.dialogs import confirm
-from app.ui.errors import Problem, explain, problem_of
+from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_text, show_warning
 from app.ui.pickers import drop_choice, pick_principals
@@ -45,7 +45,7 @@ _PATIENCE = 120.0
 
 def show_definition(agent: AgentDefinition) -> None:
     """Show what an agent is, to be changed; what is written counts from the next message on."""
-    names = explain(all_collections)
+    names = show_errors(all_collections)
     known = [str(one) for one in agent.collection_ids if str(one) in names]
     if _key(agent, "name") not in st.session_state:
         st.session_state.pop(_key(agent, "seen"), None)
@@ -57,7 +57,7 @@ def show_definition(agent: AgentDefinition) -> None:
             ("instructions", agent.instructions, 20_000, 160, _INSTRUCTING),
         ):
             st.text_area(part.capitalize(), text, key=_key(agent, part), max_chars=most, height=height, help=said)
-        offered = explain(models)
+        offered = show_errors(models)
         default = f"The service's default (now {offered[0]})" if offered else "The service's default"
         options = list(dict.fromkeys([DEFAULT_MODEL, *offered, *([agent.model] if agent.model else [])]))
         st.selectbox(
@@ -107,7 +107,7 @@ def _save(seen: AgentDefinition) -> None:
         return
     try:
         save(seen, written)
-    except MeanwhileChangedError:
+    except ConflictError:
         state[_PROBLEM] = _MEANWHILE
     except carrel.CarrelError as error:
         state[_PROBLEM] = problem_of(error)
@@ -118,7 +118,7 @@ def _save(seen: AgentDefinition) -> None:
 
 def show_deployment(agent: AgentDefinition) -> None:
     """Show who may use an agent, and let that be said anew."""
-    before = explain(lambda: grants_on(api.client(), as_resource(agent)))
+    before = show_errors(lambda: grants_on(api.client(), as_resource(agent)))
     show_text(
         "Deploying an agent opens no document: it answers each person from what that person may read in its "
         "collections, and may search there."
@@ -130,10 +130,10 @@ def show_deployment(agent: AgentDefinition) -> None:
     changes = gains_and_losses(before, after, everybody=everybody)
     for change in changes:
         show_text(change)
-    if lacking := explain(lambda: without_sources(agent, chosen)):
+    if lacking := show_errors(lambda: without_sources(agent, chosen)):
         show_warning(
             "Whoever may search none of its collections gets no answer but that there is none.",
-            f"Let them read one first: {named([one.label for one in lacking])}.",
+            f"Let them read one first: {join_names([one.label for one in lacking])}.",
         )
     with st.container(horizontal=True):
         if st.button("Save who may use it …", key="deploy", type="primary", disabled=not changes):
@@ -157,7 +157,7 @@ def _drop(agent: AgentDefinition) -> None:
 def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> None:
     try:
         deploy(agent, before=before, who=after, everybody=everybody)
-    except MeanwhileChangedError as exc:
+    except ConflictError as exc:
         msg = "Somebody else has changed who may use it meanwhile, and nothing was saved. Undo, and look at it anew."
         raise carrel.CarrelError(msg) from exc
     _drop(agent)
@@ -165,10 +165,10 @@ def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principa
 
 def show_trial(agent: AgentDefinition) -> None:
     """Let an agent be asked, as the person who looks, if it is deployed to them."""
-    if not explain(lambda: is_mine(agent.agent_id)):
+    if not show_errors(lambda: is_mine(agent.agent_id)):
         show_empty("This agent isn't deployed to you.", "You can try it once it is; others are not touched by that.")
         if st.button("Deploy it to me", key="try.deploy", type="primary"):
-            explain(lambda: deploy_to_me(agent))
+            show_errors(lambda: deploy_to_me(agent))
             _drop(agent)
             st.rerun()
         return

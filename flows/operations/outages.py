@@ -44,7 +44,7 @@ class WaitNotice(Protocol):
         ...
 
 
-class Patience:
+class OutagePolicy:
     """The waiting that the workers of one run share; `seconds` is how long the service may be away."""
 
     def __init__(self, *, seconds: float, probe: Probe, notice: WaitNotice | None = None) -> None:

@@ -4,8 +4,8 @@ from uuid import UUID
 
 import carrel
 from app import api
-from app.ui.errors import explain
-from app.words import one_line
+from app.formatting import one_line
+from app.ui.errors import show_errors
 from carrel.wire.common import Role
 from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
 
@@ -28,12 +28,12 @@ def find_sync(name: str) -> DocstoreSync | None:
         return None
 
 
-def goes_on(sync: DocstoreSync) -> bool:
+def is_running(sync: DocstoreSync) -> bool:
     """Tell whether a run of the sync goes on, or is to begin."""
     return sync.status in {DocstoreSyncStatus.PENDING, DocstoreSyncStatus.RUNNING}
 
 
 def collection_name(identifier: str) -> str:
     """Return what a collection is called, as far as the person may know."""
-    names = {str(one.document_collection_id): one.collection_name for one in explain(api.collections)}
+    names = {str(one.document_collection_id): one.collection_name for one in show_errors(api.collections)}
     return one_line(names.get(identifier, "a collection"))

@@ -9,14 +9,14 @@ import carrel
 from app import api
 from app.documents.details import reader_of
 from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, state_in
+from app.formatting import ago, count_text, moment, size
+from app.labels import GRANTED, PRINCIPALS
 from app.loading.staging import plain_name
-from app.ui.errors import Problem, explain, problem_of
+from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.filters import choice_filter
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_problem, show_table, show_text, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages
-from app.vocabulary import GRANTED, PRINCIPALS
-from app.words import ago, counted, moment, size
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.collections import DocumentChunk, GetDocumentChunksResponse
@@ -48,7 +48,7 @@ def show_places(document: GetDocumentResponse) -> None:
     problem: Problem | None = st.session_state.pop(_PROBLEM, None)
     if problem is not None:
         problem.show()
-    if _running(document):
+    if _is_indexing(document):
         _watch(document.document_id)
     else:
         _draw_places(document)
@@ -61,19 +61,19 @@ def _watch(document_id: UUID) -> None:
     except carrel.CarrelError as error:
         show_warning("How far it is can't be told now. This goes on asking.", problem_of(error).message)
         return
-    if not _running(document):
+    if not _is_indexing(document):
         st.rerun()
     _draw_places(document)
 
 
-def _running(document: GetDocumentResponse) -> bool:
+def _is_indexing(document: GetDocumentResponse) -> bool:
     return any(place.status is IndexingStatus.RUNNING for place in document.indexed_in)
 
 
 def _draw_places(document: GetDocumentResponse) -> None:
     if not document.indexed_in:
         show_text("It is in no index that you may see.")
-    editable = {one.document_collection_id for one in explain(api.collections) if api.may_edit(one)}
+    editable = {one.document_collection_id for one in show_errors(api.collections) if api.may_edit(one)}
     for number, place in enumerate(document.indexed_in[:MOST_PLACES]):
         with st.container(border=True):
             _draw_place(place)
@@ -86,7 +86,7 @@ def _draw_places(document: GetDocumentResponse) -> None:
                     args=(document.document_id, place.document_collection_id),
                 )
     if (more := len(document.indexed_in) - MOST_PLACES) > 0:
-        show_text(f"… and in {counted(more, 'collection')} more.")
+        show_text(f"… and in {count_text(more, 'collection')} more.")
 
 
 def _draw_place(place: DocumentIndexing) -> None:
@@ -95,7 +95,7 @@ def _draw_place(place: DocumentIndexing) -> None:
     if place.status is IndexingStatus.RUNNING and place.chunks_expected:
         done = min(place.chunks_embedded or 0, place.chunks_expected)
         st.progress(
-            done / place.chunks_expected, text=f"{done:,} of {counted(place.chunks_expected, 'passage')} embedded"
+            done / place.chunks_expected, text=f"{done:,} of {count_text(place.chunks_expected, 'passage')} embedded"
         )
     if place.error and place.status is IndexingStatus.FAILED:
         what = "It is tried again now and then. If the file is at fault, add a mended one under the same name."
@@ -129,7 +129,7 @@ def show_versions(document: GetDocumentResponse) -> None:
     ]
     show_table(rows, heads=("Version", "File", "Size", "Loaded", "By"))
     if (more := len(document.versions) - len(rows)) > 0:
-        show_text(f"… and {counted(more, 'older version')}, which can be downloaded, too.")
+        show_text(f"… and {count_text(more, 'older version')}, which can be downloaded, too.")
     files = {version.document_version: version for version in document.versions}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox("Version to download", list(files), key="version", width=220)
@@ -186,7 +186,7 @@ def show_readers(document: GetDocumentResponse) -> None:
         listed = api.client().admin.grants.list(document.resource, page_size=PAGE_ROWS, page_token=token)
         return next(listed.pages())
 
-    page = explain(lambda: fetch(None))
+    page = show_errors(lambda: fetch(None))
     if page.organization_wide:
         show_text("Everybody in the organization may read it.")
     show_pages(

@@ -10,13 +10,13 @@ import streamlit as st
 
 from app import api
 from app.credentials.expiry import EXPIRIES, NEVER, ON_DATE, WITHOUT_END, curl_line, expiry
-from app.credentials.scopes import ask_scopes, chosen_scopes
+from app.credentials.scopes import ask_scopes, get_scopes
+from app.formatting import count_text
+from app.labels import ROLES, TOKEN_SCOPES, calls_in_words
 from app.settings import settings
 from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_open, offer_submit
-from app.ui.errors import explain
+from app.ui.errors import show_errors
 from app.ui.notices import show_table, show_text, show_warning
-from app.vocabulary import ROLES, TOKEN_SCOPES, calls_in_words
-from app.words import counted
 from carrel.wire.common import Scope
 from carrel.wire.service_accounts import AdminServiceAccountTokensPreviewReachResponse, ServiceAccount
 
@@ -34,7 +34,7 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     scopes = ask_scopes("mint", TOKEN_SCOPES)
     ask_expiry("mint")
     if scopes:
-        reach = explain(lambda: preview(account.service_account_id, tuple(scopes)))
+        reach = show_errors(lambda: preview(account.service_account_id, tuple(scopes)))
         with st.container(border=True):
             show_reach(reach)
     else:
@@ -44,13 +44,13 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
 
 def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     """Mint a token as the dialog's fields say, and have its value shown; called once for two clicks."""
-    name, scopes = str(st.session_state["mint.name"] or "").strip(), chosen_scopes("mint", TOKEN_SCOPES)
+    name, scopes = str(st.session_state["mint.name"] or "").strip(), get_scopes("mint", TOKEN_SCOPES)
     if not name:
         raise NotYetError("Give the token a name, by which it is known when it is to be replaced or revoked.")
     if not scopes:
         raise NotYetError("Choose what the token may do: one that may do nothing is of no use.")
     minted = api.client().admin.service_account_tokens.mint(
-        account.service_account_id, name, scopes=scopes, expires_at=chosen_expiry("mint") or NEVER
+        account.service_account_id, name, scopes=scopes, expires_at=get_expiry("mint") or NEVER
     )
     hold_secret(
         Secret(
@@ -64,7 +64,7 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
 
 
 def ask_expiry(name: str, *, default: str = "90") -> None:
-    """Ask until when something works; `chosen_expiry` of the same name says it."""
+    """Ask until when something works; `get_expiry` of the same name says it."""
     choice = st.segmented_control(
         "It ends",
         list(EXPIRIES),
@@ -85,7 +85,7 @@ def ask_expiry(name: str, *, default: str = "90") -> None:
         )
 
 
-def chosen_expiry(name: str) -> datetime | None:
+def get_expiry(name: str) -> datetime | None:
     """Return until when something shall work, as its dialog's fields say; None: for ever."""
     day = cast("date | None", st.session_state.get(f"{name}.day"))
     return expiry(str(st.session_state[f"{name}.expiry"]), day=day)
@@ -108,8 +108,8 @@ def show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
     rows = [
         ("Documents it can read", f"{reach.document_count:,}"),
         ("Documents it can change", f"{reach.editable_document_count:,}"),
-        ("Collections", _named(collections, reach.collection_count)),
-        ("Agents", _named(agents, reach.agent_count)),
+        ("Collections", _name_resources(collections, reach.collection_count)),
+        ("Agents", _name_resources(agents, reach.agent_count)),
         ("Documents that agents quote to it", f"{reach.agent_document_count:,}"),
         ("It can", calls_in_words(reach.endpoints) or "nothing"),
     ]
@@ -117,7 +117,7 @@ def show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
     show_table(rows, named=True)
 
 
-def _named(names: Sequence[str], count: int) -> str:
+def _name_resources(names: Sequence[str], count: int) -> str:
     shown = ", ".join(names[:_MOST_NAMED])
     more = count - min(len(names), _MOST_NAMED)
-    return f"{shown} and {counted(more, 'other')}" if more > 0 else shown or "None"
+    return f"{shown} and {count_text(more, 'other')}" if more > 0 else shown or "None"

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
-from app.vocabulary import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT, kind_of, members_in_words, types_of
-from app.words import one_line
+from app.formatting import one_line
+from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT, kind_of, members_in_words, types_of
 from carrel import Carrel
 from carrel.wire.access import ClassedResource
 from carrel.wire.admin import Group, NamedPrincipal
@@ -118,7 +118,7 @@ def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCI
 
     The one more tells that there are others; who shows them leaves it out.
     """
-    wanted, text = frozenset(kinds), _asked(query)
+    wanted, text = frozenset(kinds), _fetch(query)
     if not text:
         return []
 
@@ -133,7 +133,7 @@ def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCI
 
 def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[Resource]:
     """Return what of these kinds has this in its name or id, at most `MOST` and one more."""
-    text = _asked(query)
+    text = _fetch(query)
     if not text:
         return []
     pages = client.admin.access.list_resources(query=text, resource_types=types_of(kinds), page_size=MOST + 1)
@@ -175,7 +175,7 @@ def by_id(listed: Callable[..., Iterable[T]], identity: str) -> T | None:
     return next(iter(listed(ids=[identity])), None) if is_id(identity) else None
 
 
-def told_apart(found: Iterable[One]) -> dict[str, tuple[str, One]]:
+def disambiguate(found: Iterable[One]) -> dict[str, tuple[str, One]]:
     """Return each with a label that no other has, by key: what reads alike gets the end of its id."""
     once = {one.key: one for one in found}
     labels = [one.label for one in once.values()]
@@ -185,13 +185,13 @@ def told_apart(found: Iterable[One]) -> dict[str, tuple[str, One]]:
     }
 
 
-def _asked(query: str) -> str:
+def _fetch(query: str) -> str:
     return query.replace("\0", "").strip()[:_LONGEST]
 
 
 def _at_address(client: Carrel, wanted: str) -> Principal | None:
     """Look among all whose name or address contains this one: there may be many."""
-    text = _asked(wanted)
+    text = _fetch(wanted)
     if not text:
         return None
     found = next((one for one in _people(client, text) if one.id == wanted), None)

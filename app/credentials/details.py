@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from app.credentials.expiry import STATUSES, ends_exactly
+from app.formatting import moment
 from app.ui.dialogs import confirm
 from app.ui.notices import show_heading, show_table
-from app.words import moment
 from carrel.wire.admin import ApiKey, CredentialStatus
 from carrel.wire.service_accounts import ServiceAccountToken
 

@@ -13,8 +13,8 @@ LONGEST = 1000
 """Characters of a question that pages ask: fewer than the service takes, since its address has all of them."""
 
 MODES: Mapping[SearchMode, str] = {
-    SearchMode.HYBRID: "Words and meaning",
-    SearchMode.LEXICAL: "Words",
+    SearchMode.HYBRID: "Hybrid",
+    SearchMode.LEXICAL: "Keywords",
     SearchMode.SEMANTIC: "Meaning",
 }
 """What people call the ways to search."""
@@ -26,7 +26,7 @@ Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 
 
 @dataclass(frozen=True)
-class Question:
+class SearchQuery:
     """Everything a search depends on; as long as it stays the same, its answer is kept and not asked for again.
 
     `where` is CATALOG or a collection's id; `only` is what a document's metadata must fit, all of it.
@@ -38,7 +38,7 @@ class Question:
     only: tuple[Condition, ...] = ()
 
     @classmethod
-    def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "Question":
+    def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "SearchQuery":
         """Return the question a page's address asks; what can't be known here (`in`) is taken as it is.
 
         The parameters have all their values; of all but `only` the last one counts.
@@ -62,7 +62,7 @@ class Question:
         return {name: values for name, values in wanted.items() if any(values)}
 
 
-def search(question: Question, kinds: Kinds, *, size: int) -> Answer:
+def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
     """Ask the service for at most `size` documents, or chunks in a collection, whose fields are of these kinds."""
     conditions = [asked for condition in question.only for asked in condition.asked(kinds)]
     if question.where == CATALOG:

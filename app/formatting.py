@@ -10,7 +10,7 @@ _JOINERS, _UNSEEN = frozenset("\u200c\u200d"), frozenset({"Cc", "Cf", "Cs", "Co"
 _UNITS = ((365 * _DAY, "year"), (30 * _DAY, "month"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"))
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def count_text(number: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun: 1 document, 2,304 documents."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
@@ -21,7 +21,7 @@ def one_line(text: str) -> str:
     return " ".join("".join(kept).split())
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """Return text of at most so many characters, and a sign where it is cut."""
     return text if len(text) <= most else f"{text[:most].rstrip()} …"
 
@@ -46,7 +46,7 @@ def ago(at: datetime | None, *, now: datetime | None = None, never: str = "never
 def size(count: int) -> str:
     """Return a number of bytes: 12 KiB, 3.4 MiB."""
     if count < 1024:
-        return counted(count, "byte")
+        return count_text(count, "byte")
     amount = count / 1024
     for unit in ("KiB", "MiB"):
         if amount < 1000:
@@ -59,5 +59,5 @@ def _span(apart: timedelta, *, as_int: Callable[[float], int]) -> str | None:
     seconds = apart.total_seconds()
     for unit, name in _UNITS:
         if seconds >= unit:
-            return counted(as_int(seconds / unit), name)
+            return count_text(as_int(seconds / unit), name)
     return None

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from app.vocabulary import AGENT, COLLECTION, DOCUMENT, ROLES, SERVICE_ACCOUNT, kind_of, scopes_named
-from app.words import counted, one_line
+from app.formatting import count_text, one_line
+from app.labels import AGENT, COLLECTION, DOCUMENT, ROLES, SERVICE_ACCOUNT, kind_of, scopes_named
 from carrel.wire.admin import AuditEntry
 from carrel.wire.common import ResourceType, Role
 
@@ -29,7 +29,7 @@ _MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Deed:
+class ActionText:
     """An action in words: its group, what it is called, and what somebody did (`{it}` is the target)."""
 
     group: str
@@ -37,62 +37,70 @@ class Deed:
     said: str
 
 
-DEEDS: Mapping[str, Deed] = {
-    "grants.set": Deed("Access", "Access changed", "changed who may read {it}"),
-    "group.create": Deed("People", "Group made", "made the group {it}"),
-    "group.update": Deed("People", "Group changed", "changed the group {it}"),
-    "group.members": Deed("People", "Group's members changed", "changed who is in {it}"),
-    "user.create": Deed("People", "Person added", "added {it}"),
-    "user.update": Deed("People", "Person changed", "changed {it}"),
-    "texts.erase": Deed("People", "Somebody's words erased", "erased the words of {it}"),
-    "document.create": Deed("Documents", "Document uploaded", "uploaded {it}"),
-    "document.update": Deed("Documents", "Document updated", "updated {it}"),
-    "document.delete": Deed("Documents", "Document deleted", "deleted {it}"),
-    "collection.create": Deed("Collections", "Collection made", "made the collection {it}"),
-    "collection.delete": Deed("Collections", "Collection deleted", "deleted the collection {it}"),
-    "collection.add_document": Deed("Collections", "Document added", "added {it} to {collection}"),
-    "collection.add_chunks": Deed("Collections", "Document added in pieces", "added {it} to {collection} in pieces"),
-    "collection.reindex_document": Deed(
+ACTION_TEXTS: Mapping[str, ActionText] = {
+    "grants.set": ActionText("Access", "Access changed", "changed who may read {it}"),
+    "group.create": ActionText("People", "Group made", "made the group {it}"),
+    "group.update": ActionText("People", "Group changed", "changed the group {it}"),
+    "group.members": ActionText("People", "Group's members changed", "changed who is in {it}"),
+    "user.create": ActionText("People", "Person added", "added {it}"),
+    "user.update": ActionText("People", "Person changed", "changed {it}"),
+    "texts.erase": ActionText("People", "Somebody's words erased", "erased the words of {it}"),
+    "document.create": ActionText("Documents", "Document uploaded", "uploaded {it}"),
+    "document.update": ActionText("Documents", "Document updated", "updated {it}"),
+    "document.delete": ActionText("Documents", "Document deleted", "deleted {it}"),
+    "collection.create": ActionText("Collections", "Collection made", "made the collection {it}"),
+    "collection.delete": ActionText("Collections", "Collection deleted", "deleted the collection {it}"),
+    "collection.add_document": ActionText("Collections", "Document added", "added {it} to {collection}"),
+    "collection.add_chunks": ActionText(
+        "Collections", "Document added in pieces", "added {it} to {collection} in pieces"
+    ),
+    "collection.reindex_document": ActionText(
         "Collections", "Document indexed again", "had {it} indexed again in {collection}"
     ),
-    "collection.remove_document": Deed("Collections", "Document taken out", "took {it} out of {collection}"),
-    "index.rebuild_start": Deed("Indexes", "Index begun anew", "began to make the index of {collection} anew"),
-    "index.rebuild_force": Deed("Indexes", "Index to go on without failures", "let the index of {collection} go on"),
-    "index.rebuild_cancel": Deed("Indexes", "Index given up", "gave up making the index of {collection} anew"),
-    "index.rebuild_complete": Deed("Indexes", "Index made anew", "finished making the index of {collection} anew"),
-    "docstore.create_sync": Deed("Syncs", "Sync made", "made a sync into {collection}"),
-    "docstore.update_sync": Deed("Syncs", "Sync changed", "changed a sync into {collection}"),
-    "docstore.launch_sync": Deed("Syncs", "Sync started", "started a sync into {collection}"),
-    "docstore.delete_sync": Deed("Syncs", "Sync deleted", "deleted a sync into {collection}"),
-    "docstore.sync": Deed("Syncs", "Sync ended", "synced into {collection}"),
-    "search.feedback": Deed("Feedback", "Search result judged", "judged {document}"),
-    "agent.feedback": Deed("Feedback", "Reply judged", "judged a reply of {agent}"),
-    "agent.message": Deed("Agents", "Agent asked", "asked {it}"),
-    "agent.create": Deed("Agents", "Agent made", "made the agent {it}"),
-    "agent.update": Deed("Agents", "Agent changed", "changed the agent {it}"),
-    "agent.delete": Deed("Agents", "Agent deleted", "deleted the agent {it}"),
-    "agent.deploy": Deed("Agents", "Agent deployed", "changed who may use {it}"),
-    "serviceAccount.create": Deed("Credentials", "Service account made", "made the service account {it}"),
-    "serviceAccount.delete": Deed("Credentials", "Service account deleted", "deleted the service account {it}"),
-    "serviceAccountToken.mint": Deed("Credentials", "Token minted", "minted a token for {account}"),
-    "serviceAccountToken.revoke": Deed("Credentials", "Token revoked", "revoked a token of {account}"),
-    "apiKey.create": Deed("Credentials", "API key made", "made an API key for {owner}"),
-    "apiKey.revoke": Deed("Credentials", "API key revoked", "revoked an API key"),
-    "oauthClient.create": Deed("Applications", "Application made", "made the application {it}"),
-    "oauthClient.request": Deed("Applications", "Application asked for", "asked for the application {it}"),
-    "oauthClient.approve": Deed("Applications", "Application approved", "approved the application {it}"),
-    "oauthClient.update": Deed("Applications", "Application changed", "changed the application {it}"),
-    "oauthClient.rotateSecret": Deed("Applications", "New secret", "gave the application {it} a new secret"),
-    "oauthClient.delete": Deed("Applications", "Application deleted", "deleted the application {it}"),
-    "consent.grant": Deed("Applications", "Application allowed", "allowed the application {it} to act for them"),
-    "consent.withdraw": Deed("Applications", "Consent taken back", "took back what they allowed the application {it}"),
-    "session.begin": Deed("Signing in", "Signed in", "signed in"),
-    "identity.bind": Deed("Signing in", "Bound to a provider", "bound {it} to a provider they sign in with"),
-    "oauth.reuseDetected": Deed(
+    "collection.remove_document": ActionText("Collections", "Document removed", "removed {it} from {collection}"),
+    "index.rebuild_start": ActionText("Indexes", "Rebuild started", "started to rebuild the index of {collection}"),
+    "index.rebuild_force": ActionText(
+        "Indexes", "Index to go on without failures", "let the index of {collection} go on"
+    ),
+    "index.rebuild_cancel": ActionText("Indexes", "Index given up", "gave up making the index of {collection} anew"),
+    "index.rebuild_complete": ActionText(
+        "Indexes", "Index made anew", "finished making the index of {collection} anew"
+    ),
+    "docstore.create_sync": ActionText("Syncs", "Sync made", "made a sync into {collection}"),
+    "docstore.update_sync": ActionText("Syncs", "Sync changed", "changed a sync into {collection}"),
+    "docstore.launch_sync": ActionText("Syncs", "Sync started", "started a sync into {collection}"),
+    "docstore.delete_sync": ActionText("Syncs", "Sync deleted", "deleted a sync into {collection}"),
+    "docstore.sync": ActionText("Syncs", "Sync ended", "synced into {collection}"),
+    "search.feedback": ActionText("Feedback", "Search result judged", "judged {document}"),
+    "agent.feedback": ActionText("Feedback", "Reply judged", "judged a reply of {agent}"),
+    "agent.message": ActionText("Agents", "Agent asked", "asked {it}"),
+    "agent.create": ActionText("Agents", "Agent made", "made the agent {it}"),
+    "agent.update": ActionText("Agents", "Agent changed", "changed the agent {it}"),
+    "agent.delete": ActionText("Agents", "Agent deleted", "deleted the agent {it}"),
+    "agent.deploy": ActionText("Agents", "Agent deployed", "changed who may use {it}"),
+    "serviceAccount.create": ActionText("Credentials", "Service account made", "made the service account {it}"),
+    "serviceAccount.delete": ActionText("Credentials", "Service account deleted", "deleted the service account {it}"),
+    "serviceAccountToken.mint": ActionText("Credentials", "Token minted", "minted a token for {account}"),
+    "serviceAccountToken.revoke": ActionText("Credentials", "Token revoked", "revoked a token of {account}"),
+    "apiKey.create": ActionText("Credentials", "API key made", "made an API key for {owner}"),
+    "apiKey.revoke": ActionText("Credentials", "API key revoked", "revoked an API key"),
+    "oauthClient.create": ActionText("Applications", "Application made", "made the application {it}"),
+    "oauthClient.request": ActionText("Applications", "Application asked for", "asked for the application {it}"),
+    "oauthClient.approve": ActionText("Applications", "Application approved", "approved the application {it}"),
+    "oauthClient.update": ActionText("Applications", "Application changed", "changed the application {it}"),
+    "oauthClient.rotateSecret": ActionText("Applications", "New secret", "gave the application {it} a new secret"),
+    "oauthClient.delete": ActionText("Applications", "Application deleted", "deleted the application {it}"),
+    "consent.grant": ActionText("Applications", "Application allowed", "allowed the application {it} to act for them"),
+    "consent.withdraw": ActionText(
+        "Applications", "Consent taken back", "took back what they allowed the application {it}"
+    ),
+    "session.begin": ActionText("Signing in", "Signed in", "signed in"),
+    "identity.bind": ActionText("Signing in", "Bound to a provider", "bound {it} to a provider they sign in with"),
+    "oauth.reuseDetected": ActionText(
         "Signing in", "Stolen token stopped", "stopped tokens of {it}: one was used a second time"
     ),
-    "organization.create": Deed("Organization", "Organization made", "made the organization"),
-    "organization.update": Deed("Organization", "Settings changed", "changed the organization's settings"),
+    "organization.create": ActionText("Organization", "Organization made", "made the organization"),
+    "organization.update": ActionText("Organization", "Settings changed", "changed the organization's settings"),
 }
 """By the action's code; the order of groups and of actions in them is the order they are offered in."""
 
@@ -118,7 +126,7 @@ _VERDICTS = {
 
 def actions() -> dict[str, str]:
     """Return what each action is called, with its group before it."""
-    return {code: f"{deed.group}: {deed.name}" for code, deed in DEEDS.items()}
+    return {code: f"{deed.group}: {deed.name}" for code, deed in ACTION_TEXTS.items()}
 
 
 def sentence(entry: AuditEntry, names: Names) -> str:
@@ -147,27 +155,27 @@ def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
 
 
 def _plainly(entry: AuditEntry, names: Names) -> str:
-    deed = DEEDS.get(entry.action)
+    deed = ACTION_TEXTS.get(entry.action)
     if deed is None:
         return f"did something this page has no words for ({entry.action})"
     details = entry.details
     return deed.said.format(
         it=_target(entry, names),
-        collection=_named(details.get("collectionId"), names, "the catalog"),
-        document=_named(details.get("documentId"), names, "a search"),
-        agent=_named(details.get("agentId"), names, "an agent"),
-        account=_named(details.get("serviceAccountId"), names, "a service account"),
-        owner=_named(details.get("ownerId"), names, "somebody"),
+        collection=_name(details.get("collectionId"), names, "the catalog"),
+        document=_name(details.get("documentId"), names, "a search"),
+        agent=_name(details.get("agentId"), names, "an agent"),
+        account=_name(details.get("serviceAccountId"), names, "a service account"),
+        owner=_name(details.get("ownerId"), names, "somebody"),
     )
 
 
-def _shared(entry: AuditEntry, names: Names) -> str | None:
+def _describe_grant_change(entry: AuditEntry, names: Names) -> str | None:
     """Tell a change of grants by what it came to: gave Crew viewer on “Board minutes”."""
-    said = changed_roles(entry.details, names)
+    said = describe_role_changes(entry.details, names)
     return f"{' and '.join(said)} on {_target(entry, names)}" if said else None
 
 
-def changed_roles(details: Mapping[str, Any], names: Names) -> list[str]:
+def describe_role_changes(details: Mapping[str, Any], names: Names) -> list[str]:
     """Say who was given which role and who lost which, of the holders before and after a change of grants."""
     before, after = _roles(details, "before"), _roles(details, "after")
     gained: dict[str, list[str]] = {}
@@ -193,12 +201,12 @@ def _members(entry: AuditEntry, names: Names) -> str | None:
     return " and ".join(f"{part} {_target(entry, names)}" for part in parts) if parts else None
 
 
-def _judged(entry: AuditEntry, names: Names) -> str | None:
+def _describe_feedback(entry: AuditEntry, names: Names) -> str | None:
     verdict = _VERDICTS.get(str(entry.details.get("feedback")))
     return f"{_plainly(entry, names)} {verdict}" if verdict else None
 
 
-def _minted(entry: AuditEntry, names: Names) -> str | None:
+def _describe_new_credential(entry: AuditEntry, names: Names) -> str | None:
     scopes = cast("list[str]", entry.details.get("scopes") or [])
     return f"{_plainly(entry, names)} ({scopes_named(scopes).lower()})" if scopes else None
 
@@ -216,33 +224,35 @@ def _person(entry: AuditEntry, names: Names) -> str | None:
     return f"{_plainly(entry, names)} ({', '.join(facts)})" if facts else None
 
 
-def _deleted_account(entry: AuditEntry, names: Names) -> str | None:
+def _describe_deleted_account(entry: AuditEntry, names: Names) -> str | None:
     count = entry.details.get("revokedTokenCount")
     return (
-        f"{_plainly(entry, names)}, and with it {counted(count, 'token')}" if isinstance(count, int) and count else None
+        f"{_plainly(entry, names)}, and with it {count_text(count, 'token')}"
+        if isinstance(count, int) and count
+        else None
     )
 
 
 _TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
-    "grants.set": _shared,
-    "agent.deploy": _shared,
+    "grants.set": _describe_grant_change,
+    "agent.deploy": _describe_grant_change,
     "group.members": _members,
-    "search.feedback": _judged,
-    "agent.feedback": _judged,
-    "serviceAccountToken.mint": _minted,
+    "search.feedback": _describe_feedback,
+    "agent.feedback": _describe_feedback,
+    "serviceAccountToken.mint": _describe_new_credential,
     "user.create": _person,
     "user.update": _person,
-    "serviceAccount.delete": _deleted_account,
+    "serviceAccount.delete": _describe_deleted_account,
 }
 
 
 def _target(entry: AuditEntry, names: Names) -> str:
     if entry.target is None:
         return "something"
-    return _named(entry.target.id, names, _kind_in_words(entry.target.type))
+    return _name(entry.target.id, names, _kind_in_words(entry.target.type))
 
 
-def _named(identity: object, names: Names, otherwise: str) -> str:
+def _name(identity: object, names: Names, otherwise: str) -> str:
     name = names.get(identity) if isinstance(identity, str) else None
     return f"“{one_line(name)}”" if name else otherwise
 
@@ -268,5 +278,5 @@ def _role(role: str | None) -> str:
 def _list(names: Sequence[str]) -> str:
     shown = [one_line(name) for name in names[:_MOST_NAMED]]
     if len(names) > _MOST_NAMED:
-        return f"{', '.join(shown)} and {counted(len(names) - _MOST_NAMED, 'other')}"
+        return f"{', '.join(shown)} and {count_text(len(names) - _MOST_NAMED, 'other')}"
     return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]

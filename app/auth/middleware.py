@@ -19,7 +19,7 @@ OPEN = frozenset({f"{STREAMLIT}health", f"{STREAMLIT}host-config"})
 """Of what Streamlit has beside pages, what it asks for before anybody is signed in."""
 
 
-class Gate:
+class AccessMiddleware:
     """Lets files and figures pass for who is signed in, and connections of pages of its own origin."""
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, cookie: str, origin: str) -> None:

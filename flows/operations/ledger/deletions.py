@@ -12,13 +12,13 @@ from flows.operations.sources.fingerprint import key_of
 _PAGE = 1000
 
 
-class VanishingLedger(ClaimedLedger):
+class DeletionLedger(ClaimedLedger):
     """A source's ledger, and what of it is to be deleted since the source no longer has it."""
 
     def missing(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, Missing]]:
         """Return up to `limit` documents (with their keys) that the source has sent and this run has not found."""
         with self._store.read() as connection:
-            rows = queries.missing(connection, self.source_id, run_id=self.run_id, after=after, limit=limit)
+            rows = queries.find_missing(connection, self.source_id, run_id=self.run_id, after=after, limit=limit)
         return [
             (bytes(row.key), Missing(row.external_id, row.document_id, row.fingerprint, row.intended)) for row in rows
         ]
@@ -89,7 +89,7 @@ class VanishingLedger(ClaimedLedger):
         with self._write() as connection:
             queries.confirm(connection, self.run_id)
 
-    def hold_back(self, reason: str) -> None:
+    def block_deletions(self, reason: str) -> None:
         """Keep why nothing is deleted; what was marked stays so, and nothing deletes it."""
         with self._write() as connection:
             queries.update_run(connection, self.run_id, {"held_back": reason})

@@ -16,7 +16,7 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST, Entry, Missing
 from flows.operations.ledger.states import State
 from flows.operations.options import UploadOptions
-from flows.operations.patience import Patience
+from flows.operations.outages import OutagePolicy
 from flows.operations.sources.documents import folders_of
 from flows.operations.sources.exclusions import FileSelection
 from flows.operations.sources.fingerprint import key_of
@@ -32,7 +32,7 @@ _HIDING = ("row_invalid", "folder_unreadable", "name_undecodable")
 
 
 async def plan_deletions(
-    client: AsyncCarrel, ledger: Ledger, source: str, *, options: UploadOptions, patience: Patience
+    client: AsyncCarrel, ledger: Ledger, source: str, *, options: UploadOptions, outages: OutagePolicy
 ) -> None:
     """After a scan of the whole source, plan in the ledger what is to be deleted, or keep there why nothing is."""
     if not await asyncio.to_thread(ledger.missing, limit=1):
@@ -41,11 +41,11 @@ async def plan_deletions(
     reason = await asyncio.to_thread(_not_whole, ledger, found=found)
     if not reason:
         files = await asyncio.to_thread(select_files, source, options.files)
-        marked = await _mark(client, ledger, files, options=options, patience=patience)
+        marked = await _mark(client, ledger, files, options=options, outages=outages)
         known = await asyncio.to_thread(ledger.known)
         reason = _beyond(options.delete_limit_percent, marked=marked, known=known)
     if reason:
-        await asyncio.to_thread(ledger.hold_back, f"Nothing is deleted: {reason}")
+        await asyncio.to_thread(ledger.block_deletions, f"Nothing is deleted: {reason}")
     else:
         await asyncio.to_thread(ledger.confirm_deletions)
         await asyncio.to_thread(ledger.set_aside)
@@ -60,8 +60,8 @@ def deletions(ledger: Ledger, *, states: Sequence[State]) -> Iterator[str]:
             yield from (entry.document.external_id for entry in page)
 
 
-async def spare_changed(
-    client: AsyncCarrel, ledger: Ledger, documents: Sequence[Entry], *, upload_as: str | None, patience: Patience
+async def skip_modified(
+    client: AsyncCarrel, ledger: Ledger, documents: Sequence[Entry], *, upload_as: str | None, outages: OutagePolicy
 ) -> None:
     """Right before documents are deleted, leave those alone that were changed since the plan, perhaps hours ago."""
     for start in range(0, len(documents), _PAGE):
@@ -69,7 +69,7 @@ async def spare_changed(
             Missing(one.document.external_id, one.document_id, one.fingerprint, None)
             for one in documents[start : start + _PAGE]
         ]
-        plans = await _ask_once(client, page, upload_as=upload_as, patience=patience)
+        plans = await _ask_once(client, page, upload_as=upload_as, outages=outages)
         elsewhere = await asyncio.to_thread(ledger.found_by_others, [one.external_id for one in page])
         spared = [one for one, plan in plans if plan.action in _OTHERS or one.external_id in elsewhere]
         await asyncio.to_thread(ledger.mark, spared, state=State.UNCHANGED)
@@ -99,7 +99,7 @@ def _beyond(limit: int, *, marked: int, known: int) -> str:
 
 
 async def _mark(
-    client: AsyncCarrel, ledger: Ledger, files: FileSelection, *, options: UploadOptions, patience: Patience
+    client: AsyncCarrel, ledger: Ledger, files: FileSelection, *, options: UploadOptions, outages: OutagePolicy
 ) -> int:
     """Mark what may be deleted and what is left alone; forget what the catalog no longer has. Return the former."""
     marked, after = 0, FIRST
@@ -108,9 +108,9 @@ async def _mark(
         left_out = [one for _, one in page if _is_left_out(one.external_id, files, hidden=options.hidden)]
         looked_for = [one for _, one in page if one not in left_out]
         await asyncio.to_thread(ledger.mark, left_out, state=State.IGNORED)
-        documents = await asyncio.to_thread(_unnamed, ledger, looked_for)
+        documents = await asyncio.to_thread(_select_without_problem, ledger, looked_for)
         elsewhere = await asyncio.to_thread(ledger.found_by_others, [one.external_id for one in documents])
-        plans = await _ask(client, documents, upload_as=options.upload_as_user_email, patience=patience)
+        plans = await _ask(client, documents, upload_as=options.upload_as_user_email, outages=outages)
         gone = [one.external_id for one, plan in plans if plan.action is PlanAction.CREATE]
         still = [(one, plan) for one, plan in plans if plan.action is not PlanAction.CREATE]
         others = [one for one, plan in still if plan.action in _OTHERS or one.external_id in elsewhere]
@@ -128,7 +128,7 @@ def _is_left_out(external_id: str, files: FileSelection, *, hidden: bool) -> boo
     return (is_hidden and not hidden) or bool(files.reason_to_exclude(external_id))
 
 
-def _unnamed(ledger: Ledger, documents: Sequence[Missing]) -> list[Missing]:
+def _select_without_problem(ledger: Ledger, documents: Sequence[Missing]) -> list[Missing]:
     """Return the documents that no problem of the source is about, nor about a folder that they were in."""
     lines = {one.external_id: folders_of(one.external_id) for one in documents}
     names = sorted({name for line in lines.values() for name in line})
@@ -139,21 +139,21 @@ def _unnamed(ledger: Ledger, documents: Sequence[Missing]) -> list[Missing]:
 
 
 async def _ask(
-    client: AsyncCarrel, documents: Sequence[Missing], *, upload_as: str | None, patience: Patience
+    client: AsyncCarrel, documents: Sequence[Missing], *, upload_as: str | None, outages: OutagePolicy
 ) -> list[tuple[Missing, UploadPlan]]:
     """Ask whether the catalog has each document as it was sent, or as it may have been by a run that was killed."""
     answers: list[tuple[Missing, UploadPlan]] = []
     doubtful: list[Missing] = []
-    for one, plan in await _ask_once(client, documents, upload_as=upload_as, patience=patience):
+    for one, plan in await _ask_once(client, documents, upload_as=upload_as, outages=outages):
         if plan.action is PlanAction.UPDATE and one.fingerprint and one.intended:
             doubtful.append(replace(one, fingerprint=None))
         else:
             answers.append((one, plan))
-    return answers + await _ask_once(client, doubtful, upload_as=upload_as, patience=patience)
+    return answers + await _ask_once(client, doubtful, upload_as=upload_as, outages=outages)
 
 
 async def _ask_once(
-    client: AsyncCarrel, documents: Sequence[Missing], *, upload_as: str | None, patience: Patience
+    client: AsyncCarrel, documents: Sequence[Missing], *, upload_as: str | None, outages: OutagePolicy
 ) -> list[tuple[Missing, UploadPlan]]:
     if not documents:
         return []
@@ -165,7 +165,7 @@ async def _ask_once(
     async def ask() -> list[UploadPlan]:
         return (await client.catalog.plan_upload(documents=planned, upload_as_user_email=upload_as)).documents
 
-    return list(zip(documents, await patience.call(ask), strict=True))
+    return list(zip(documents, await outages.call(ask), strict=True))
 
 
 def _with_id(one: Missing, plan: UploadPlan) -> Missing:

@@ -9,7 +9,7 @@ from cron_descriptor import FormatError, get_description
 from cron_descriptor import Options as CronOptions
 
 from app import api
-from app.finding import is_id
+from app.lookup import is_id
 from app.settings import settings
 from flows.runs import RunStatus
 from flows.schedules import Times
@@ -80,17 +80,17 @@ def state_in_words(run: RunStatus) -> str:
         return _STATES.get(run.state, run.state.capitalize())
     if run.only_plans:
         return "Planned"
-    if not_loaded := not_loaded_by(run):
+    if not_loaded := count_not_loaded(run):
         return f"Done, {not_loaded:,} not loaded" if run.flow != "reindex" else f"Done, {not_loaded:,} failed"
     return "Done, deletion held back" if run.counts.held_back else "Done"
 
 
-def not_loaded_by(run: RunStatus) -> int:
+def count_not_loaded(run: RunStatus) -> int:
     """Return how many documents a run could not take."""
     return int(run.figures.get("quarantined", 0))
 
 
-def started_by(run: RunStatus) -> str:
+def starter_in_words(run: RunStatus) -> str:
     """Return who or what started a run."""
     return "schedule" if run.by_schedule else run.person or "somebody, outside of the workbench"
 
