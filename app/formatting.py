@@ -4,15 +4,12 @@ import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from flows.operations.formatting import count_text
+
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 # Joiners shape letters and emoji; other characters of these categories are unseen, or change how others are read.
 _JOINERS, _UNSEEN = frozenset("\u200c\u200d"), frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _UNITS = ((365 * _DAY, "year"), (30 * _DAY, "month"), (_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute"))
-
-
-def count_text(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: 1 document, 2,304 documents."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def one_line(text: str) -> str:

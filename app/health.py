@@ -10,7 +10,7 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.formatting import ago, count_text, moment, size
+from app.formatting import ago, moment, size
 from app.settings import settings
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
@@ -21,6 +21,7 @@ from carrel.wire.oversight import (
     StorageState,
     SyncsState,
 )
+from flows.operations.formatting import count_text
 from flows.runs import Runs, RunsError
 
 LATE_INDEXING = timedelta(minutes=15)

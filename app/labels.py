@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from app.formatting import count_text
 from carrel.wire.common import GrantRole, ResourceType, Role, Scope
 from carrel.wire.oauth_clients import ApiScope
+from flows.operations.formatting import count_text
 
 PERSON, GROUP, SERVICE_ACCOUNT = "user", "group", "serviceAccount"
 PRINCIPALS: Mapping[str, str] = {PERSON: "person", GROUP: "group", SERVICE_ACCOUNT: "service account"}

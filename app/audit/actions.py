@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from app.formatting import count_text, one_line
+from app.formatting import one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, ROLES, SERVICE_ACCOUNT, kind_of, scopes_named
 from carrel.wire.admin import AuditEntry
 from carrel.wire.common import ResourceType, Role
+from flows.operations.formatting import count_text
 
 Names: TypeAlias = Mapping[str, str]
 """What ids are called, of those that are known."""

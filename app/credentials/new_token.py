@@ -11,7 +11,6 @@ import streamlit as st
 from app import api
 from app.credentials.expiry import EXPIRIES, NEVER, ON_DATE, WITHOUT_END, curl_line, expiry
 from app.credentials.scopes import ask_scopes, get_scopes
-from app.formatting import count_text
 from app.labels import ROLES, TOKEN_SCOPES, calls_in_words
 from app.settings import settings
 from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_open, offer_submit
@@ -19,6 +18,7 @@ from app.ui.errors import show_errors
 from app.ui.notices import show_table, show_text, show_warning
 from carrel.wire.common import Scope
 from carrel.wire.service_accounts import AdminServiceAccountTokensPreviewReachResponse, ServiceAccount
+from flows.operations.formatting import count_text
 
 MINT = "mint"
 _MOST_NAMED = 8

@@ -11,7 +11,7 @@ from app.credentials.accounts import TOKENS, clear_caches, token_of
 from app.credentials.details import show_credential
 from app.credentials.expiry import STATUSES, end_noted, ends, ends_exactly, select_ending_soon
 from app.credentials.new_token import show_reach
-from app.formatting import ago, count_text, one_line
+from app.formatting import ago, one_line
 from app.labels import scopes_named
 from app.ui.errors import show_errors
 from app.ui.links import look_at, offer_way_back, show_link
@@ -23,6 +23,7 @@ from carrel.wire.service_accounts import (
     ServiceAccount,
     ServiceAccountToken,
 )
+from flows.operations.formatting import count_text
 
 _SHOWN_ENDING = 10
 

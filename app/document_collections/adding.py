@@ -9,10 +9,11 @@ from app import api
 from app.document_collections.contents import Again, Done, add, fields_inside
 from app.document_collections.outcomes import show_outcomes, work_through
 from app.document_collections.writing import ask_for_values, empty_values
-from app.formatting import count_text, one_line
+from app.formatting import one_line
 from app.ui.errors import show_errors
 from app.ui.notices import show_table, show_text
 from carrel.wire.collections import DocumentCollection
+from flows.operations.formatting import count_text
 
 _FOUND = 50
 _LEFT, _QUERY, _NAMES, _CHOSEN = "add.left", "add.query", "add.names", "add.chosen"

@@ -9,13 +9,14 @@ import streamlit as st
 import carrel
 from app import api
 from app.document_collections.contents import embedding_models
-from app.formatting import ago, count_text, moment
+from app.formatting import ago, moment
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.links import show_link
 from app.ui.notices import show_problem, show_table, show_text, show_warning
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.rebuilds import IndexRebuild, IndexRebuildFailure, IndexRebuildStatus
+from flows.operations.formatting import count_text
 
 REFRESH_SECONDS = 2.0
 MOST_FAILURES = 50

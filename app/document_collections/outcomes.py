@@ -6,10 +6,10 @@ from typing import cast
 import streamlit as st
 
 from app.document_collections.contents import Done
-from app.formatting import count_text
 from app.ui.notices import show_problem, show_table, show_text, show_warning
 from app.ui.progress import show_progress
 from app.ui.tables import forget
+from flows.operations.formatting import count_text
 
 INSIDE = "inside"
 """The table of a collection's documents."""

@@ -15,13 +15,14 @@ from app.document_collections.contents import (
     index_again,
 )
 from app.document_collections.outcomes import INSIDE, show_outcomes, work_through
-from app.formatting import ago, count_text, moment
+from app.formatting import ago, moment
 from app.ui.dialogs import confirm
 from app.ui.errors import show_errors
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from carrel.wire.collections import DocumentCollection, DocumentInCollection, ListDocumentsInCollectionResponse
+from flows.operations.formatting import count_text
 
 _STALE = "collection.stale"
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from itertools import groupby
 from operator import attrgetter
 
-from app.formatting import count_text
 from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import FORMATS
+from flows.operations.formatting import count_text
 
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     kind: (name[0].upper() + name[1:], tuple(each.media_type for each in same))

@@ -9,7 +9,7 @@ import carrel
 from app import api
 from app.documents.details import reader_of
 from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, state_in
-from app.formatting import ago, count_text, moment, size
+from app.formatting import ago, moment, size
 from app.labels import GRANTED, PRINCIPALS
 from app.loading.staging import plain_name
 from app.ui.errors import Problem, problem_of, show_errors
@@ -20,6 +20,7 @@ from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.collections import DocumentChunk, GetDocumentChunksResponse
+from flows.operations.formatting import count_text
 
 CHUNKS = 20
 REFRESH_SECONDS = 2.0

@@ -9,7 +9,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.formatting import ago, count_text, moment, one_line
+from app.formatting import ago, moment, one_line
 from app.loading.labels import (
     NOBODY_WORKS,
     START_WORK,
@@ -23,6 +23,7 @@ from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_warning
 from app.ui.tables import choose_rows, source_of
+from flows.operations.formatting import count_text
 from flows.quarantined import (
     GONE,
     Item,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from app.formatting import ago, count_text, moment, one_line
+from app.formatting import ago, moment, one_line
 from app.loading.labels import (
     NOBODY_WORKS,
     PHASES,
@@ -20,6 +20,7 @@ from app.loading.labels import (
 )
 from app.ui.notices import show_heading, show_problem, show_table, show_text, show_warning
 from app.ui.tables import show_text_pages, source_of
+from flows.operations.formatting import count_text
 from flows.runs import RunStatus
 
 ENDS = {"FAILED": "It failed.", "CRASHED": "The process that ran it ended before it was done."}

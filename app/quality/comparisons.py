@@ -6,13 +6,14 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.formatting import count_text, one_line
+from app.formatting import one_line
 from app.quality.judging import CUTOFF, MOST_QUERIES, Comparison, JudgementsError, Scores, Setting, read
 from app.search.queries import CATALOG, MODES
 from app.spreadsheets import in_batches
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.notices import show_table, show_text, show_warning
 from carrel.wire.search import SearchMode
+from flows.operations.formatting import count_text
 
 SHOWN = 50
 _RUN, _PROBLEM = "compare.run", "compare.problem"

@@ -8,7 +8,7 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.formatting import ago, count_text, moment, shorten
+from app.formatting import ago, moment, shorten
 from app.quality.log import Hit, comments_on, get_search, names_of, search_again
 from app.search.queries import CATALOG, LONGEST, MODES
 from app.ui.errors import problem_of, show_errors
@@ -17,6 +17,7 @@ from app.ui.notices import show_empty, show_heading, show_table, show_text
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.wire.admin import AdminSearchLogQueryResponse, LoggedSearch
 from carrel.wire.search import SearchFeedback, SearchMode
+from flows.operations.formatting import count_text
 
 _THUMBS = {SearchFeedback.THUMBS_UP: "Thumbs up", SearchFeedback.THUMBS_DOWN: "Thumbs down"}
 _ERASED, _UNSEEN = "(erased)", "A collection that you may not search"

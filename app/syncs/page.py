@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.formatting import ago, count_text
+from app.formatting import ago
 from app.labels import GROUP, PERSON
 from app.lookup import Principal, principal_at
 from app.syncs import form as sync_form
@@ -20,6 +20,7 @@ from app.ui.links import offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text
 from app.ui.tables import forget
 from carrel.wire.docstore import DocstoreSync
+from flows.operations.formatting import count_text
 
 LIST = "syncs"
 

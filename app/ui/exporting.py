@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app.formatting import count_text
 from app.spreadsheets import MOST_ROWS, in_batches
 from app.ui.errors import error_boundary
 from app.ui.notices import show_text
+from flows.operations.formatting import count_text
 
 _KEPT = "export.kept"
 

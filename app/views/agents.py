@@ -8,7 +8,7 @@ import streamlit as st
 from app import api
 from app.agents.definitions import find_agent
 from app.agents.sections import show_definition, show_deployment, show_trial
-from app.formatting import ago, count_text, moment
+from app.formatting import ago, moment
 from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
@@ -17,6 +17,7 @@ from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from carrel.wire.agents import AdminAgentsListResponse, AgentDefinition
+from flows.operations.formatting import count_text
 
 NEW = "new_agent"
 ONE = ("agent", "part")

@@ -11,7 +11,7 @@ from app.document_collections.fields import type_in_words
 from app.document_collections.index_rebuilds import show_index
 from app.document_collections.sections import show_documents
 from app.document_collections.writing import ask_for_fields, read_fields
-from app.formatting import ago, count_text, moment
+from app.formatting import ago, moment
 from app.labels import ROLES
 from app.ui.access import require_editor
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
@@ -22,6 +22,7 @@ from app.ui.notices import show_empty, show_heading, show_table, show_text, show
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from carrel.wire.collections import DocumentCollection, ListDocumentCollectionsResponse
 from carrel.wire.common import Role
+from flows.operations.formatting import count_text
 
 NEW, FIELDS = "new_collection", "new.fields"
 ONE = ("collection", "part")

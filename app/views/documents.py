@@ -11,7 +11,7 @@ from app import api
 from app.documents.facts import KINDS, STATES, kind_of, name_of_place
 from app.documents.sections import show_about, show_chunks, show_places, show_readers, show_versions
 from app.documents.small_upload import offer_upload
-from app.formatting import ago, count_text, moment
+from app.formatting import ago, moment
 from app.ui.dialogs import confirm
 from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import choice_filter, part_of, text_filter
@@ -20,6 +20,7 @@ from app.ui.notices import show_empty, show_heading, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus, ListDocumentsResponse
 from carrel.wire.common import UserPrincipal
+from flows.operations.formatting import count_text
 
 MINE, ALL = "mine", "all"
 ONE = ("document", "part", "place")

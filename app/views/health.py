@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from app.formatting import count_text
 from app.health import Finding, PageLink, ask_service, findings_of, of_flows, troubles
 from app.ui.access import require_admin
 from app.ui.errors import show_errors
 from app.ui.notices import show_title
 from carrel.wire.oversight import AdminStatusGetResponse
+from flows.operations.formatting import count_text
 
 REFRESH_SECONDS = 5.0
 

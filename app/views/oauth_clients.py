@@ -8,7 +8,7 @@ import streamlit as st
 from app import api
 from app.credentials.application_form import EDIT, NEW, open_edit, open_new, secret_of, show_edit, show_new
 from app.credentials.applications import CLIENTS, agents, application, clear_caches, count_waiting, meaning_of
-from app.formatting import ago, count_text, moment, one_line
+from app.formatting import ago, moment, one_line
 from app.labels import scope_named, scopes_named
 from app.ui.access import require_admin
 from app.ui.dialogs import confirm, hold_secret, is_open, show_held_secret
@@ -18,6 +18,7 @@ from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_table, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.wire.oauth_clients import AdminOAuthClientsListResponse, OAuthClient, OAuthClientStatus
+from flows.operations.formatting import count_text
 
 STATUSES = {OAuthClientStatus.PENDING: "Waits for an admin", OAuthClientStatus.APPROVED: "Approved"}
 

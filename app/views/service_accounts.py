@@ -9,7 +9,7 @@ from app import api
 from app.credentials.accounts import ACCOUNTS, account_of, all_tokens, clear_caches, organization
 from app.credentials.new_token import MINT, show_mint
 from app.credentials.tokens import show_ending_soon, show_token, show_tokens
-from app.formatting import ago, count_text, moment, one_line
+from app.formatting import ago, moment, one_line
 from app.labels import SERVICE_ACCOUNT
 from app.ui.access import require_admin
 from app.ui.dialogs import (
@@ -28,6 +28,7 @@ from app.ui.notices import show_empty, show_heading, show_text, show_title, show
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.wire.admin import CredentialStatus, Organization
 from carrel.wire.service_accounts import AdminServiceAccountsListResponse, ServiceAccount, ServiceAccountToken
+from flows.operations.formatting import count_text
 
 NEW = "new_account"
 

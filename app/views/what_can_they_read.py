@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.formatting import count_text, one_line
+from app.formatting import one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
 from app.permissions.explanation import show_why
@@ -22,6 +22,7 @@ from app.ui.pickers import pick_principal
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.wire.access import AdminAccessListResourcesResponse, ClassedResource, ResourceOrder
 from carrel.wire.common import ResourceType
+from flows.operations.formatting import count_text
 
 HEADS = ("Name", "What", "Id")
 ONLY_FIRST, ONLY_SECOND = "first", "second"

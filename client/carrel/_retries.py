@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 
 import httpx
 
-from carrel.errors import APIError
+from carrel.errors import LONGEST_RETRY_AFTER, APIError
 
 RETRIED_CONFLICTS = frozenset({"concurrent_change"})
 RETRIED_STATUSES = frozenset({408, 429})
 FINAL_SERVER_ERRORS = frozenset({501, 505, 507})
-LONGEST_WAIT = 120.0
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 8.0
 # Whose pauses are some twenty seconds in all, about what a service takes to start again.
 OVER_A_RESTART = 6
@@ -51,7 +50,7 @@ class RetryPolicy:
             return None
         if error.retry_after is None:
             return backoff(attempt)
-        if error.retry_after > LONGEST_WAIT:
+        if error.retry_after > LONGEST_RETRY_AFTER:
             return None
         return error.retry_after + random.uniform(0.0, min(0.1 * error.retry_after, 1.0))  # noqa: S311 - jitter
 

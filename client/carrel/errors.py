@@ -40,6 +40,9 @@ from uuid import UUID
 
 from carrel.wire.common import ErrorDetail
 
+LONGEST_RETRY_AFTER = 120.0
+"""The longest Retry-After, in seconds, that is waited for without asking the caller."""
+
 
 class CarrelError(Exception):
     """The root of the SDK's errors."""

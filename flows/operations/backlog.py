@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from carrel import AsyncCarrel
 from carrel.errors import APIError, CarrelError
 from carrel.wire.oversight import AdminStatusGetResponse, StorageLevel
+from flows.operations.formatting import count_text, duration_text
 from flows.operations.notes import notes_of
 
 _FRESH_SECONDS = 3.0
@@ -91,18 +92,4 @@ class BusyNotice:
 def ahead_text(backlog: Backlog) -> str:
     """Say how much the service has to index before it takes more, and how long that takes."""
     time_left = "" if backlog.seconds is None else f", {duration_text(backlog.seconds)}"
-    return f"waiting for the service to index: {counted(backlog.documents, 'document')} ahead{time_left}"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def duration_text(seconds: float) -> str:
-    """Return about how long something takes, as people say it."""
-    if seconds < 90:
-        return f"about {max(1, round(seconds))} s"
-    if seconds < 90 * 60:
-        return f"about {round(seconds / 60)} min"
-    return f"about {round(seconds / 3600)} h"
+    return f"waiting for the service to index: {count_text(backlog.documents, 'document')} ahead{time_left}"

@@ -14,7 +14,8 @@ from carrel.errors import CarrelError
 from carrel.wire.catalog import GetDocumentResponse, IndexingStatus
 from flows.errors import ServiceDownError
 from flows.operations.apply import IndexingFailedError, quarantine, run_workers
-from flows.operations.backlog import Backlog, BacklogReader, counted, duration_text
+from flows.operations.backlog import Backlog, BacklogReader
+from flows.operations.formatting import count_text, duration_text
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST, Entry
 from flows.operations.ledger.states import State
@@ -166,7 +167,7 @@ class _IndexWait:
             first = self.ledger.page(State.UPLOADED, limit=1)
             such_as = f" (such as {first[0].document.external_id})" if first else ""
             msg = (
-                f"The service has made nothing searchable for {seconds:.0f} s, and {counted(waiting, 'document')}"
+                f"The service has made nothing searchable for {seconds:.0f} s, and {count_text(waiting, 'document')}"
                 f"{such_as} still wait{'s' if waiting == 1 else ''}. All is stored, {_what_next(backlog)}"
                 " Run again: the run goes on from here."
             )
@@ -184,12 +185,12 @@ def left_text(waiting: int, *, chunks: tuple[int, int], per_second: float, backl
 
     `chunks` are how many are embedded of how many, of the documents that a worker is at; `per_second` documents.
     """
-    parts = [f"waiting for the index: {counted(waiting, 'document')} left"]
+    parts = [f"waiting for the index: {count_text(waiting, 'document')} left"]
     if chunks[1]:
-        parts.append(f"{chunks[0]:,} of {counted(chunks[1], 'chunk')} embedded")
+        parts.append(f"{chunks[0]:,} of {count_text(chunks[1], 'chunk')} embedded")
     seconds = waiting / per_second if per_second else None
     if backlog is not None and backlog.chunks and backlog.chunks_per_second:
-        parts.append(f"{counted(backlog.chunks, 'chunk')} ahead at {backlog.chunks_per_second:,.0f} a second")
+        parts.append(f"{count_text(backlog.chunks, 'chunk')} ahead at {backlog.chunks_per_second:,.0f} a second")
         seconds = backlog.seconds
     elif per_second:
         parts.append(f"{per_second:,.1f} a second")

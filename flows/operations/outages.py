@@ -12,9 +12,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from carrel.errors import APIConnectionError, APIError, APITimeoutError
+from carrel.errors import LONGEST_RETRY_AFTER, APIConnectionError, APIError, APITimeoutError
 from flows.errors import RefusedError, ServiceDownError, StorageFullError
-from flows.operations.pacing import BUSY, LONGEST_WAIT
+from flows.operations.pacing import BUSY
 
 T = TypeVar("T")
 Probe = Callable[[], Awaitable[object]]
@@ -70,7 +70,7 @@ class OutagePolicy:
                 if not _may_pass(exc):
                     raise _for_the_caller(exc) from exc
                 if isinstance(exc, APIError) and exc.status in BUSY:
-                    await self._wait_as_told(exc, pause=pause)
+                    await self._wait_retry_after(exc, pause=pause)
                     pause = min(pause * 2, _LONGEST_PAUSE)
                     continue
                 attempt += 1 if not isinstance(exc, APITimeoutError) else _ATTEMPTS // 2
@@ -81,11 +81,11 @@ class OutagePolicy:
                 self._is_back()
                 return result
 
-    async def _wait_as_told(self, exc: APIError, *, pause: float) -> None:
+    async def _wait_retry_after(self, exc: APIError, *, pause: float) -> None:
         """Wait for as long as a busy service says, for `pause` seconds when that says nothing."""
         self._give_up_in_time(exc)
         told = exc.retry_after is not None
-        seconds = min(exc.retry_after, LONGEST_WAIT) if exc.retry_after else pause
+        seconds = min(exc.retry_after, LONGEST_RETRY_AFTER) if exc.retry_after else pause
         if self._notice is not None:
             self._is_noticed = True
             await self._notice.begin(exc, seconds=seconds)

@@ -8,14 +8,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from carrel.errors import APIError, APITimeoutError
+from carrel.errors import LONGEST_RETRY_AFTER, APIError, APITimeoutError
 from flows.operations.ledger.states import State
 from flows.operations.sent import Sent
 
 BUSY = frozenset({429, 503})
 """Statuses by which the service says that it has too much to do."""
-LONGEST_WAIT = 120.0
-"""The longest that a Retry-After is heeded at once, in seconds."""
 _START = 4
 _QUICK_SECONDS = 5.0
 # A document on its way for longer than that makes room for the next one: whatever holds it, it holds no other.
@@ -90,7 +88,7 @@ class Pace:
     def _slow_down(self, began: float, *, wait: float = 0.0) -> None:
         """Halve the number, once for all that were on their way together, and send nothing for `wait` seconds."""
         now = time.monotonic()
-        self._closed_until = max(self._closed_until, now + min(wait, LONGEST_WAIT))
+        self._closed_until = max(self._closed_until, now + min(wait, LONGEST_RETRY_AFTER))
         self._is_probing = False
         if began >= self._slowed_at:
             self._slowed_at = now

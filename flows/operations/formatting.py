@@ -1,0 +1,15 @@
+"""Numbers and durations as text for people."""
+
+
+def count_text(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: 1 document, 2,304 documents."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a rough duration: about 40 s, about 12 min, about 3 h."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"about {round(seconds / 60)} min"
+    return f"about {round(seconds / 3600)} h"
