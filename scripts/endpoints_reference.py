@@ -55,16 +55,16 @@ def _routes(domains: Iterable[ModuleType]) -> list[APIRoute]:
 
 def _row(route: APIRoute) -> str:
     requirement = requirement_of(route.path)
-    return f"| `{route.path.lstrip('/')}` | {_role(requirement)} | {_api_scope(requirement)} | {_told(route)} |"
+    return f"| `{route.path.lstrip('/')}` | {_role(requirement)} | {_api_scope(requirement)} | {_summary(route)} |"
 
 
 def _v0_row(route: APIRoute) -> str:
-    return f"| `{route.path.lstrip('/')}` | {_role(requirement_of(route.path))} | {_told(route)} |"
+    return f"| `{route.path.lstrip('/')}` | {_role(requirement_of(route.path))} | {_summary(route)} |"
 
 
 def _v1_row(route: APIRoute) -> str:
     method = next(iter(route.methods))
-    return f"| `{route.path.lstrip('/')}` | {method} | {_api_scope(requirement_of(route.path))} | {_told(route)} |"
+    return f"| `{route.path.lstrip('/')}` | {method} | {_api_scope(requirement_of(route.path))} | {_summary(route)} |"
 
 
 def _role(requirement: Requirement) -> str:
@@ -76,7 +76,7 @@ def _api_scope(requirement: Requirement) -> str:
     return "any access token" if requirement.api_scope is None else f"`{requirement.api_scope}`"
 
 
-def _told(route: APIRoute) -> str:
+def _summary(route: APIRoute) -> str:
     told = route.description.splitlines()[0]
     marks = [
         mark for mark, holds in (("extension", "extension" in route.tags), ("deprecated", route.deprecated)) if holds

@@ -54,7 +54,7 @@ class Names:
             answers = list(pool.map(partial(_answer, client), _questions(missing)))
         self._known |= {str(one.id): one for found in answers for one in found}
         self._asked |= missing
-        return _told_apart(self._known)
+        return _disambiguate(self._known)
 
 
 def _questions(missing: Iterable[tuple[str, str]]) -> list[tuple[Ask, list[str]]]:
@@ -77,7 +77,7 @@ def _answer(client: Carrel, question: tuple[Ask, list[str]]) -> list[_Called]:
     return list(ask(client, ids))
 
 
-def _told_apart(known: Mapping[str, _Called]) -> dict[str, str]:
+def _disambiguate(known: Mapping[str, _Called]) -> dict[str, str]:
     shared = Counter((one.kind, one.name) for one in known.values())
     return {
         identity: f"{one.name} ({one.facts})" if one.facts and shared[one.kind, one.name] > 1 else one.name

@@ -27,10 +27,10 @@ class Application:
         """Return it; the first time the workbench is registered, if need be, which raises CarrelError."""
         with self._making:
             if self._made is None:
-                self._made = self._made_of(self._registration.get())
+                self._made = self._build_client(self._registration.get())
             return self._made[1]
 
-    def checked(self) -> OAuthClient:
+    def check_client(self) -> OAuthClient:
         """Return it as the service takes it now: where an admin deleted it, or gave it a new secret, made anew.
 
         Raises ConfigurationError, saying what to do, where that is an admin's business; CarrelError.
@@ -39,17 +39,17 @@ class Application:
         try:
             client.revoke(_NO_TOKEN)
         except InvalidClientError:
-            return self._made_anew(refused=client)
+            return self._register_again(refused=client)
         return client
 
-    def _made_anew(self, *, refused: OAuthClient) -> OAuthClient:
+    def _register_again(self, *, refused: OAuthClient) -> OAuthClient:
         with self._making:
             # Of those who are refused at once, the first has it made anew.
             if self._made is not None and self._made[1] is refused:
-                self._made = self._made_of(self._registration.renew(self._made[0]))
+                self._made = self._build_client(self._registration.renew(self._made[0]))
         return self.client()
 
-    def _made_of(self, registered: Registered) -> tuple[Registered, OAuthClient]:
+    def _build_client(self, registered: Registered) -> tuple[Registered, OAuthClient]:
         client = OAuthClient(
             registered.client_id,
             registered.client_secret,

@@ -47,8 +47,8 @@ class Registration:
         """Return the registration, made now when there is none; raises what the service's refusal is."""
         if self.settings.client_id:
             return self._of_settings()
-        with self._held():
-            return self._kept() or self._registered()
+        with self._lock():
+            return self._read_stored() or self._register_now()
 
     def renew(self, refused: Registered) -> Registered:
         """Return another one than the service refuses: a new secret of the same application, or else a new one.
@@ -64,15 +64,15 @@ class Registration:
                 "the workbench again."
             )
             raise ConfigurationError(msg)
-        with self._held():
-            kept = self._kept()
+        with self._lock():
+            kept = self._read_stored()
             # Another process of the workbench may have been refused before.
-            return kept if kept is not None and kept != refused else self._registered(refused.client_id)
+            return kept if kept is not None and kept != refused else self._register_now(refused.client_id)
 
-    def _held(self) -> FileLock:
+    def _lock(self) -> FileLock:
         return FileLock(self._path.with_suffix(".lock"), mode=0o600)
 
-    def _registered(self, former: str | None = None) -> Registered:
+    def _register_now(self, former: str | None = None) -> Registered:
         """Register the workbench; the `former` application gets a new secret, if it is there still."""
         with self._admin() as admin:
             clients = admin.admin.oauth_clients
@@ -102,7 +102,7 @@ class Registration:
             client_id=client_id, client_secret=client_secret, redirect_uri=self.redirect_uri, base_url=base_url
         )
 
-    def _kept(self) -> Registered | None:
+    def _read_stored(self) -> Registered | None:
         """Return what was kept of an earlier start, unless it is of another service or address."""
         try:
             kept = Registered.model_validate_json(self.sealer.unseal(self._path.read_bytes(), of=_OF))

@@ -63,7 +63,7 @@ class SignIn:
         try:
             # Who signed out asks for nobody to be let in by what the service still remembers of them.
             prompt = "login" if self._left_cookie in request.cookies else None
-            asked = self._application.checked().authorization_request(prompt=prompt)
+            asked = self._application.check_client().authorization_request(prompt=prompt)
         except CarrelError as error:
             _log.warning("Nobody can sign in: %s", error)
             return notice("Nobody can sign in just now", str(error), again=_way_in(back), status=502)

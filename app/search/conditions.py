@@ -74,8 +74,8 @@ class Condition:
         value = {"true": "yes", "false": "no"}.get(self.value, self.value) if kind is FieldType.BOOLEAN else self.value
         return f"{self.field} {words[self.operator]} {value}"
 
-    def asked(self, kinds: Kinds) -> list[dict[str, str]]:
-        """Return it as the service is asked: for a time that is on a day, from its beginning until the next one's."""
+    def as_filters(self, kinds: Kinds) -> list[dict[str, str]]:
+        """Return the condition as filters of the API; a time on a day becomes two filters."""
         if kinds.get(self.field) is FieldType.DATETIME and self.operator is FilterOperator.EQUAL:
             try:
                 day = date.fromisoformat(self.value)
@@ -83,10 +83,10 @@ class Condition:
             except (ValueError, OverflowError):
                 pass  # a moment, or what the service says is none
             else:
-                return [self._asked(operator, at.isoformat()) for operator, at in bounds.items()]
-        return [self._asked(self.operator, self.value)]
+                return [self._filter_of(operator, at.isoformat()) for operator, at in bounds.items()]
+        return [self._filter_of(self.operator, self.value)]
 
-    def _asked(self, operator: FilterOperator, value: str) -> dict[str, str]:
+    def _filter_of(self, operator: FilterOperator, value: str) -> dict[str, str]:
         return {"field": self.field, "operator": operator.value, "value": value}
 
 

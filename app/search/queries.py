@@ -64,7 +64,7 @@ class SearchQuery:
 
 def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
     """Ask the service for at most `size` documents, or chunks in a collection, whose fields are of these kinds."""
-    conditions = [asked for condition in question.only for asked in condition.asked(kinds)]
+    conditions = [asked for condition in question.only for asked in condition.as_filters(kinds)]
     if question.where == CATALOG:
         return api.client().search.search_document_catalog(
             search_query=question.text,

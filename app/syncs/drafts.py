@@ -27,7 +27,7 @@ class Draft:
     limit: int = 20
     address: str = field(default="", repr=False)
 
-    def missing(self) -> list[str]:
+    def list_missing_fields(self) -> list[str]:
         """Return what must be filled in and isn't."""
         wanted = {
             "syncName": self.name,

@@ -34,7 +34,7 @@ def ask(draft: Draft, *, doing: str, known: list[Principal], save: Callable[[Dra
 def _answer(filled: Draft | None, save: Callable[[Draft], object]) -> None:
     if filled is None:
         show_problem("Nobody is chosen who may read them.", "Choose at least one person or group.")
-    elif missing := filled.missing():
+    elif missing := filled.list_missing_fields():
         show_problem("Something is missing.", f"Fill in: {', '.join(missing)}.")
     else:
         _save(filled, save)

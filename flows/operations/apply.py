@@ -80,10 +80,10 @@ async def _one(entry: Entry, *, ledger: Ledger, send: Send, outages: OutagePolic
         await asyncio.to_thread(quarantine, ledger, entry, exc)
         return
     if sent.state is State.DELETED:
-        await asyncio.to_thread(ledger.deleted, entry.document.external_id)
+        await asyncio.to_thread(ledger.mark_deleted, entry.document.external_id)
         return
     await asyncio.to_thread(
-        ledger.sent,
+        ledger.mark_sent,
         entry.document.external_id,
         state=sent.state,
         document_id=sent.document_id,
@@ -100,7 +100,7 @@ def quarantine(ledger: Ledger, entry: Entry, exc: Exception) -> None:
     forbidden = status == 403
     for_good = status in _FOR_GOOD or (status == 400 and code.startswith(_FOR_GOOD_PREFIX))
     state = State.FORBIDDEN if forbidden else State.FAILED
-    ledger.failed(entry, state=state, code=code, message=message, for_good=for_good)
+    ledger.mark_failed(entry, state=state, code=code, message=message, for_good=for_good)
 
 
 def _reason(exc: Exception) -> tuple[str, str, int]:

@@ -35,7 +35,7 @@ async def plan_deletions(
     client: AsyncCarrel, ledger: Ledger, source: str, *, options: UploadOptions, outages: OutagePolicy
 ) -> None:
     """After a scan of the whole source, plan in the ledger what is to be deleted, or keep there why nothing is."""
-    if not await asyncio.to_thread(ledger.missing, limit=1):
+    if not await asyncio.to_thread(ledger.find_missing, limit=1):
         return
     found = await asyncio.to_thread(ledger.found)
     reason = await asyncio.to_thread(_not_whole, ledger, found=found)
@@ -103,7 +103,7 @@ async def _mark(
 ) -> int:
     """Mark what may be deleted and what is left alone; forget what the catalog no longer has. Return the former."""
     marked, after = 0, FIRST
-    while page := await asyncio.to_thread(ledger.missing, after=after, limit=_PAGE):
+    while page := await asyncio.to_thread(ledger.find_missing, after=after, limit=_PAGE):
         after = page[-1][0]
         left_out = [one for _, one in page if _is_left_out(one.external_id, files, hidden=options.hidden)]
         looked_for = [one for _, one in page if one not in left_out]

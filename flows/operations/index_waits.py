@@ -138,7 +138,7 @@ class _IndexWait:
         if IndexingStatus.FAILED in statuses:
             await asyncio.to_thread(quarantine, self.ledger, entry, IndexingFailedError(_why(document)))
         elif IndexingStatus.RUNNING not in statuses:
-            await asyncio.to_thread(self.ledger.settled, entry.document.external_id)
+            await asyncio.to_thread(self.ledger.mark_searchable, entry.document.external_id)
         else:
             answers.embedded += sum(place.chunks_embedded or 0 for place in document.indexed_in)
             answers.expected += sum(place.chunks_expected or 0 for place in document.indexed_in)

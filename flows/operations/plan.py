@@ -117,5 +117,5 @@ def read_plan(ledger: Ledger) -> Plan:
         delete=numbers.get((State.PLANNED, Action.DELETE), 0),
         left=numbers.get((State.UNCHANGED, Action.DELETE), 0),
         left_out=numbers.get((State.IGNORED, Action.DELETE), 0),
-        held_back=ledger.held_back(),
+        held_back=ledger.blocked_reason(),
     )

@@ -98,7 +98,7 @@ class _Reindexing:
 
     async def run(self, workers: int) -> Reindexed:
         """Walk the collection once; so many workers send what the walk comes to."""
-        async with aclosing(self._wanted()) as queue:
+        async with aclosing(self._select_stale()) as queue:
             turn = asyncio.Lock()
 
             async def work() -> None:
@@ -108,16 +108,16 @@ class _Reindexing:
                     if document is None:
                         return
                     await self._send(document)
-                    await self._told()
+                    await self._report()
 
             await run_workers(work, number=workers)
         if self.options.wait_for_end:
             await self._wait()
         self.done.running = len(self.pending)
-        await self._told()
+        await self._report()
         return self.done
 
-    async def _wanted(self) -> AsyncGenerator[DocumentInCollection]:
+    async def _select_stale(self) -> AsyncGenerator[DocumentInCollection]:
         """Walk the documents; where the service was away, the page that failed is asked for again."""
         token: str | None = None
         while True:
@@ -181,7 +181,7 @@ class _Reindexing:
             pause = min(pause * _SLOWER, _LONGEST_PAUSE)
             self.pending = [each for each in self.pending if await self._still_runs(each)]
             self.done.running = len(self.pending)
-            await self._told()
+            await self._report()
 
     async def _still_runs(self, document: DocumentInCollection) -> bool:
         try:
@@ -200,6 +200,6 @@ class _Reindexing:
         self.done.chunks += here[0].chunk_count
         return False
 
-    async def _told(self) -> None:
+    async def _report(self) -> None:
         if self.on_update is not None:
             await self.on_update(self.done)

@@ -107,7 +107,7 @@ def summarize(ledger: "Ledger") -> Summary:
     deletions = {count.state: count.documents for count in everything if count.action is Action.DELETE}
     undeleted = deletions.get(State.FAILED, 0) + deletions.get(State.FORBIDDEN, 0)
     deleted = deletions.get(State.DELETED, 0)
-    held_back = ledger.held_back()
+    held_back = ledger.blocked_reason()
     # What is marked is not decided on before the guard has seen all of it.
     held = deletions.get(State.FOUND, 0) if held_back else 0
 

@@ -45,11 +45,11 @@ def is_taken(client: OAuthClient) -> bool:
 def test_an_application_that_was_deleted_registers_itself_anew(workbench: SetUp, service: RunningService) -> None:
     """Without a restart, once: whoever signs in next is sent to the service by the new id."""
     itself(workbench, service)
-    first = container.application().checked()
+    first = container.application().check_client()
     assert ids(service) == [id_of(first)]
     with Carrel(service.api_key, service.base_url) as admin:
         admin.admin.oauth_clients.delete(id_of(first))
-    second = container.application().checked()
+    second = container.application().check_client()
     assert ids(service) == [id_of(second)]
     assert is_taken(second)
     assert container.application().client() is second
@@ -58,10 +58,10 @@ def test_an_application_that_was_deleted_registers_itself_anew(workbench: SetUp,
 def test_an_application_whose_secret_was_changed_changes_it_again(workbench: SetUp, service: RunningService) -> None:
     """It stays the same one, so that whoever is signed in stays so."""
     itself(workbench, service)
-    first = container.application().checked()
+    first = container.application().check_client()
     with Carrel(service.api_key, service.base_url) as admin:
         admin.admin.oauth_clients.rotate_secret(id_of(first))
-    second = container.application().checked()
+    second = container.application().check_client()
     assert is_taken(second)
     assert [id_of(first)] == [id_of(second)] == ids(service)
 
@@ -70,13 +70,13 @@ def test_of_two_processes_the_second_takes_what_the_first_got(workbench: SetUp, 
     """Both hold what was deleted; one registers anew, and the other takes that."""
     itself(workbench, service)
     one = container.application()
-    deleted = id_of(one.checked())
+    deleted = id_of(one.check_client())
     container.application.cache_clear()
     other = container.application()
     other.client()
     with Carrel(service.api_key, service.base_url) as admin:
         admin.admin.oauth_clients.delete(deleted)
-    assert id_of(one.checked()) == id_of(other.checked())
+    assert id_of(one.check_client()) == id_of(other.check_client())
     assert len(ids(service)) == 1
     assert is_taken(one.client())
 
@@ -84,11 +84,11 @@ def test_of_two_processes_the_second_takes_what_the_first_got(workbench: SetUp, 
 def test_an_application_of_the_settings_says_what_to_do(workbench: SetUp, service: RunningService) -> None:
     """Nobody is sent to an address that knows nothing of the workbench: a page says whose business it is, and what."""
     workbench(service)
-    deleted = id_of(container.application().checked())
+    deleted = id_of(container.application().check_client())
     with Carrel(service.api_key, service.base_url) as admin:
         admin.admin.oauth_clients.delete(deleted)
     with pytest.raises(ConfigurationError, match="CARREL_CLIENT_ID and CARREL_CLIENT_SECRET"):
-        container.application().checked()
+        container.application().check_client()
 
 
 def test_a_page_whose_application_was_deleted_offers_signing_in(workbench: SetUp, service: RunningService) -> None:

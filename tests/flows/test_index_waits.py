@@ -75,7 +75,7 @@ async def test_document_deleted_meanwhile_costs_itself_alone(
             ledger.record([Entry(document, size=1, sha256=bytes(32), fingerprint="f")])
             ledger.apply_plan({key: Action.CREATE})
             document_id = str(uploaded.document_id)
-            ledger.sent(key, state=State.UPLOADED, document_id=document_id, sent_bytes=1, fingerprint="f")
+            ledger.mark_sent(key, state=State.UPLOADED, document_id=document_id, sent_bytes=1, fingerprint="f")
         client.catalog.delete_document(document_id)
         async with open_client(flow_settings) as asynchronous:
             await wait_until_indexed(asynchronous, ledger, outages=outage_policy_of(asynchronous, flow_settings))

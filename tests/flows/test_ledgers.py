@@ -53,11 +53,11 @@ def _pending(ledger: Ledger) -> list[str]:
 
 
 def _sent(ledger: Ledger, key: str, fingerprint: str = "f1") -> None:
-    ledger.sent(key, state=State.INDEXED, document_id=f"id-{key}", sent_bytes=10, fingerprint=fingerprint)
+    ledger.mark_sent(key, state=State.INDEXED, document_id=f"id-{key}", sent_bytes=10, fingerprint=fingerprint)
 
 
 def _missing(ledger: Ledger) -> list[str]:
-    return sorted(missing.external_id for _, missing in ledger.missing())
+    return sorted(missing.external_id for _, missing in ledger.find_missing())
 
 
 def test_run_goes_from_scan_to_end_and_leaves_what_was_sent(open_ledger: Open) -> None:
@@ -70,7 +70,7 @@ def test_run_goes_from_scan_to_end_and_leaves_what_was_sent(open_ledger: Open) -
         ledger.record_problems([Problem("line 2", "row_invalid", "bad \udcff\0", "x\udcff")])
         assert [entry.document.external_id for entry in ledger.record([_entry("a", "other")])] == ["a"]
         _sent(ledger, "a")
-        ledger.failed(_entry("b"), state=State.FAILED, code="file_empty", message="Empty.", for_good=True)
+        ledger.mark_failed(_entry("b"), state=State.FAILED, code="file_empty", message="Empty.", for_good=True)
         summary = summarize(ledger)
         assert (summary.created, summary.failed, summary.problems, summary.waiting) == (1, 1, 1, 1)
         assert summary.sent_bytes == 10
@@ -114,7 +114,7 @@ def test_document_that_arrived_unheard_of_is_known_as_sent(open_ledger: Open) ->
         second.finish()
     with open_ledger() as third:
         third.begin()
-        found = {one.external_id: (one.fingerprint, one.intended) for _, one in third.missing()}
+        found = {one.external_id: (one.fingerprint, one.intended) for _, one in third.find_missing()}
         assert found == {"heard": ("f1", None), "gone": (None, "f1")}
 
 
@@ -329,7 +329,7 @@ def test_quarantine_is_read_in_pages(open_ledger: Open, monkeypatch: pytest.Monk
         keys = [f"doc-{number}" for number in range(5)]
         _planned(ledger, *keys)
         for key in reversed(keys):
-            ledger.failed(_entry(key), state=State.FAILED, code="c", message="m", for_good=False)
+            ledger.mark_failed(_entry(key), state=State.FAILED, code="c", message="m", for_good=False)
         places = [one.place for one in ledger.failures()]
         assert places == [f"line {number}" for number in range(7)] + keys
         assert [one.place for one in ledger.failures(limit=8)] == places[:8]

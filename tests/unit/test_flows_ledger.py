@@ -61,7 +61,7 @@ def test_killed_run_is_taken_up_where_it_was(tmp_path: Path) -> None:
         first.begin()
         first.record([_entry("a"), _entry("b")])
         first.apply_plan({"a": Action.CREATE, "b": Action.CREATE})
-        first.sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint="f1")
+        first.mark_sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint="f1")
         key = first.run_key
     with Ledger.at(tmp_path, target="t", source="s") as second:
         second.begin()
@@ -82,7 +82,7 @@ def test_catalog_that_lost_a_document_gets_it_again(ledger: Ledger) -> None:
     """The service's word counts: what it does not have is sent again though the ledger says it was."""
     ledger.record([_entry("a")])
     ledger.apply_plan({"a": Action.CREATE})
-    ledger.sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint="f1")
+    ledger.mark_sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint="f1")
     ledger.apply_plan({"a": Action.CREATE})
     assert _pending(ledger) == ["a"]
 
@@ -95,7 +95,7 @@ def test_changed_document_is_sent_again_by_a_resumed_run(tmp_path: Path) -> None
             opened.record([_entry("a", fingerprint)])
             opened.apply_plan({"a": Action.UPDATE})
             assert _pending(opened) == ["a"]
-            opened.sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint=fingerprint)
+            opened.mark_sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint=fingerprint)
 
 
 def test_documents_that_left_the_source_are_forgotten(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_refused_document_is_not_sent_again_until_it_changes(tmp_path: Path) -> 
             opened.set_aside()
             assert _pending(opened) == expected
             if expected:
-                opened.failed(
+                opened.mark_failed(
                     _entry("a", fingerprint), state=State.FAILED, code="file_empty", message="m", for_good=True
                 )
             assert [row["code"] for row in failure_rows(opened)] == ["file_empty"]
@@ -166,7 +166,7 @@ def test_quarantine_lists_the_source_first_and_is_written_whole(ledger: Ledger, 
     ledger.record([_entry("b"), _entry("a"), _entry("fine")])
     ledger.record_problems([Problem("line 9", "row_invalid", "bad"), Problem("line 2", "row_invalid", "worse", "x")])
     ledger.apply_plan({"a": State.FORBIDDEN, "b": Action.CREATE, "fine": State.UNCHANGED})
-    ledger.failed(_entry("b"), state=State.FAILED, code="file_corrupt", message="broken", for_good=False)
+    ledger.mark_failed(_entry("b"), state=State.FAILED, code="file_corrupt", message="broken", for_good=False)
     rows = failure_rows(ledger)
     assert [(row["place"], row["code"]) for row in rows] == [
         ("line 9", "row_invalid"),

@@ -15,7 +15,7 @@ _PAGE = 1000
 class DeletionLedger(ClaimedLedger):
     """A source's ledger, and what of it is to be deleted since the source no longer has it."""
 
-    def missing(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, Missing]]:
+    def find_missing(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, Missing]]:
         """Return up to `limit` documents (with their keys) that the source has sent and this run has not found."""
         with self._store.read() as connection:
             rows = queries.find_missing(connection, self.source_id, run_id=self.run_id, after=after, limit=limit)
@@ -94,7 +94,7 @@ class DeletionLedger(ClaimedLedger):
         with self._write() as connection:
             queries.update_run(connection, self.run_id, {"held_back": reason})
 
-    def held_back(self) -> str:
+    def blocked_reason(self) -> str:
         """Return why nothing is deleted, or nothing."""
         with self._store.read() as connection:
             run = queries.latest_run(connection, self.address.name)
@@ -106,7 +106,7 @@ class DeletionLedger(ClaimedLedger):
             with self._write() as connection:
                 queries.forget_sent(connection, self.source_id, [key_of(name) for name in external_ids])
 
-    def deleted(self, external_id: str) -> None:
+    def mark_deleted(self, external_id: str) -> None:
         """Keep that a document is deleted."""
         key = key_of(external_id)
         with self._write() as connection:
