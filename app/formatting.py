@@ -1,4 +1,4 @@
-"""Figures and times as people read them."""
+"""Formatting of sizes, times and foreign text for people."""
 
 import unicodedata
 from collections.abc import Callable

@@ -49,12 +49,12 @@ class Principal:
 
     @property
     def label(self) -> str:
-        """Who it is, in a line."""
+        """The label of the principal, in one line."""
         return f"{one_line(self.name)} · {self.facts}"
 
     @property
     def reference(self) -> PrincipalReference:
-        """How requests name them."""
+        """The reference to the principal in requests."""
         if self.kind == PERSON:
             return UserReference(email=self.id)
         return GroupReference(id=UUID(self.id)) if self.kind == GROUP else ServiceAccountReference(id=UUID(self.id))
@@ -93,12 +93,12 @@ class Resource:
 
     @property
     def label(self) -> str:
-        """What it is, in a line."""
+        """The label of the resource, in one line."""
         return f"{one_line(self.name)} · {self.facts}"
 
     @property
     def reference(self) -> ResourceReference:
-        """How requests name it."""
+        """The reference to the resource in requests."""
         return ResourceReference(resource_id=self.id, resource_type=self.type)
 
     @classmethod
@@ -132,7 +132,7 @@ def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCI
 
 
 def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[Resource]:
-    """Return what of these kinds has this in its name or id, at most `MOST` and one more."""
+    """Return resources of these kinds whose name or id contains a text, at most `MOST` and one more."""
     text = _fetch(query)
     if not text:
         return []
@@ -141,7 +141,7 @@ def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[
 
 
 def principal_at(client: Carrel, key: str) -> Principal | None:
-    """Return whom an address names by a key; None for nobody.
+    """Return the principal that a key in an address names, or None.
 
     A service account is found by its address, too, as if it were a person's: lists of readers name it so.
     """
@@ -153,7 +153,7 @@ def principal_at(client: Carrel, key: str) -> Principal | None:
 
 
 def resource_at(client: Carrel, key: str) -> Resource | None:
-    """Return what an address names by a key; None for nothing."""
+    """Return the resource that a key in an address names, or None."""
     name, _, wanted = key.partition(":")
     if name not in set(ResourceType) or not wanted or "\0" in wanted or len(wanted) > 1024:
         return None
@@ -162,7 +162,7 @@ def resource_at(client: Carrel, key: str) -> Resource | None:
 
 
 def is_id(text: str) -> bool:
-    """Tell whether an address can name something of the service's by this."""
+    """Tell whether a text is a valid id of the service."""
     try:
         UUID(text)
     except ValueError:
@@ -176,7 +176,7 @@ def by_id(listed: Callable[..., Iterable[T]], identity: str) -> T | None:
 
 
 def disambiguate(found: Iterable[One]) -> dict[str, tuple[str, One]]:
-    """Return each with a label that no other has, by key: what reads alike gets the end of its id."""
+    """Return a unique label for each item by its key; labels that read alike get the end of the id."""
     once = {one.key: one for one in found}
     labels = [one.label for one in once.values()]
     return {

@@ -15,7 +15,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Delete without asking.")]
 
 
 def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
-    """Return the only one found by a name; InvalidArgumentError, which ends in the hint, when it is none or several."""
+    """Return the only match of a name; raises InvalidArgumentError, which ends in the hint, for none or several."""
     if len(found) != 1:
         msg = f"There {f'are several {kind}s' if found else f'is no {kind}'} {name}; {hint}"
         raise InvalidArgumentError(msg)

@@ -28,7 +28,7 @@ FLOWS_PACKAGES = frozenset({"obstore", "platformdirs", "prefect", "pyarrow", "py
 
 
 class ExitCode(IntEnum):
-    """What a scheduled job is told."""
+    """The exit codes that scheduled jobs can rely on."""
 
     DONE = 0
     PROBLEMS = 1
@@ -70,7 +70,7 @@ _FLOW_CODES: tuple[tuple[type[FlowError], ExitCode], ...] = (
 
 @contextmanager
 def show_errors(screen: Screen) -> Generator[None]:
-    """End the command in words, with its code, whatever goes wrong inside."""
+    """Turn any error into a message and an exit code, and end the command."""
     try:
         yield
     except KeyboardInterrupt as exc:
@@ -96,7 +96,7 @@ def show_errors(screen: Screen) -> Generator[None]:
 
 @contextmanager
 def client_of(screen: Screen) -> Generator[Carrel]:
-    """Give a client as the environment says; what goes wrong with it ends the command in words, with its code."""
+    """Yield a client with the environment's settings; an error ends the command with a message and an exit code."""
     with show_errors(screen), Carrel(max_retries=RETRIES) as client:
         yield client
 

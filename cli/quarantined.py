@@ -1,4 +1,4 @@
-"""What `carrel quarantine` shows and sets aside."""
+"""Printing and changing the quarantine for `carrel quarantine`."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -28,7 +28,7 @@ def show_quarantine(source: str | None, *, with_ignored: bool, screen: Screen) -
 
 
 def ignore_items(source: str, names: Sequence[str], *, undo: bool, screen: Screen) -> ExitCode:
-    """Set items aside, or no more, and say which names are unknown."""
+    """Ignore or restore items of the quarantine, and print unknown names."""
     unknown = ignore(source, names, settings=FlowSettings(), undo=undo)
     code = ExitCode.PROBLEMS if unknown else ExitCode.DONE
     done = len(set(names)) - len(set(unknown))

@@ -68,7 +68,7 @@ async def _show_bar(ledger: Address, *, bar: Bar) -> None:
 
 
 def tell(bar: Bar, summary: Summary, *, waiting_for: str = "") -> None:
-    """Tell a bar where a run is, or what it waits for."""
+    """Update a progress bar with a run's progress, or with what the run waits for."""
     if not summary.to_send and not summary.indexing:
         bar(waiting_for or f"planning {summary.documents:,} documents", done=0, total=None)
         return

@@ -35,20 +35,20 @@ async def docstore_sync(source: str, options: SyncOptions | None = None) -> Stat
 
 
 class _ProgressPublisher:
-    """Publishes what is told of a run as its artifacts; how far it is nobody knows before it has ended."""
+    """Publishes the plan and the counts of a sync's run as artifacts."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._watch = Stopwatch()
 
     async def plan(self, found: DocstoreSync) -> None:
-        """Publish what the run is going to do."""
+        """Publish the plan of the sync's run."""
         plan = plan_text(found)
         get_run_logger().info("The plan for %s: %s", found.config.sync_name, plan)
         await self._progress.publish(PLAN, kind="markdown", data=f"The run {plan}.")
 
     async def counts(self, now: DocstoreSync) -> None:
-        """Publish the counts as they are."""
+        """Publish the current counts of the sync's run."""
         is_done = not is_running(now)
         seconds, counts = self._watch.seconds, counts_of(now)
         row: dict[str, Any] = {

@@ -68,7 +68,7 @@ class Progress:
         await self.update()
 
     async def update(self) -> None:
-        """Publish where the run is now."""
+        """Publish the current progress of the run."""
         if self._ledger is None:
             return
         summary = await asyncio.to_thread(summarize, self._ledger)
@@ -78,7 +78,7 @@ class Progress:
             await self.publish_table(FAILURES, rows)
 
     async def publish_summary(self, summary: Summary) -> None:
-        """Publish these counts."""
+        """Publish a summary of the run."""
         counts = {
             **summary.as_json(),
             "phase": self.phase,
@@ -94,7 +94,7 @@ class Progress:
         await self.publish(PROGRESS, kind="progress", data=counts["progress"])
 
     async def publish_table(self, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Publish rows."""
+        """Publish rows as a table artifact."""
         await self.publish(key, kind="table", data=json.dumps(rows))
 
     def _rate(self, sent: int) -> float:

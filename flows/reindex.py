@@ -39,7 +39,7 @@ async def reindex(source: str, options: ReindexOptions | None = None) -> State[d
 
 
 class _ProgressPublisher:
-    """Publishes how far it is, every other second."""
+    """Publishes the progress of a reindexing run, every other second."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -47,12 +47,12 @@ class _ProgressPublisher:
         self._last = -_TOLD_EVERY
 
     async def documents(self, now: Reindexed) -> None:
-        """Tell how far the documents of a collection are."""
+        """Publish how many documents of a collection are indexed again."""
         sent = now.reindexed + now.failed + now.left.total()
         await self._tell(now.as_json(), documents=now.documents, sent=sent, wanted=now.wanted, failed=now.failed)
 
     async def rebuild(self, now: IndexRebuild) -> None:
-        """Tell how far a new index is."""
+        """Publish the progress of an index rebuild."""
         documents, indexed = now.document_count or 0, now.indexed_count or 0
         counts = {"documents": documents, "reindexed": indexed}
         await self._tell(counts, documents=documents, sent=indexed, wanted=documents, failed=now.failed_count or 0)

@@ -1,4 +1,4 @@
-"""What both flows share: batches as task runs, followed by artifacts, and a run's end as a Prefect state."""
+"""Shared parts of the flows: batches as Prefect task runs, progress as artifacts, and the final state."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an admin does with one agent: say what it is, say who may use it, and try it."""
+"""The sections of an agent's page: its settings, its access, and a test of it."""
 
 from collections.abc import Mapping
 from functools import partial

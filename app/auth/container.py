@@ -1,4 +1,4 @@
-"""What signing in is made of, one of each in a process of the workbench."""
+"""The objects that sign-in needs, one of each per process of the workbench."""
 
 from functools import cache
 
@@ -14,34 +14,34 @@ from app.settings import settings
 
 @cache
 def sealer() -> Sealer:
-    """Return what the workbench encrypts with."""
+    """Return the sealer that encrypts the workbench's secrets."""
     chosen = settings()
     return Sealer(key_of(chosen.app_secret_key, kept_in=chosen.app_dir / "secret.key"))
 
 
 @cache
 def sessions() -> Sessions:
-    """Return who is signed in, kept in the workbench's folder."""
+    """Return the store of sign-in sessions in the workbench's folder."""
     return Sessions(settings().app_dir / "sessions", sealer())
 
 
 @cache
 def registration() -> Registration:
-    """Return how the workbench is an application of the service."""
+    """Return the registration of the workbench as an OAuth client of the service."""
     chosen = settings()
     return Registration(chosen, sealer(), redirect_uri=f"{chosen.public_url}{CALLBACK}")
 
 
 @cache
 def application() -> Application:
-    """Return the workbench as an application of the service."""
+    """Return the workbench's OAuth client."""
     chosen = settings()
     return Application(registration(), auth_url=chosen.auth_url or chosen.base_url, connections=connections())
 
 
 @cache
 def sign_in() -> SignIn:
-    """Return the routes of signing in."""
+    """Return the HTTP routes of sign-in."""
     chosen = settings()
     return SignIn(
         sessions(),
@@ -61,7 +61,7 @@ def connections() -> httpx.Client:
 
 
 def forget() -> None:
-    """Make all of it anew when it is next asked for: the settings have changed."""
+    """Drop every object of sign-in, so that changed settings take effect."""
     connections().close()
     for part in (sealer, sessions, registration, connections, application, sign_in):
         part.cache_clear()

@@ -1,4 +1,4 @@
-"""What is asked past the pages: files on their way up and down, and connections; it is for people of the workbench.
+"""Middleware that lets only signed-in people use uploads, downloads and connections.
 
 Streamlit knows no sessions of people. It takes files from whoever opened a page, signed in or not, gives them to
 whoever has their address, tells anybody its figures, and lets pages of any other port of this machine connect.
@@ -20,7 +20,7 @@ OPEN = frozenset({f"{STREAMLIT}health", f"{STREAMLIT}host-config"})
 
 
 class AccessMiddleware:
-    """Lets files and figures pass for who is signed in, and connections of pages of its own origin."""
+    """Lets requests for files pass for signed-in people, and connections from the workbench's own origin."""
 
     def __init__(self, app: ASGIApp, *, sessions: Sessions, cookie: str, origin: str) -> None:
         self._app = app
@@ -29,7 +29,7 @@ class AccessMiddleware:
         self._origin = origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the application does, or refuse."""
+        """Pass a permitted request to the application, or refuse it."""
         if scope["type"] == "websocket" and not is_own(HTTPConnection(scope), origin=self._origin):
             await WebSocketClose(code=1008)(scope, receive, send)
         elif scope["type"] == "http" and not await self._may_pass(HTTPConnection(scope)):
@@ -45,7 +45,7 @@ class AccessMiddleware:
 
 
 def is_own(asked: HTTPConnection, *, origin: str) -> bool:
-    """Tell whether a request is of a page of this origin, or of the address it goes to, or of no page at all."""
+    """Tell whether a request comes from a page of the workbench's origin, or from no page at all."""
     sender = asked.headers.get("origin")
     return sender is None or sender == origin or _place_of(sender) == asked.headers.get("host")
 

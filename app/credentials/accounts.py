@@ -1,4 +1,4 @@
-"""Service accounts as pages need them: kept a few seconds for a session, and asked anew after a change."""
+"""Service accounts and their tokens, cached for a few seconds per session."""
 
 import streamlit as st
 
@@ -44,7 +44,7 @@ def token_of(token_id: str) -> ServiceAccountToken | None:
 
 
 def clear_caches() -> None:
-    """Ask anew for everything of this."""
+    """Clear the cached service accounts and tokens of the session."""
     for kept in (organization, all_tokens, account_of, token_of):
         kept.clear()
     forget(ACCOUNTS)

@@ -40,7 +40,7 @@ def application(client_id: str) -> OAuthClient | None:
 
 
 def clear_caches() -> None:
-    """Ask anew for what changes with an application."""
+    """Clear the cached applications of the session."""
     count_waiting.clear()
     application.clear()
     forget(CLIENTS)
@@ -61,7 +61,7 @@ def problems_with(addresses: Sequence[str]) -> list[str]:
 
 
 def meaning_of(scope: str) -> Meaning:
-    """Return a scope in words; one for a single agent likewise."""
+    """Return the meaning of a scope in words, also of a scope for a single agent."""
     if scope in set(ApiScope):
         return APPLICATION_SCOPES[ApiScope(scope)]
     return Meaning(

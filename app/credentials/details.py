@@ -1,4 +1,4 @@
-"""A token or a key as it is: what is known of it, exactly, and the way to stop it."""
+"""The details of a token or key, with the button that revokes it."""
 
 from collections.abc import Callable, Sequence
 

@@ -39,12 +39,12 @@ def expiry(choice: str, *, day: date | None, now: datetime | None = None) -> dat
 
 
 def ends(at: datetime | None) -> str:
-    """Return when something ends, in words."""
+    """Return the end of a token or key in words."""
     return "Never" if at is None or at.year >= NEVER.year else ago(at)
 
 
 def ends_exactly(at: datetime | None) -> str:
-    """Return the same to the minute."""
+    """Return the end of a token or key to the minute."""
     return "Never" if at is None or at.year >= NEVER.year else moment(at)
 
 

@@ -1,4 +1,4 @@
-"""Minting a token in a dialog: what it may do, until when, and how far it would reach before there is one."""
+"""The dialog that creates a token: scopes, expiry, and a preview of what the token could read."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -43,7 +43,7 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
 
 
 def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
-    """Mint a token as the dialog's fields say, and have its value shown; called once for two clicks."""
+    """Create the token that the dialog's fields describe and show its value; a double click creates one token."""
     name, scopes = str(st.session_state["mint.name"] or "").strip(), get_scopes("mint", TOKEN_SCOPES)
     if not name:
         raise NotYetError("Give the token a name, by which it is known when it is to be replaced or revoked.")

@@ -13,7 +13,7 @@ S = TypeVar("S", bound=StrEnum)
 
 
 def fill_scopes(name: str, meanings: Mapping[S, Meaning], chosen: Iterable[str]) -> None:
-    """Choose these in a dialog that is to be opened, and no others."""
+    """Preselect exactly these scopes in a dialog before it opens."""
     wanted = frozenset(chosen)
     for scope in meanings:
         st.session_state[_key(name, scope)] = scope.value in wanted

@@ -1,4 +1,4 @@
-"""What is shown and changed in one collection: its documents, and what of them is stale."""
+"""The sections of a collection's page: its documents, and those that are stale."""
 
 from functools import partial
 from typing import Any

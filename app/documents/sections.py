@@ -1,4 +1,4 @@
-"""What is shown of one document: where it is indexed, its versions, its text, and who may read it."""
+"""The sections of a document's page: its indexes, versions, passages and readers."""
 
 import html
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Runs in words: what they do, from where, where they are, and how long that takes."""
+"""Labels of runs: their kind, source, state and duration in words."""
 
 import re
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ def is_of_dropped_files(source: str) -> bool:
 
 
 def title_of(run: RunStatus) -> str:
-    """Return what heads a run: what it does, and with what."""
+    """Return the title of a run: its kind and its source."""
     kind, source = kind_in_words(run), source_in_words(run.source)
     between = " of " if run.flow == "quarantine-retry" else ": "
     return f"{kind}{between}{source}" if source else kind

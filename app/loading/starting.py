@@ -47,7 +47,7 @@ def batch() -> str:
 
 
 def open_run(run: UUID) -> None:
-    """Empty the fields, and look at the run that was started."""
+    """Clear the form and open the page of the run that was started."""
     for key in (_BATCH, _PROBLEM):
         st.session_state.pop(key, None)
     drop_choice(_READERS)
@@ -68,7 +68,7 @@ def was_pressed(*buttons: bool) -> bool:
 
 
 def begin(start: Callable[[], UUID]) -> None:
-    """Start a run and look at it; what hinders is said under the button."""
+    """Start a run and open its page; show a refusal under the button."""
     try:
         run = start()
     except RunsError as error:

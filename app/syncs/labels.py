@@ -1,4 +1,4 @@
-"""Syncs in words: how the last run went, what the form calls its fields, and what to do about what went wrong."""
+"""Labels of syncs: states, form fields, and advice on errors."""
 
 import re
 from collections.abc import Mapping

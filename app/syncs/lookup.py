@@ -1,4 +1,4 @@
-"""The syncs and the collections that there are for the person."""
+"""Lookups of the syncs and collections that the person may use."""
 
 from uuid import UUID
 
@@ -29,7 +29,7 @@ def find_sync(name: str) -> DocstoreSync | None:
 
 
 def is_running(sync: DocstoreSync) -> bool:
-    """Tell whether a run of the sync goes on, or is to begin."""
+    """Tell whether a run of the sync is going on or about to begin."""
     return sync.status in {DocstoreSyncStatus.PENDING, DocstoreSyncStatus.RUNNING}
 
 

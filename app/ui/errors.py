@@ -32,13 +32,13 @@ class Problem:
     notes: tuple[str, ...] = ()
 
     def show(self) -> None:
-        """Show it here."""
+        """Show the error on the page."""
         show_problem(self.message, *self.notes)
 
 
 @contextmanager
 def error_boundary() -> Generator[None]:
-    """Show an error of the service, or of the way to it, in place of what failed, and end the page's run there."""
+    """Show an error of the service or the network in place of the failed part, and end the page's run."""
     try:
         yield
     except ENDED:
@@ -51,13 +51,13 @@ def error_boundary() -> Generator[None]:
 
 
 def show_errors(work: Callable[[], T]) -> T:
-    """Return what `work` returns, or end as `error_boundary` does."""
+    """Return what `work` returns; on an error, show it and end the page's run."""
     with error_boundary():
         return work()
 
 
 def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
-    """Put an error into words."""
+    """Return an error as a title, an explanation and a request id for people."""
     match error:
         case RunsError():
             return _problem_of_runs(error)
@@ -77,7 +77,7 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
 
 
 def line_of(error: carrel.CarrelError) -> str:
-    """Put an error into a line, for a table that says what came of each of many things."""
+    """Return an error as one line, for a table with one result per row."""
     match error:
         case carrel.APIConnectionError():
             return "The service doesn't answer. Try again in a moment."

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
-    """Pass on the outcome of each of so many, under a bar that says how far it is; `doing` is the page's own word.
+    """Yield outcomes one by one under a progress bar; `doing` is the label of the bar.
 
     Pressing anything meanwhile ends the page's run at the bar: after an outcome was passed on, never before.
     """

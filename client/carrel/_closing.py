@@ -1,4 +1,4 @@
-"""What is closed at the end of a `with` or an `async with`."""
+"""Base classes of objects that `with` and `async with` close."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -10,7 +10,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release the resources of the object."""
 
     def __enter__(self) -> Self:
         return self
@@ -26,7 +26,7 @@ class AsyncClosing(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of what is held."""
+        """Release the resources of the object."""
 
     async def __aenter__(self) -> Self:
         return self

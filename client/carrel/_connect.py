@@ -1,4 +1,4 @@
-"""From what a client is given, and the environment, to a Connection."""
+"""Building a Connection from a client's arguments and the environment."""
 
 import os
 import platform
@@ -95,7 +95,7 @@ def reconnect(
 
 
 def policy(max_retries: int) -> RetryPolicy:
-    """Return the policy of so many further attempts; raises ConfigurationError for less than none."""
+    """Return a policy with this number of retries; raises ConfigurationError for a negative number."""
     if max_retries < 0:
         msg = "max_retries counts further attempts: 0 or more"
         raise ConfigurationError(msg)

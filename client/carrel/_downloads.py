@@ -101,7 +101,7 @@ class Download(_Downloaded, Closing):
             raise
 
     def close(self) -> None:
-        """Let the connection go, unread."""
+        """Close the connection without reading the rest of the file."""
         self._response.close()
 
 
@@ -134,5 +134,5 @@ class AsyncDownload(_Downloaded, AsyncClosing):
             raise
 
     async def close(self) -> None:
-        """Let the connection go, unread."""
+        """Close the connection without reading the rest of the file."""
         await self._response.aclose()

@@ -73,12 +73,12 @@ class Resource(Generic[M]):
 
 
 def session_of(resource: Resource[Any]) -> Session:
-    """Return what a resource's operations are carried out with."""
+    """Return the session that a resource's operations use."""
     return resource._session  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the descriptors are its other half
 
 
 def check_arguments(make: Callable[[], T]) -> T:
-    """Return what is made of arguments; raises InvalidArgumentError for those that no request can carry."""
+    """Return the result of building a request; raises InvalidArgumentError for invalid arguments."""
     try:
         return make()
     except ValidationError as exc:
@@ -211,7 +211,7 @@ class FlowOperation(_Method, Generic[P, T]):
 
 
 class StreamOperation(_Method, Generic[P, T]):
-    """An operation whose result comes bit by bit."""
+    """An operation whose result is a stream."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Walk[T]]) -> None:
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:

@@ -109,7 +109,7 @@ def fetch(job_id: UUID) -> Call[Job]:
 
 
 def send_and_wait(call: Call[SendMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
-    """Send a message on v0, and wait for the reply to it."""
+    """Send a message to an agent on v0 and wait for the reply."""
     try:
         answer = yield from within(Deadline(timeout), perform(call, connection))
     except APIError as error:
@@ -122,7 +122,7 @@ def send_and_wait(call: Call[SendMessageResponse], connection: Connection, *, ti
 
 
 def submit_and_wait(call: Call[SendAgentMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:
-    """Send a message on v1, and look again and again until there is a reply to it."""
+    """Send a message to an agent on v1 and poll until the reply is there."""
     deadline = Deadline(timeout)
     sent = (yield from within(deadline, perform(call, connection))).parsed
     try:

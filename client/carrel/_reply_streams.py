@@ -38,13 +38,13 @@ ReplyEvent: TypeAlias = TextDelta | Restarted | Reply
 
 
 def send_and_stream(call: Call[SendAgentMessageResponse], connection: Connection) -> Walk[ReplyEvent]:
-    """Send a message, and read the reply to it."""
+    """Send a message to an agent and stream the reply."""
     job = (yield from perform(call, connection)).parsed
     yield from stream_reply(job.job_id, connection, conversation_id=job.conversation_id)
 
 
 def stream_reply(job_id: UUID, connection: Connection, *, conversation_id: UUID | None = None) -> Walk[ReplyEvent]:
-    """Read the reply that a job makes, from its beginning to its end, however often the connection is cut.
+    """Stream a job's reply from its beginning to its end, and reconnect when the connection is cut.
 
     Raises ReplyError without a reply, ReplyConnectionError when connections fail again and again for nothing.
     """

@@ -1,4 +1,4 @@
-"""Whether to send a request again, and after how long.
+"""The retry policy: whether to send a request again, and after how long.
 
 Sent again: connections that were refused, reset, cut short or timed out, and the statuses 408, 429 and 5xx (but 501 and
 505, which can't change, and 507, for which somebody has to make room first). A 409 is sent again only when waiting can

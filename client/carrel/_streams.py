@@ -1,4 +1,4 @@
-"""What comes bit by bit: iterators over what a flow emits as it goes."""
+"""Streams: iterators over the items that an operation emits."""
 
 from collections.abc import AsyncGenerator, Generator
 from typing import Generic, Self, TypeVar
@@ -24,7 +24,7 @@ class Stream(Closing, Generic[Item]):
         return next(self._walk)
 
     def close(self) -> None:
-        """Let the connection go, whatever is still to come."""
+        """Close the connection without reading the rest of the stream."""
         self._walk.close()
 
 
@@ -45,5 +45,5 @@ class AsyncStream(AsyncClosing, Generic[Item]):
         return await anext(self._walk)
 
     async def close(self) -> None:
-        """Let the connection go, whatever is still to come."""
+        """Close the connection without reading the rest of the stream."""
         await self._walk.aclose()

@@ -32,11 +32,11 @@ class FixedToken:
     value: str = field(repr=False)
 
     def current(self) -> Flow[str]:
-        """Return it."""
+        """Return the fixed token."""
         return self.value
         yield  # a flow is a generator
 
     def renewed(self, refused: str) -> Flow[str | None]:  # noqa: ARG002 - the interface's
-        """There is no other."""
+        """Return None: a fixed token has no replacement."""
         return None
         yield  # a flow is a generator

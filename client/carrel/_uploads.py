@@ -130,7 +130,7 @@ class Reading:
         return lead + chunk + self._tail if self.done else lead + chunk
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file of the upload."""
         self._source.close(self._handle)
 
 

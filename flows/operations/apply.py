@@ -93,7 +93,7 @@ async def _one(entry: Entry, *, ledger: Ledger, send: Send, outages: OutagePolic
 
 
 def quarantine(ledger: Ledger, entry: Entry, exc: Exception) -> None:
-    """Keep why a document could not be sent."""
+    """Put a document that could not be sent into quarantine, with the reason."""
     code, message, status = _reason(exc)
     if code == "unexpected":
         _log.warning("%s could not be sent", entry.document.external_id, exc_info=exc)

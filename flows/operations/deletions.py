@@ -1,4 +1,4 @@
-"""Deleting what the source no longer has: only what this source has sent, as it was sent, and behind a guard.
+"""Deletion of documents that are missing from the source: only those that this source has sent, behind a guard.
 
 Nothing is deleted when the source was not read whole or is empty, or when it would be more than the limit of what was
 there before. A document that somebody else has changed since, or that another source has too, stays: it is no longer
@@ -63,7 +63,7 @@ def deletions(ledger: Ledger, *, states: Sequence[State]) -> Iterator[str]:
 async def skip_modified(
     client: AsyncCarrel, ledger: Ledger, documents: Sequence[Entry], *, upload_as: str | None, outages: OutagePolicy
 ) -> None:
-    """Right before documents are deleted, leave those alone that were changed since the plan, perhaps hours ago."""
+    """Skip planned deletions of documents that were modified since the plan was made."""
     for start in range(0, len(documents), _PAGE):
         page = [
             Missing(one.document.external_id, one.document_id, one.fingerprint, None)

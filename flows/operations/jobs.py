@@ -97,7 +97,7 @@ async def open_client(settings: FlowSettings) -> AsyncGenerator[AsyncCarrel]:
 
 
 def outage_policy_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str = "") -> OutagePolicy:
-    """Return the patience of a run; its probe is a plan for a document that nobody has.
+    """Return the outage policy of a run; its probe is a plan for a document that nobody has.
 
     With the name of the run's ledger, what the run waits for is kept for whoever shows its progress.
     """

@@ -1,4 +1,4 @@
-"""Waiting for a service that is away, and telling that apart from a document it can't take.
+"""Waiting for a service that does not answer, and telling an outage from a refused document.
 
 A call that found nobody there is not counted against its document: first a probe (a call that does nothing) must have
 got through. So a restart of the service costs time only, and a document that brings its connection down each time is
@@ -45,7 +45,7 @@ class WaitNotice(Protocol):
 
 
 class OutagePolicy:
-    """The waiting that the workers of one run share; `seconds` is how long the service may be away."""
+    """The rule for waiting that the workers of one run share; `seconds` is the longest outage that a run waits out."""
 
     def __init__(self, *, seconds: float, probe: Probe, notice: WaitNotice | None = None) -> None:
         self._seconds = seconds

@@ -22,7 +22,7 @@ class SourceOverview:
     shown: list[Quarantined] = field(default_factory=list[Quarantined])
 
     def as_json(self) -> dict[str, Any]:
-        """Return the numbers as JSON members."""
+        """Return the counts of a source as JSON members."""
         members = asdict(self)
         del members["shown"]
         return members

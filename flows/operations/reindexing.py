@@ -118,7 +118,7 @@ class _Reindexing:
         return self.done
 
     async def _select_stale(self) -> AsyncGenerator[DocumentInCollection]:
-        """Walk the documents; where the service was away, the page that failed is asked for again."""
+        """Yield the documents to index again; a page that failed during an outage is fetched again."""
         token: str | None = None
         while True:
             page = await self.outages.call(lambda: self._page(token))  # noqa: B023 - called before the next round

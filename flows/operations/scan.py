@@ -40,7 +40,7 @@ class Scanned:
     examples: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
     def left_out(self) -> list[str]:
-        """Say, a line for each reason, what of the source was left out, and how it is taken."""
+        """Return a line for each reason why items were left out, and how to include them."""
         return [self._left_out(reason, number) for reason, number in self.skipped.most_common()]
 
     def _left_out(self, reason: str, number: int) -> str:
@@ -49,7 +49,7 @@ class Scanned:
         return f"left out as {reason}: {number:,} (such as {', '.join(examples)})" + (f"; {how}" if how else "")
 
     def left_out_as_json(self) -> list[dict[str, Any]]:
-        """Return the same for programs."""
+        """Return the left-out items by reason, as JSON members."""
         return [
             {"reason": reason, "number": number, "examples": self.examples[reason]}
             for reason, number in self.skipped.most_common()

@@ -164,7 +164,7 @@ async def failure_rows(client: AsyncCarrel, sync_id: UUID, *, limit: int = SHOWN
 
 
 def failure_row(one: DocstoreFailure) -> dict[str, str]:
-    """Return a failure as the quarantine's rows are."""
+    """Return a sync failure as a row of a quarantine table."""
     return {
         "place": str(one.source_id),
         "document": one.document_external_id,
@@ -180,7 +180,7 @@ def counts_of(sync: DocstoreSync) -> dict[str, int]:
 
 
 def is_running(sync: DocstoreSync) -> bool:
-    """Whether a run of the sync goes on, or is to begin."""
+    """Tell whether a run of a sync is going on or about to begin."""
     return sync.status in _GOING_ON
 
 

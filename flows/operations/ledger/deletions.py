@@ -1,4 +1,4 @@
-"""What a source has sent and no longer has: found, marked, left alone, and deleted."""
+"""The part of the ledger that plans, blocks and records deletions."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ _PAGE = 1000
 
 
 class DeletionLedger(ClaimedLedger):
-    """A source's ledger, and what of it is to be deleted since the source no longer has it."""
+    """The part of a source's ledger that tracks documents missing from the source, and their deletion."""
 
     def find_missing(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, Missing]]:
         """Return up to `limit` documents (with their keys) that the source has sent and this run has not found."""
@@ -85,17 +85,17 @@ class DeletionLedger(ClaimedLedger):
                 queries.mark(connection, values)
 
     def confirm_deletions(self) -> None:
-        """Plan to delete what is marked."""
+        """Plan the deletion of all marked documents."""
         with self._write() as connection:
             queries.confirm(connection, self.run_id)
 
     def block_deletions(self, reason: str) -> None:
-        """Keep why nothing is deleted; what was marked stays so, and nothing deletes it."""
+        """Record why deletions are blocked; marked documents stay marked and are not deleted."""
         with self._write() as connection:
             queries.update_run(connection, self.run_id, {"held_back": reason})
 
     def blocked_reason(self) -> str:
-        """Return why nothing is deleted, or nothing."""
+        """Return why deletions are blocked, or an empty text."""
         with self._store.read() as connection:
             run = queries.latest_run(connection, self.address.name)
         return run.held_back if run is not None and run.run_id == self.run_id else ""
@@ -107,7 +107,7 @@ class DeletionLedger(ClaimedLedger):
                 queries.forget_sent(connection, self.source_id, [key_of(name) for name in external_ids])
 
     def mark_deleted(self, external_id: str) -> None:
-        """Keep that a document is deleted."""
+        """Record that a document was deleted."""
         key = key_of(external_id)
         with self._write() as connection:
             queries.update_document(connection, self.run_id, key, {"state": State.DELETED})

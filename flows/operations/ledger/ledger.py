@@ -231,7 +231,7 @@ class Ledger(DeletionLedger):
         return entries
 
     def mark_sent(self, external_id: str, *, state: State, document_id: str, sent_bytes: int, fingerprint: str) -> None:
-        """Keep that the service has acknowledged the document (`fingerprint`: of what was really sent)."""
+        """Record that the service has accepted a document (`fingerprint`: of the contents that were sent)."""
         key = key_of(external_id)
         known = {"document_id": document_id, "fingerprint": fingerprint}
         with self._write() as connection:
@@ -243,7 +243,7 @@ class Ledger(DeletionLedger):
             queries.release(connection, self.source_id, part=1, key=key)
 
     def mark_searchable(self, external_id: str) -> None:
-        """Keep that an uploaded document can be searched now."""
+        """Record that an uploaded document can be searched."""
         with self._write() as connection:
             queries.update_document(connection, self.run_id, key_of(external_id), {"state": State.INDEXED})
 
@@ -253,7 +253,7 @@ class Ledger(DeletionLedger):
             queries.leave_unasked(connection, self.source_id, run_id=self.run_id, scan=self.scan)
 
     def mark_failed(self, entry: Entry, *, state: State, code: str, message: str, for_good: bool) -> None:
-        """Put a document into quarantine; `for_good`: later runs don't send it again while it is the same."""
+        """Put a document into quarantine; `for_good`: later runs don't send it again while it is unchanged."""
         values = failure_values(entry, code=code, message=message, source_id=self.source_id, scan=self.scan)
         with self._write() as connection:
             queries.update_document(connection, self.run_id, values["key"], {"state": state})

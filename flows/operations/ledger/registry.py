@@ -1,4 +1,4 @@
-"""All ledgers of a place: which sources there are, and what each has in quarantine."""
+"""The source registry: all sources that have a ledger, and what each has in quarantine."""
 
 import json
 from collections.abc import Iterator, Sequence
