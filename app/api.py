@@ -14,7 +14,7 @@ from carrel.wire.oauth_clients import ApiScope
 
 @dataclass(frozen=True)
 class Me:
-    """Who looks, as the service says now."""
+    """The person who looks at the page, as the service describes them now."""
 
     email: str
     name: str
@@ -29,7 +29,7 @@ def client() -> Carrel:
 
 
 def client_for_later() -> Callable[[], Carrel]:
-    """Return what gives `client()` outside of the page's run, where a download is read, while the session lasts."""
+    """Return a function that gives `client()` outside of the page's run, for downloads, while the session lasts."""
     held, made = bind_session(), client()
 
     def given() -> Carrel:
@@ -41,7 +41,7 @@ def client_for_later() -> Callable[[], Carrel]:
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def me() -> Me:
-    """Return who looks at the page; an admin whose token may not administer counts as none."""
+    """Return the person who looks at the page; an admin whose token may not administer counts as none."""
     found = person_client().me()
     if (client := key_client()) is not None:
         users = client.admin.users.list(query=found.email)
@@ -52,7 +52,7 @@ def me() -> Me:
 
 
 def me_now() -> Me:
-    """Return who looks, asked at this moment: for what is done where nobody but the workbench asks who does it."""
+    """Return the person who looks at the page, read afresh, for actions that only the workbench checks."""
     me.clear()
     return me()
 

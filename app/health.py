@@ -33,7 +33,7 @@ _PATIENCE = 2.0
 
 
 class Level(StrEnum):
-    """How well something is."""
+    """The level of a health finding."""
 
     FINE = "Fine"
     BUSY = "At work"
@@ -60,7 +60,7 @@ class Finding:
 
 
 def ask_service() -> AdminStatusGetResponse | Finding:
-    """Return how the organization is doing, or that the service can't say."""
+    """Return health findings from the service's status, or one that the service can't be reached."""
     try:
         return api.client().admin.status.get()
     except carrel.APIConnectionError:
@@ -197,5 +197,5 @@ def _runs(api_url: str) -> Runs:
 
 
 def troubles(findings: Sequence[Finding]) -> int:
-    """Count what somebody should look at."""
+    """Count the findings with trouble."""
     return sum(finding.level is Level.TROUBLE for finding in findings)

@@ -50,7 +50,7 @@ ROLE_MEANINGS: Mapping[Role, str] = {
 
 
 def kind_of(resource_type: ResourceType) -> str:
-    """Return what a resource is to people: a document, whatever source it is from, a collection, an agent, a sync."""
+    """Return the kind of a resource for people: document, collection, agent or sync."""
     return _OWN_KINDS.get(resource_type, DOCUMENT)
 
 
@@ -155,7 +155,7 @@ ONE_AGENT = "api:agent:message:"
 
 
 def scope_named(scope: str, *, agents: Mapping[str, str] | None = None) -> str:
-    """Return what a scope of any kind is called; `agents` names those by id of whom a scope may be."""
+    """Return the label of a scope; `agents` has the names of agents by id."""
     for known in (TOKEN_SCOPES, APPLICATION_SCOPES):
         for one, meaning in known.items():
             if one == scope:
@@ -170,5 +170,5 @@ def scopes_named(scopes: Iterable[str], *, agents: Mapping[str, str] | None = No
 
 
 def members_in_words(count: int) -> str:
-    """Return how large a group is."""
+    """Return the number of members of a group in words."""
     return count_text(count, "member")

@@ -30,7 +30,7 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who can be granted something; `id` is a person's address, and a group's or service account's id."""
+    """A person, group or service account that can hold grants; `id` is a person's address for people."""
 
     kind: str
     id: str
@@ -39,12 +39,12 @@ class Principal:
 
     @property
     def key(self) -> str:
-        """What an address calls them: `user:ada@example.com`, `group:0198…`."""
+        """The key of the principal in an address: `user:ada@example.com`, `group:0198…`."""
         return f"{self.kind}:{self.id}"
 
     @property
     def facts(self) -> str:
-        """What tells them from others of the name: their address or size, and what they are."""
+        """The facts that tell the principal from others of the name: address or size, and kind."""
         return one_line(" · ".join(part for part in (self.note, PRINCIPALS[self.kind]) if part))
 
     @property
@@ -61,7 +61,7 @@ class Principal:
 
     @classmethod
     def of(cls, named: NamedPrincipal) -> "Principal":
-        """Return them as grants and groups name them."""
+        """Return the principal of a reference in a grant or a group."""
         if named.type == PERSON:
             return cls(PERSON, named.email, named.name, named.email)
         return cls(named.type, str(named.id), named.name, "" if named.type == GROUP else named.email)
@@ -78,17 +78,17 @@ class Resource:
 
     @property
     def key(self) -> str:
-        """What an address calls it: `UPLOADED_DOCUMENT:0198…`."""
+        """The key of the resource in an address: `UPLOADED_DOCUMENT:0198…`."""
         return f"{self.type.value}:{self.id}"
 
     @property
     def kind(self) -> str:
-        """What it is to people."""
+        """The kind of the resource in words."""
         return kind_of(self.type)
 
     @property
     def facts(self) -> str:
-        """What it is, beside its name."""
+        """The kind of the resource, shown after the name."""
         return self.kind
 
     @property
@@ -103,7 +103,7 @@ class Resource:
 
     @classmethod
     def of(cls, listed: ClassedResource) -> "Resource":
-        """Return it as lists name it."""
+        """Return the resource of a reference in a list."""
         name = listed.name or listed.resource_id
         return cls(listed.resource_type, listed.resource_id, name, listed.object_id)
 

@@ -29,7 +29,7 @@ def _is_free(port: int) -> bool:
 
 
 def main() -> int:
-    """Print what is taken; return 1 when anything is."""
+    """Print the ports that are taken; return 1 when there are any."""
     taken = list(find_taken_ports(os.environ))
     sys.stderr.writelines(f"{line}\n" for line in taken)
     return 1 if taken else 0

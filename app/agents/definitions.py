@@ -25,7 +25,7 @@ _MANY = 1000
 
 @dataclass(frozen=True)
 class Writing:
-    """What somebody wants an agent to be."""
+    """The settings of an agent as its form has them."""
 
     name: str
     description: str
@@ -57,12 +57,12 @@ def all_collections() -> dict[str, str]:
 
 
 def as_resource(agent: AgentDefinition) -> Resource:
-    """Return an agent as what can be granted."""
+    """Return an agent as a resource for grants."""
     return Resource(ResourceType.AGENT, str(agent.agent_id), agent.name, agent.agent_id)
 
 
 def save(agent: AgentDefinition, writing: Writing) -> None:
-    """Make an agent what somebody wants it to be, unless it has changed since they looked: MeanwhileChangedError."""
+    """Save an agent's settings; raises ConflictError when the agent was changed meanwhile."""
     now = find_agent(str(agent.agent_id))
     if now is None or now.updated_at != agent.updated_at:
         raise ConflictError
@@ -78,7 +78,7 @@ def save(agent: AgentDefinition, writing: Writing) -> None:
 
 
 def deploy(agent: AgentDefinition, *, before: Grants, who: Mapping[str, Principal], everybody: bool) -> None:
-    """Say anew who may use an agent, unless somebody else has since they looked: MeanwhileChangedError."""
+    """Replace the grants on an agent; raises ConflictError when they were changed meanwhile."""
     if grants_on(api.client(), as_resource(agent)) != before:
         raise ConflictError
     references = [one.reference for one in who.values()]
@@ -86,7 +86,7 @@ def deploy(agent: AgentDefinition, *, before: Grants, who: Mapping[str, Principa
 
 
 def deploy_to_me(agent: AgentDefinition) -> None:
-    """Let the person who looks use an agent, beside whoever may already."""
+    """Give the signed-in person access to an agent; other people's access stays."""
     now = grants_on(api.client(), as_resource(agent))
     references = [*(one.reference for one in now.who.values()), UserReference(email=api.me().email)]
     api.client().admin.agents.deploy(agent.agent_id, references, organization_wide=now.everybody)

@@ -117,7 +117,7 @@ def _save(seen: AgentDefinition) -> None:
 
 
 def show_deployment(agent: AgentDefinition) -> None:
-    """Show who may use an agent, and let that be said anew."""
+    """Show the people and groups with access to an agent, with a form to change them."""
     before = show_errors(lambda: grants_on(api.client(), as_resource(agent)))
     show_text(
         "Deploying an agent opens no document: it answers each person from what that person may read in its "

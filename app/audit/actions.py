@@ -126,7 +126,7 @@ _VERDICTS = {
 
 
 def actions() -> dict[str, str]:
-    """Return what each action is called, with its group before it."""
+    """Return the label of each audit action, with its group in front."""
     return {code: f"{deed.group}: {deed.name}" for code, deed in ACTION_TEXTS.items()}
 
 
@@ -141,7 +141,7 @@ def sentence(entry: AuditEntry, names: Names) -> str:
 
 
 def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
-    """Return what sentences of these entries name, as (kind, id)."""
+    """Return the objects that the sentences of audit entries name, as (kind, id)."""
     found: set[tuple[str, str]] = set()
     for entry in entries:
         if entry.target is not None:

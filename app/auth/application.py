@@ -24,14 +24,14 @@ class Application:
         self._made: tuple[Registered, OAuthClient] | None = None
 
     def client(self) -> OAuthClient:
-        """Return it; the first time the workbench is registered, if need be, which raises CarrelError."""
+        """Return the OAuth client; the first call may register the workbench, which can raise CarrelError."""
         with self._making:
             if self._made is None:
                 self._made = self._build_client(self._registration.get())
             return self._made[1]
 
     def check_client(self) -> OAuthClient:
-        """Return it as the service takes it now: where an admin deleted it, or gave it a new secret, made anew.
+        """Return a client that the service accepts now; build another one if an admin deleted it or changed its secret.
 
         Raises ConfigurationError, saying what to do, where that is an admin's business; CarrelError.
         """

@@ -19,7 +19,7 @@ LOOKED_AT_EVERY = 5.0  # seconds
 
 
 def require_person() -> Person:
-    """Return who is signed in; nobody: offer signing in, and end the page's run there.
+    """Return the signed-in person; for nobody, offer sign-in and end the page's run.
 
     What the page's state and caches hold is its owner's: when another one is signed in now, in the same window, they
     are emptied.

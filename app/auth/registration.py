@@ -16,7 +16,7 @@ _FILE, _OF = "registration", "registration"
 
 
 class Registered(BaseModel):
-    """What the service knows the workbench as."""
+    """The workbench's client id and secret at the service."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -28,7 +28,7 @@ class Registered(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """How the workbench comes to be an application of the service; needs nothing of the service before it is asked."""
+    """Registers the workbench as an OAuth client of the service, on first use."""
 
     settings: WorkbenchSettings
     sealer: Sealer

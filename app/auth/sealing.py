@@ -14,7 +14,7 @@ _NONCE_BYTES = 12
 
 
 class SealError(Exception):
-    """What was read was sealed under another key, for another purpose, or was changed."""
+    """A sealed text has another key or purpose, or was changed."""
 
 
 class Sealer:
@@ -29,7 +29,7 @@ class Sealer:
         return nonce + self._cipher.encrypt(nonce, text.encode(), of.encode())
 
     def unseal(self, sealed: bytes, *, of: str) -> str:
-        """Decrypt what `seal` encrypted; SealError when it can't be."""
+        """Decrypt a sealed text; raises SealError when that fails."""
         try:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], of.encode()).decode()
         except (InvalidTag, ValueError) as exc:

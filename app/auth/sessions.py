@@ -40,7 +40,7 @@ _ONE_THAT_LASTS = "SELECT tokens, person, seen_at FROM sessions WHERE key = ? AN
 
 
 class Person(BaseModel):
-    """Who is signed in, as the service said when they were."""
+    """A signed-in person, as the service described them at sign-in."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -65,7 +65,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who is signed in; `key` names the session on this side, and is no use in a cookie."""
+    """A sign-in session; `key` names the session in the workbench's store and is never put into a cookie."""
 
     key: str
     person: Person

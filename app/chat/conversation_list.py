@@ -17,7 +17,7 @@ _AT_ONCE = 12
 
 
 def show_conversations(current: str, *, choose: Callable[[Conversation], None]) -> None:
-    """Show them; the one with the id `current` is marked."""
+    """Show the person's conversations; the one with the id `current` is marked."""
     show_each(
         _KEY,
         Source(_page, lambda page: page.conversations),
@@ -27,7 +27,7 @@ def show_conversations(current: str, *, choose: Callable[[Conversation], None]) 
 
 
 def forget_conversations() -> None:
-    """Have the list asked for anew: something was said."""
+    """Clear the cached list of conversations after a new message."""
     forget(_KEY)
 
 

@@ -52,7 +52,7 @@ class Outgoing:
     key: str = field(default_factory=lambda: uuid4().hex)
 
     def send(self) -> SendAgentMessageResponse:
-        """Send it; the answer is the job that replies to it, which is the message's id, too."""
+        """Send the message; return the job that replies, whose id is also the message's id."""
         client = person_client().with_options(headers={"Idempotency-Key": self.key})
         conversation = self.place.conversation or None
         return client.agents.send_message(self.place.agent, self.text, conversation_id=conversation)

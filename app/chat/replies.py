@@ -40,7 +40,7 @@ def growing_html(text: str) -> str:
 
 
 def message_html(text: str, *, note: str = "") -> str:
-    """Return what a person wrote, as they wrote it, with a note under it."""
+    """Return a person's message as HTML, with a note under the text."""
     under = f'<p class="carrel-facts">{html.escape(note)}</p>' if note else ""
     return f'<div class="carrel-message">{paragraph(html.escape(text))}{under}</div>'
 

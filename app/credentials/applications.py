@@ -28,7 +28,7 @@ def agents() -> dict[str, str]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def count_waiting() -> int:
-    """Return how many applications wait for an admin, up to a thousand."""
+    """Count the applications that wait for an admin's approval, up to a thousand."""
     page = next(api.client().admin.oauth_clients.list(status=OAuthClientStatus.PENDING, page_size=1000).pages())
     return len(page.oauth_clients)
 

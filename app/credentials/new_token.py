@@ -93,12 +93,12 @@ def get_expiry(name: str) -> datetime | None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def preview(account_id: UUID, scopes: tuple[Scope, ...]) -> AdminServiceAccountTokensPreviewReachResponse:
-    """Ask how far a token of an account would reach."""
+    """Return the reach that a new token of an account would have."""
     return api.client().admin.service_account_tokens.preview_reach(account_id, scopes)
 
 
 def show_reach(reach: AdminServiceAccountTokensPreviewReachResponse) -> None:
-    """Show how far a token reaches, as things are now."""
+    """Show the documents and actions that a token reaches now."""
     for warning in reach.warnings:
         show_warning(warning)
     collections = [f"{one.collection_name} ({ROLES[one.role].lower()})" for one in reach.collections]

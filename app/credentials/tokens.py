@@ -89,12 +89,12 @@ def show_token(account: ServiceAccount, token_id: str) -> None:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def reach_of(token_id: UUID) -> AdminServiceAccountTokensPreviewReachResponse:
-    """Ask how far a token reaches."""
+    """Return the reach of a token from the service."""
     return api.client().admin.service_account_tokens.preview_reach(token_id=token_id)
 
 
 def revoke(token_id: UUID) -> None:
-    """Stop a token."""
+    """Revoke a token."""
     api.client().admin.service_account_tokens.revoke(token_id)
     reach_of.clear()
     clear_caches()

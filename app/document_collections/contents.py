@@ -27,7 +27,7 @@ class Again(StrEnum):
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a change to one document of a collection; `problem` is empty where it went well.
+    """The result of a change to one document of a collection; `problem` is empty on success.
 
     `left`: nothing was changed, since nothing was to be.
     """

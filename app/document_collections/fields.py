@@ -24,7 +24,7 @@ EXAMPLES: Mapping[FieldType, str] = {
 
 
 def type_in_words(kind: FieldType) -> str:
-    """Return how people call a field's type."""
+    """Return the label of a field's type."""
     return next(words for words, known in TYPES.items() if known is kind)
 
 

@@ -24,7 +24,7 @@ def work_through(outcomes: Iterable[Done], kept: list[Done], *, of: int, doing: 
 
 
 def show_outcomes() -> None:
-    """Show what came of the last change, this once."""
+    """Show the results of the last change, once."""
     outcomes, of = cast("tuple[list[Done], int]", st.session_state.pop(_OUTCOMES, ([], 0)))
     failed = [one for one in outcomes if one.problem]
     unchanged = sum(one.left for one in outcomes)

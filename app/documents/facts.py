@@ -25,18 +25,18 @@ STATES = {
 
 
 def kind_of(media_type: str) -> str:
-    """Return how people call a kind of file."""
+    """Return the label of a media type."""
     return next((name for name, types in KINDS.values() if media_type in types), media_type)
 
 
 def owner_of(document: Document) -> str:
-    """Return who owns a document, with the address that tells apart who has the same name."""
+    """Return the owner of a document, by name and email address."""
     owner = document.owner
     return f"{owner.name} ({owner.email})" if isinstance(owner, UserPrincipal) else owner.name
 
 
 def name_of_place(place: DocumentIndexing) -> str:
-    """Return what people call the place that a document is indexed in."""
+    """Return the label of the catalog or collection that a document is indexed in."""
     return "The whole catalog" if place.document_collection_id is None else place.collection_name or "A collection"
 
 

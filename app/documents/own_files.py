@@ -26,7 +26,7 @@ class ChosenFile(Protocol):
 
     @property
     def file_id(self) -> str:
-        """What tells it from every other file, the same one dropped again too."""
+        """The unique id of a dropped file; a file that is dropped twice has two ids."""
         ...
 
     def getvalue(self) -> bytes:
@@ -36,7 +36,7 @@ class ChosenFile(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of loading a file: the document, or why there is none."""
+    """The result of loading a file: the document, or the reason for the failure."""
 
     name: str
     document_id: UUID | None = None

@@ -177,7 +177,7 @@ def _show_chunk(chunk: DocumentChunk) -> None:
 
 
 def show_readers(document: GetDocumentResponse) -> None:
-    """Show who was given a document, to admins; others learn who could tell them."""
+    """Show the grants on a document to admins; tell other people whom to ask."""
     show_text(f"It belongs to {owner_of(document)}.")
     if not api.me().is_admin:
         show_text("Who else may read it, an admin of your organization can tell you.")

@@ -57,7 +57,7 @@ def title_of(run: RunStatus) -> str:
 
 
 def kind_in_words(run: RunStatus) -> str:
-    """Return what a run does."""
+    """Return the label of a run's kind."""
     return "Plan of an upload" if run.only_plans else KINDS.get(run.flow, run.flow)
 
 
@@ -86,12 +86,12 @@ def state_in_words(run: RunStatus) -> str:
 
 
 def count_not_loaded(run: RunStatus) -> int:
-    """Return how many documents a run could not take."""
+    """Return the number of documents that a run could not load."""
     return int(run.figures.get("quarantined", 0))
 
 
 def starter_in_words(run: RunStatus) -> str:
-    """Return who or what started a run."""
+    """Return the person or schedule that started a run."""
     return "schedule" if run.by_schedule else run.person or "somebody, outside of the workbench"
 
 

@@ -110,7 +110,7 @@ def show_numbers(run: RunStatus) -> None:
 
 
 def show_planned(run: RunStatus) -> None:
-    """Show what a run would do."""
+    """Show the plan of a run."""
     if not run.planned:
         return
     for column, (label, names) in zip(st.columns(len(_PLANNED)), _PLANNED, strict=True):
@@ -146,7 +146,7 @@ def _end_in_words(run: RunStatus) -> str:
 
 
 def show_failures(run: RunStatus) -> None:
-    """List what was not loaded, with its reason."""
+    """List the documents that were not loaded, each with its reason."""
     st.subheader("Failed" if run.flow == "reindex" else "Would not be loaded" if run.only_plans else "Not loaded")
     show_text_pages(
         "run.failures",
@@ -165,7 +165,7 @@ def document_of(row: Mapping[str, str]) -> str:
 
 
 def show_changes(run: RunStatus) -> None:
-    """List what a snapshot found widened and narrowed."""
+    """List the access changes that a snapshot found."""
     st.subheader("Who may read what has changed")
     show_text_pages(
         "run.changes",

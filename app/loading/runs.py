@@ -18,11 +18,11 @@ from flows.runs import Runs, RunsError, RunStatus, UnknownError
 
 
 class StartError(Exception):
-    """What can't be started as it is; the message says why and what to do."""
+    """A run can't be started; the message says why and what to do."""
 
 
 class NotForYouError(RunsError):
-    """Whoever asks is no admin, or not any more."""
+    """The person is not an admin, or not any more."""
 
 
 def runs() -> Runs:
@@ -35,7 +35,7 @@ def runs() -> Runs:
 
 
 def runs_to_change() -> Runs:
-    """Return the same to start, stop or pause something: whether they are an admin is asked at this moment."""
+    """Return the way to the flows for a change, after a fresh check that the person is an admin."""
     return _for_admins(api.me_now)
 
 

@@ -27,7 +27,7 @@ class StagingError(Exception):
 
 
 class DroppedFile(Protocol):
-    """What staging needs of an uploaded file."""
+    """The attributes of an uploaded file that staging reads."""
 
     @property
     def name(self) -> str:

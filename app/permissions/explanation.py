@@ -35,7 +35,7 @@ def show_why(resource: Resource, principal: Principal) -> None:
 
 
 def explanation(resource: Resource, principal: Principal) -> ExplainAuthorizationResponse:
-    """Ask the service why."""
+    """Return the service's explanation of a principal's access to a resource."""
     return api.client().permissions.explain_authorization(resource.reference, principal.reference)
 
 

@@ -17,7 +17,7 @@ class ConflictError(Exception):
 
 @dataclass(frozen=True)
 class Grants:
-    """Who was granted what: keys of principals with their roles, and whether everybody in the organization may read."""
+    """The grants on a resource: roles by key of the principal, and whether everybody in the organization may read."""
 
     roles: Mapping[str, GrantRole]
     everybody: bool
@@ -49,7 +49,7 @@ def grants_on(client: Carrel, resource: Resource) -> Grants:
 
 
 def changes_in_words(before: Grants, after: Grants) -> list[str]:
-    """Say what would be different, a sentence each."""
+    """Return the differences between two sets of grants, a sentence each."""
     named = {**before.who, **after.who}
     said = [
         f"{one_line(named[key].name)} ({named[key].facts}) {_change(had, has)}"
@@ -64,7 +64,7 @@ def changes_in_words(before: Grants, after: Grants) -> list[str]:
 
 
 def make_so(client: Carrel, resource: Resource, *, before: Grants, after: Grants) -> None:
-    """Set the grants; MeanwhileChangedError when they aren't what they were, in which case nothing is changed."""
+    """Set the grants on a resource; raises ConflictError, and changes nothing, when they were changed meanwhile."""
     if grants_on(client, resource) != before:
         raise ConflictError
     wanted = [Grant(principal=after.who[key].reference, role=role) for key, role in after.roles.items()]

@@ -14,13 +14,13 @@ SHOWN = (DOCUMENT, COLLECTION, AGENT)
 
 @dataclass(frozen=True)
 class Counts:
-    """How many resources there are of each type."""
+    """The number of resources of each type."""
 
     by_type: Mapping[ResourceType, int]
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The number of resources of all types."""
         return sum(self.by_type.values())
 
     def of(self, kind: str) -> int:

@@ -48,7 +48,7 @@ class Judgements:
 
 @dataclass(frozen=True)
 class Scores:
-    """How well one ranking does, each figure between 0 and 1."""
+    """The quality scores of one ranking, each between 0 and 1."""
 
     ndcg: float
     recall: float

@@ -46,7 +46,7 @@ class Totals:
 
     @classmethod
     def of(cls, buckets: Sequence[SearchesInBucket]) -> "Totals":
-        """Add them up."""
+        """Return the sum of several periods."""
         return cls(
             sum(one.searches for one in buckets),
             sum(one.without_results for one in buckets),

@@ -64,11 +64,11 @@ class Condition:
     value: str
 
     def in_address(self) -> str:
-        """Return it as an address has it: team:is:deck."""
+        """Return the condition as text for an address: team:is:deck."""
         return f"{quote(self.field, safe='')}:{_IN_ADDRESS[self.operator]}:{self.value}"
 
     def in_words(self, kinds: Kinds) -> str:
-        """Return it as a person reads it; a field's type decides what an order is called."""
+        """Return the condition as text for people; the field's type decides the words for an order."""
         kind = kinds.get(self.field)
         words = OF_TIMES if kind is FieldType.DATETIME else IN_WORDS
         value = {"true": "yes", "false": "no"}.get(self.value, self.value) if kind is FieldType.BOOLEAN else self.value

@@ -27,7 +27,7 @@ Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """Everything a search depends on; as long as it stays the same, its answer is kept and not asked for again.
+    """A search with everything its answer depends on; the answer is cached by this value.
 
     `where` is CATALOG or a collection's id; `only` is what a document's metadata must fit, all of it.
     """

@@ -11,7 +11,7 @@ from carrel.wire.docstore import DocstoreConfigInfo
 
 @dataclass(frozen=True)
 class Draft:
-    """What the form of a sync holds."""
+    """The values of a sync's form."""
 
     name: str = ""
     source: str = ""
@@ -28,7 +28,7 @@ class Draft:
     address: str = field(default="", repr=False)
 
     def list_missing_fields(self) -> list[str]:
-        """Return what must be filled in and isn't."""
+        """Return the labels of required fields that are empty."""
         wanted = {
             "syncName": self.name,
             "docstoreURI": self.address,

@@ -34,6 +34,6 @@ def is_running(sync: DocstoreSync) -> bool:
 
 
 def collection_name(identifier: str) -> str:
-    """Return what a collection is called, as far as the person may know."""
+    """Return the name of a collection, if the person may see the collection."""
     names = {str(one.document_collection_id): one.collection_name for one in show_errors(api.collections)}
     return one_line(names.get(identifier, "a collection"))

@@ -41,7 +41,7 @@ def watch(name: str) -> None:
 
 
 def show_state(sync: DocstoreSync) -> None:
-    """Show how the last run went, or goes on."""
+    """Show the state of a sync's last run."""
     _show_outcome(sync)
     numbers = sync.counts.model_dump()
     for column, (label, member) in zip(st.columns(len(_COUNTS)), _COUNTS, strict=True):

@@ -25,5 +25,5 @@ def require_editor() -> None:
 
 
 def show_closed() -> None:
-    """Say whom the page is for."""
+    """Say that a page is for admins only."""
     show_empty("This page is for admins.", "Ask an admin of your organization for what you need here.")

@@ -7,12 +7,12 @@ import streamlit as st
 
 
 def show_problem(message: str, *notes: str) -> None:
-    """Say what failed, and under it what else helps."""
+    """Show an error with advice under the message."""
     _show("problem", "alert", message, notes)
 
 
 def show_warning(message: str, *notes: str) -> None:
-    """Say what is odd, though nothing failed."""
+    """Show a warning."""
     _show("warning", "status", message, notes)
 
 
@@ -22,7 +22,7 @@ def show_text(text: str) -> None:
 
 
 def show_note(text: str) -> None:
-    """Show what helps beside something, small."""
+    """Show a small note."""
     st.html(f'<p class="carrel-facts">{html.escape(text)}</p>')
 
 

@@ -44,7 +44,7 @@ class _Client(Resource[M]):
 
     @Operation
     def me(self) -> Call[MeResponse]:
-        """Return whom the access token acts for, and what it may be used for; v1 only."""
+        """Return the person that the access token acts for, and the token's scopes; v1 only."""
         return Call("me", RequestModel(), MeResponse, method="GET", only="v1")
 
     @cached_property

@@ -12,7 +12,7 @@ VARIABLES = ("CARREL_API_KEY", "CARREL_ACCESS_TOKEN")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client was given to prove itself with; the environment is asked when that is nothing."""
+    """The credentials given to a client; without any, they are read from the environment."""
 
     api_key: str | None = field(default=None, repr=False)
     access_token: str | None = field(default=None, repr=False)

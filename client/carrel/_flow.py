@@ -45,7 +45,7 @@ class Request:
 
     @property
     def repeatable(self) -> bool:
-        """Whether it can be sent from its beginning; see `Upload.repeatable`."""
+        """Whether the request can be sent again from its beginning; see `Upload.repeatable`."""
         return isinstance(self.body, bytes) or self.body.repeatable
 
 
@@ -82,7 +82,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Emit(Generic[T]):
-    """What has come so far, for whoever walks the flow."""
+    """An item for the caller who walks the flow."""
 
     item: T
 

@@ -44,7 +44,7 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 
 class Reply(Tabular):
-    """What an agent says, and what it rests on.
+    """An agent's reply: its text and its sources.
 
     `[1]` in the text stands for the first of `sources`, whose `quote` is in its document word for word; `warnings` say
     what was left out. `to_frame` gives the sources as a table.

@@ -70,7 +70,7 @@ class RetryPolicy:
 
 
 def is_temporary(error: APIError) -> bool:
-    """Whether the same request may succeed a little later."""
+    """Tell whether a refused request may succeed a little later."""
     if error.status == 409:
         return error.code in RETRIED_CONFLICTS or error.retry_after is not None
     if error.status == 503 and error.code.startswith(NO_REPLY):

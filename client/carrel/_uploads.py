@@ -93,7 +93,7 @@ class Upload:
 
     @property
     def repeatable(self) -> bool:
-        """Whether it can still be sent from its beginning: a pipe can't, once read from."""
+        """Whether the body can be sent again from its beginning: a pipe can't, once read from."""
         return self.source.size is not None or not self.spent
 
     def stream(self) -> "MultipartStream":

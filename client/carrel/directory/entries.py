@@ -33,7 +33,7 @@ class UserEntry:
 
     @property
     def key(self) -> str:
-        """What tells this user from others."""
+        """The unique key of a user."""
         return self.email
 
 
@@ -47,7 +47,7 @@ class GroupEntry:
 
     @property
     def key(self) -> str:
-        """What tells this group from others."""
+        """The unique key of a group."""
         return self.external_id
 
 

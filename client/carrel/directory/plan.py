@@ -19,7 +19,7 @@ Part: TypeAlias = Literal["users", "groups", "memberships", "problems"]
 
 
 class UserAction(StrEnum):
-    """What happens to a user; `DEACTIVATE` is for whom the file leaves out."""
+    """The planned change to a user; `DEACTIVATE` is for whom the file leaves out."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -27,14 +27,14 @@ class UserAction(StrEnum):
 
 
 class GroupAction(StrEnum):
-    """What happens to a group."""
+    """The planned change to a group."""
 
     CREATE = "CREATE"
     RENAME = "RENAME"
 
 
 class MembershipAction(StrEnum):
-    """What happens to a membership."""
+    """The planned change to a membership."""
 
     ADD = "ADD"
     REMOVE = "REMOVE"
@@ -105,7 +105,7 @@ class DirectoryPlan(ResponseModel):
 
     @property
     def change_count(self) -> int:
-        """How many changes there are."""
+        """The number of changes."""
         return len(self.users) + len(self.groups) + len(self.memberships)
 
     @property

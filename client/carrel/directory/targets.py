@@ -20,12 +20,12 @@ class Target:
 
     @property
     def key(self) -> str:
-        """What tells this group from others, new ones included."""
+        """The unique key of a group, new groups included."""
         return str(self.existing.id) if self.existing else f"new {self.external_id}"
 
     @property
     def label(self) -> str:
-        """What people call it in the files."""
+        """The name of the group in the files."""
         return self.external_id or self.name
 
     @property

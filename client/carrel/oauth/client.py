@@ -58,7 +58,7 @@ class _OAuthClient(Resource[M]):
 
     @FlowOperation
     def exchange(self, callback: str, request: AuthorizationRequest) -> Flow[Tokens]:
-        """Exchange what a person came back with for their tokens: the callback's address, or its query.
+        """Exchange the authorization code for tokens; takes the callback's address or query.
 
         Raises CallbackError when it isn't the answer to `request`, AccessDeniedError when they said no,
         AuthorizationError for other errors the callback brings, InvalidGrantError for a code that is used or too old,
@@ -77,7 +77,7 @@ class _OAuthClient(Resource[M]):
 
     @FlowOperation
     def revoke(self, tokens: Tokens | str) -> Flow[None]:
-        """Stop what a person's consent gave: all that came of it, or with a text, that token.
+        """Revoke all tokens of a person's consent or, for a text, that one token.
 
         Raises TokenRequestError, APIConnectionError.
         """

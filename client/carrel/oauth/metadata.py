@@ -26,7 +26,7 @@ Address = Annotated[str, AfterValidator(_absolute)]
 
 
 class ServerMetadata(BaseModel):
-    """What a client has to know of an authorization server, by the names of RFC 8414, section 2."""
+    """The metadata of an authorization server (RFC 8414, section 2)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -17,7 +17,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 class Tokens(BaseModel):
-    """What the token endpoint gave; `repr` shows no secret, `model_dump_json` and `model_validate_json` keep them.
+    """The tokens of a person's consent; `repr` shows no secret, `model_dump_json` and `model_validate_json` keep them.
 
     `expires_at` (UTC) is when the access token ends, None when the server didn't say; `scope` is what was granted,
     space-separated.

@@ -34,7 +34,7 @@ class Agents(Resource[M]):
 
     @property
     def with_raw_response(self) -> "Agents[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return Agents(self._session.as_raw())
 
     @FlowOperation
@@ -85,7 +85,7 @@ class Agents(Resource[M]):
 
     @Operation
     def fetch_response(self, job_id: Id) -> Call[Job]:
-        """Tell how far a job of the caller's is: a RunningJob, CompletedJob or FailedJob; for 24 hours.
+        """Return the state of one of the caller's jobs: a RunningJob, CompletedJob or FailedJob; for 24 hours.
 
         Raises NotFoundError afterwards, and for somebody else's.
         """

@@ -40,7 +40,7 @@ class Catalog(Resource[M]):
 
     @property
     def with_raw_response(self) -> "Catalog[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return Catalog(self._session.as_raw())
 
     @Operation

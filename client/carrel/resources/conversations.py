@@ -23,7 +23,7 @@ class Conversations(Resource[M]):
 
     @property
     def with_raw_response(self) -> "Conversations[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return Conversations(self._session.as_raw())
 
     @ListOperation

@@ -26,7 +26,7 @@ class Copilots(Resource[M]):
 
     @property
     def with_raw_response(self) -> "Copilots[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return Copilots(self._session.as_raw())
 
     @Operation
@@ -87,7 +87,7 @@ def feedback_request(
     suggested_answer: str | None,
     user_email: str | None,
 ) -> ProvideMessageFeedbackRequest:
-    """Return what both versions are sent."""
+    """Return the request body of feedback on a reply."""
     return ProvideMessageFeedbackRequest(
         agent_id=as_any(UUID, agent_id),
         message_id=as_any(UUID, message_id),

@@ -38,7 +38,7 @@ class Docstore(Resource[M]):
 
     @property
     def with_raw_response(self) -> "Docstore[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return Docstore(self._session.as_raw())
 
     @Operation

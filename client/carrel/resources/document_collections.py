@@ -45,7 +45,7 @@ class DocumentCollections(Resource[M]):
 
     @property
     def with_raw_response(self) -> "DocumentCollections[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return DocumentCollections(self._session.as_raw())
 
     @property

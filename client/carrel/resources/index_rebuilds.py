@@ -28,7 +28,7 @@ class IndexRebuilds(Resource[M]):
 
     @property
     def with_raw_response(self) -> "IndexRebuilds[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return IndexRebuilds(self._session.as_raw())
 
     @Operation

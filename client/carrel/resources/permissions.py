@@ -40,7 +40,7 @@ class Permissions(Resource[M]):
 
     @property
     def with_raw_response(self) -> "Permissions[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return Permissions(self._session.as_raw())
 
     @ListOperation
@@ -129,7 +129,7 @@ class Permissions(Resource[M]):
         action: Action | str = Action.READ,
         user_email: str | None = None,
     ) -> Call[CheckBulkResourcesAuthorizationForUserResponse]:
-        """Tell the same of 1 to 1000 resources, in the order given.
+        """Tell whether a user may act on each of 1 to 1000 resources, in the order given.
 
         More raise InvalidArgumentError: one call is answered as things are at one moment, so whoever asks in several
         says so.

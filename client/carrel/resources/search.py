@@ -30,7 +30,7 @@ class Search(Resource[M]):
 
     @property
     def with_raw_response(self) -> "Search[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return Search(self._session.as_raw())
 
     @Operation

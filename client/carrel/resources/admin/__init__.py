@@ -40,12 +40,12 @@ class Admin(Resource[M]):
 
     @property
     def grants(self) -> Grants[M]:
-        """Who holds which role on a resource."""
+        """Grants: the roles that principals hold on a resource."""
         return Grants(self._session)
 
     @property
     def access(self) -> AccessLists[M]:
-        """Who may read what, of everything at once."""
+        """Lists of all access in the organization."""
         return AccessLists(self._session)
 
     @property
@@ -60,7 +60,7 @@ class Admin(Resource[M]):
 
     @property
     def service_account_tokens(self) -> ServiceAccountTokens[M]:
-        """What service accounts call with."""
+        """Tokens of service accounts."""
         return ServiceAccountTokens(self._session)
 
     @property
@@ -75,17 +75,17 @@ class Admin(Resource[M]):
 
     @property
     def audit_log(self) -> AuditLog[M]:
-        """What was done, by whom."""
+        """The audit log: all changes, and who made them."""
         return AuditLog(self._session)
 
     @property
     def search_log(self) -> SearchLog[M]:
-        """What was searched for, and what came of it."""
+        """The search log: queries with their results and feedback."""
         return SearchLog(self._session)
 
     @property
     def status(self) -> Status[M]:
-        """How the organization is doing."""
+        """The status of the organization: contents, indexing, jobs and syncs."""
         return Status(self._session)
 
 

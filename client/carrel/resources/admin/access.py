@@ -48,7 +48,7 @@ class Users(Resource[M]):
 
     @property
     def with_raw_response(self) -> "Users[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return Users(self._session.as_raw())
 
     @Operation
@@ -82,7 +82,7 @@ class Groups(Resource[M]):
 
     @property
     def with_raw_response(self) -> "Groups[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return Groups(self._session.as_raw())
 
     @Operation
@@ -141,14 +141,14 @@ class Groups(Resource[M]):
 
 
 class Grants(Resource[M]):
-    """Who holds which role on a document, collection or agent.
+    """Grants: the roles that principals hold on a document, collection or agent.
 
     A grant is `{"principal": …, "role": "VIEWER" or "EDITOR"}`, its principal as a group's member.
     """
 
     @property
     def with_raw_response(self) -> "Grants[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return Grants(self._session.as_raw())
 
     @Operation

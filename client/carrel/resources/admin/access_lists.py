@@ -29,7 +29,7 @@ M = TypeVar("M")
 
 
 class ResourceFilters(TypedDict, total=False):
-    """What resources are narrowed to; filters narrow together, and one that is None narrows nothing.
+    """Filters on resources; filters narrow together, and one that is None narrows nothing.
 
     `object_ids` are own ids of documents, collections and agents, at most 1000; those of nothing are passed over.
     `query` is part of a name or a resourceId, whatever its case; `resource_ids` are whole ones, at most 1000.
@@ -47,7 +47,7 @@ class ResourceFilters(TypedDict, total=False):
 
 
 class AccessLists(Resource[M]):
-    """Who may read what, of everything at once.
+    """Lists of all access in the organization.
 
     A resource names its access class, `list_holders` who holds a role in that, `list_group_people` who is in the groups
     among them; a holder of the type organization stands for every active user. Whoever walks more than one list asks
@@ -56,7 +56,7 @@ class AccessLists(Resource[M]):
 
     @property
     def with_raw_response(self) -> "AccessLists[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return AccessLists(self._session.as_raw())
 
     @Operation
@@ -93,7 +93,7 @@ class AccessLists(Resource[M]):
     def list_holders(
         self, *, page_size: int = 100, page_token: str | None = None
     ) -> Listing[AccessHolder, AdminAccessListHoldersResponse]:
-        """Walk who holds which role in which access class, class by class."""
+        """List the holders of each access class with their roles, class by class."""
         request = AdminAccessListHoldersRequest(page_size=page_size, page_token=page_token)
         path = "admin/access/listHolders"
         return Listing(path, request, AdminAccessListHoldersResponse, lambda page: page.holders)

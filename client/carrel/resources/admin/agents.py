@@ -32,7 +32,7 @@ class AgentDefinitions(Resource[M]):
 
     @property
     def with_raw_response(self) -> "AgentDefinitions[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return AgentDefinitions(self._session.as_raw())
 
     @Operation
@@ -120,7 +120,7 @@ class AgentDefinitions(Resource[M]):
         *,
         organization_wide: bool = False,
     ) -> Call[AdminAgentsDeployResponse]:
-        """Replace who may use an agent: these users, groups and service accounts, and perhaps every active user.
+        """Replace the access to an agent: these users, groups and service accounts, and perhaps every active user.
 
         It opens no collection and no document to them.
         """

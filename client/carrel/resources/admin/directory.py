@@ -27,7 +27,7 @@ class Directory(Resource[M]):
         force: bool = False,
         on_progress: OnProgress = unheard,
     ) -> Flow[DirectoryPlan]:
-        """Tell what would change if the organization became what these tables say; changes nothing.
+        """Return the plan of a directory import from these tables; changes nothing.
 
         A table is the path of a CSV file, its bytes, an open file, or rows as mappings. `users` have the columns
         `email`, `name`, and perhaps `isAdmin` and `active`; `groups` have `externalId` and `name`; `memberships` have
@@ -55,7 +55,7 @@ class Directory(Resource[M]):
 
     @FlowOperation
     def apply(self, plan: DirectoryPlan, *, on_progress: OnProgress = unheard) -> Flow[DirectoryChanges]:
-        """Do what a plan says, in requests of up to 1000 users or groups and 10,000 members.
+        """Apply the plan of a directory import, in requests of up to 1000 users or groups and 10,000 members.
 
         Stopped at any point, a new plan has what is left to do; done again, it changes nothing. What has changed since
         the plan was made stays, unless the plan names it. Raises PlanRefusedError, before anything is changed, for a

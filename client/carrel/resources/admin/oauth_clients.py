@@ -35,7 +35,7 @@ class OAuthClients(Resource[M]):
 
     @property
     def with_raw_response(self) -> "OAuthClients[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return OAuthClients(self._session.as_raw())
 
     @Operation

@@ -39,7 +39,7 @@ class OrganizationSettings(Resource[M]):
 
     @property
     def with_raw_response(self) -> "OrganizationSettings[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return OrganizationSettings(self._session.as_raw())
 
     @Operation
@@ -63,7 +63,7 @@ class ApiKeys(Resource[M]):
 
     @property
     def with_raw_response(self) -> "ApiKeys[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return ApiKeys(self._session.as_raw())
 
     @Operation
@@ -104,11 +104,11 @@ class ApiKeys(Resource[M]):
 
 
 class AuditLog(Resource[M]):
-    """What was done, by whom; nothing can change or delete an entry."""
+    """The audit log: all changes, and who made them; entries can't be changed or deleted."""
 
     @property
     def with_raw_response(self) -> "AuditLog[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return AuditLog(self._session.as_raw())
 
     @ListOperation
@@ -142,11 +142,11 @@ class AuditLog(Resource[M]):
 
 
 class SearchLog(Resource[M]):
-    """What was searched for, by whom, and what came of it."""
+    """The search log: queries with their callers, results and feedback."""
 
     @property
     def with_raw_response(self) -> "SearchLog[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return SearchLog(self._session.as_raw())
 
     @ListOperation

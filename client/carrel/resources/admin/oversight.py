@@ -10,11 +10,11 @@ M = TypeVar("M")
 
 
 class Status(Resource[M]):
-    """How the organization is doing."""
+    """The status of the organization."""
 
     @property
     def with_raw_response(self) -> "Status[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return Status(self._session.as_raw())
 
     @Operation

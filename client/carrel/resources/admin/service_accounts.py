@@ -41,7 +41,7 @@ class ServiceAccounts(Resource[M]):
 
     @property
     def with_raw_response(self) -> "ServiceAccounts[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return ServiceAccounts(self._session.as_raw())
 
     @Operation
@@ -77,11 +77,11 @@ class ServiceAccounts(Resource[M]):
 
 
 class ServiceAccountTokens(Resource[M]):
-    """What service accounts call with; scopes narrow what the account may do and never widen it."""
+    """Tokens of service accounts; scopes narrow what the account may do and never widen it."""
 
     @property
     def with_raw_response(self) -> "ServiceAccountTokens[Raw[M]]":
-        """The same operations, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
+        """The operations of the resource, returning the whole HTTP answer (`.headers`, `.request_id`, `.parsed`)."""
         return ServiceAccountTokens(self._session.as_raw())
 
     @Operation
@@ -144,7 +144,7 @@ class ServiceAccountTokens(Resource[M]):
         *,
         token_id: Id | None = None,
     ) -> Call[AdminServiceAccountTokensPreviewReachResponse]:
-        """Tell what a token could do as things are now.
+        """Return what a token with these scopes could read and do now.
 
         Name an account and scopes before there is a token, or else the `token_id` of one that exists; anything between
         raises InvalidArgumentError.
