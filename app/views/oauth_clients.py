@@ -82,7 +82,7 @@ def show_client(client_id: str) -> None:
         named=True,
     )
     show_scopes(client.scopes, names)
-    show_deeds(client)
+    show_actions(client)
     if is_open(EDIT, client_id):
         show_edit(client)
 
@@ -97,7 +97,7 @@ def show_scopes(scopes: Sequence[str], names: dict[str, str]) -> None:
     show_table(rows, heads=("It may ask people for", "Which lets it", "Mind that"), named=True)
 
 
-def show_deeds(client: OAuthClient) -> None:
+def show_actions(client: OAuthClient) -> None:
     """Offer approving, editing, another secret, and deleting."""
     with st.container(horizontal=True):
         if client.status is OAuthClientStatus.PENDING and st.button("Approve", key="approve", type="primary"):

@@ -115,7 +115,7 @@ def test_a_search_without_results_is_done_again_in_every_mode(house: House) -> N
     for shown in (page, house.open("quality", search=str(address(page)["search"]))):
         assert html_of(shown).count(". Rotors</h3>") == 3
         assert f"{words}</h2>" in html_of(shown)
-        assert "The whole catalog · by words · 0 results · admin" in html_of(shown)
+        assert "The whole catalog · by keywords · 0 results · admin" in html_of(shown)
         assert "Nobody has said anything about it." in html_of(shown)
     page = press(page, "All of these searches")
     assert "search" not in page.query_params
