@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Uuid, delete, func, insert, literal, or_, select, tuple_, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import AnyRow, narrowed, rows_of
+from service.platform.sql import AnyRow, optional_in, rows_of
 from service.schema.audit import audit_entries, free_texts
 from service.schema.identity import principals
 from service.schema.search import searches
@@ -110,7 +110,7 @@ async def list_entries(
 
 
 def _conditions(organization_id: UUID, wanted: EntryFilter) -> list[ColumnElement[bool]]:
-    conditions = [narrowed(audit_entries.c.audit_log_id, wanted.ids)]
+    conditions = [optional_in(audit_entries.c.audit_log_id, wanted.ids)]
     if wanted.actor is not None:
         named = select(principals.c.principal_id).where(
             principals.c.organization_id == organization_id, principals.c.email == wanted.actor

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.identity.queries import credential_status
-from service.platform.sql import ORGANIZATION, AnyRow, entering, given, giving
+from service.platform.sql import ORGANIZATION, AnyRow, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
 from service.schema.oauth import oauth_access_tokens, oauth_clients
 
@@ -42,7 +42,7 @@ _ACTING = (
 CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
 
 # How far the clock that credentials expire by is from the database's (`service.platform.clock`).
-_OFFSET = bindparam("given_offset", type_=Interval())
+_OFFSET = bindparam("param_offset", type_=Interval())
 
 
 def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
@@ -54,10 +54,10 @@ def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*
             *(column.label(name) for name, column in columns.items()),
             organizations.c.service_accounts_enabled,
             _unused_for_a_minute(table).label("unused_for_a_minute"),
-            entering(table.c.organization_id),
+            set_organization(table.c.organization_id),
         )
         .join(organizations, organizations.c.organization_id == table.c.organization_id)
-        .where(table.c.secret_hash == given(table.c.secret_hash))
+        .where(table.c.secret_hash == param(table.c.secret_hash))
     )
 
 
@@ -98,7 +98,7 @@ async def enter_by_credential(
     connection: AsyncConnection, kind: CredentialKind, *, secret_hash: bytes, clock_offset: timedelta
 ) -> AnyRow | None:
     """The credential of this hash with its organization's settings; the transaction is in that organization now."""
-    parameters = {"given_secret_hash": secret_hash, "given_offset": clock_offset}
+    parameters = {"param_secret_hash": secret_hash, "param_offset": clock_offset}
     return (await connection.execute(_CREDENTIAL_OF_HASH[kind], parameters)).one_or_none()
 
 
@@ -141,14 +141,14 @@ def _acting(one: Select[UUID], *, kinds: Collection[str] = ("user", "serviceAcco
     )
 
 
-_ACTING_BY_ID = _acting(select(given(principals.c.principal_id).label("principal_id")))
+_ACTING_BY_ID = _acting(select(param(principals.c.principal_id).label("principal_id")))
 _HOLDER_BY_ID = _acting(
-    select(given(principals.c.principal_id).label("principal_id")), kinds=("user", "serviceAccount", "group")
+    select(param(principals.c.principal_id).label("principal_id")), kinds=("user", "serviceAccount", "group")
 )
 _ACTING_BY_EMAIL = _acting(
     select(principals.c.principal_id).where(
         principals.c.organization_id == ORGANIZATION,
-        principals.c.email == given(principals.c.email),
+        principals.c.email == param(principals.c.email),
         principals.c.kind == "user",
         principals.c.active,
     )
@@ -159,17 +159,17 @@ async def get_acting_principal(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID
 ) -> AnyRow | None:
     """A user or service account with its `memberships`: its own id and every group's it is in, each once."""
-    parameters = giving(organization_id, principal_id=principal_id)
+    parameters = params(organization_id, principal_id=principal_id)
     return (await connection.execute(_ACTING_BY_ID, parameters)).one_or_none()
 
 
 async def get_holder(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow | None:
     """The same for whoever a role can be granted to: a group, too, which acts as nobody."""
-    parameters = giving(organization_id, principal_id=principal_id)
+    parameters = params(organization_id, principal_id=principal_id)
     return (await connection.execute(_HOLDER_BY_ID, parameters)).one_or_none()
 
 
 async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
     """The same for the active user of this address (lower case)."""
-    parameters = giving(organization_id, email=email)
+    parameters = params(organization_id, email=email)
     return (await connection.execute(_ACTING_BY_EMAIL, parameters)).one_or_none()

@@ -24,7 +24,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.database import Database
-from service.platform.sql import AnyRow, among, narrowed, rows_of
+from service.platform.sql import AnyRow, in_array, optional_in, rows_of
 from service.schema.identity import api_keys, group_members, organizations, principals
 
 # What changes when a principal is put again; its id, kind and address stay.
@@ -101,8 +101,8 @@ async def find_principals(
 
     A deleted service account is not there any more, except for `deleted`: its address stays taken.
     """
-    by_email = among(principals.c.email, emails)
-    by_id = and_(among(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
+    by_email = in_array(principals.c.email, emails)
+    by_id = and_(in_array(principals.c.principal_id, ids), principals.c.kind.in_(["group", "serviceAccount"]))
     statement = select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, or_(by_email, by_id))
     if not deleted:
         statement = statement.where(principals.c.deleted_at.is_(None))
@@ -122,9 +122,9 @@ async def find_groups(
         principals.c.organization_id == organization_id,
         principals.c.kind == "group",
         or_(
-            among(principals.c.principal_id, ids),
-            among(principals.c.external_id, external_ids),
-            and_(among(principals.c.name, names), principals.c.external_id.is_(None)),
+            in_array(principals.c.principal_id, ids),
+            in_array(principals.c.external_id, external_ids),
+            and_(in_array(principals.c.name, names), principals.c.external_id.is_(None)),
         ),
     )
     return [Principal(*row) for row in await connection.execute(statement)]
@@ -168,7 +168,7 @@ async def list_users(
 ) -> list[Principal]:
     """Users (of these ids, if any are given) whose name or address contains `query`, in the order of their ids."""
     page = _page(organization_id, "user", after=after, limit=limit)
-    statement = page.where(narrowed(principals.c.principal_id, ids))
+    statement = page.where(optional_in(principals.c.principal_id, ids))
     if query:
         matches = principals.c.name.icontains(query, autoescape=True)
         statement = statement.where(or_(matches, principals.c.email.icontains(query, autoescape=True)))
@@ -186,7 +186,7 @@ async def list_groups(
 ) -> list[Principal]:
     """Groups (of these ids, if any are given) whose name contains `query`, in the order of their ids."""
     page = _page(organization_id, "group", after=after, limit=limit)
-    statement = page.where(narrowed(principals.c.principal_id, ids))
+    statement = page.where(optional_in(principals.c.principal_id, ids))
     if query:
         statement = statement.where(principals.c.name.icontains(query, autoescape=True))
     return [Principal(*row) for row in await connection.execute(statement)]
@@ -254,7 +254,7 @@ async def list_api_keys(
     connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
     """API keys like that (of these ids, if any are given), in the order of their ids."""
-    statement = _api_keys(organization_id).where(api_keys.c.api_key_id > after, narrowed(api_keys.c.api_key_id, ids))
+    statement = _api_keys(organization_id).where(api_keys.c.api_key_id > after, optional_in(api_keys.c.api_key_id, ids))
     return (await connection.execute(statement.order_by(api_keys.c.api_key_id).limit(limit))).all()
 
 
@@ -308,7 +308,7 @@ async def list_shown(
 ) -> Sequence[AnyRow]:
     """These principals, with what a step of a path shows of one."""
     statement = select(*_SHOWN).where(
-        principals.c.organization_id == organization_id, among(principals.c.principal_id, principal_ids)
+        principals.c.organization_id == organization_id, in_array(principals.c.principal_id, principal_ids)
     )
     return (await connection.execute(statement)).all()
 

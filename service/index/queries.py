@@ -45,7 +45,7 @@ from sqlalchemy.types import TypeEngine
 from carrel.wire.catalog import IndexingStatus
 from service.index.codes import from_binary
 from service.index.progress import FAILED_AFTER
-from service.platform.sql import ORGANIZATION, AnyRow, among, given, giving
+from service.platform.sql import ORGANIZATION, AnyRow, in_array, param, params
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
 from service.schema.permissions import resources
 
@@ -168,8 +168,8 @@ _LOCK_PLACE = (
     .join(spaces, spaces.c.space_id == space_documents.c.space_id)
     .where(
         resources.c.organization_id == ORGANIZATION,
-        resources.c.object_id == given(resources.c.object_id),
-        space_documents.c.space_id == given(space_documents.c.space_id),
+        resources.c.object_id == param(resources.c.object_id),
+        space_documents.c.space_id == param(space_documents.c.space_id),
         spaces.c.retired_at.is_(None),
     )
     .with_for_update(of=[resources, space_documents])
@@ -184,7 +184,7 @@ async def lock_place(connection: AsyncConnection, place: Place) -> AnyRow | None
     The access_class, the version wanted there and its chunk_count as far as indexed; None when it is not to be there,
     or the space is retired. Until the transaction ends, the space isn't.
     """
-    parameters = giving(place.organization_id, object_id=place.document_id, space_id=place.space_id)
+    parameters = params(place.organization_id, object_id=place.document_id, space_id=place.space_id)
     return (await connection.execute(_LOCK_PLACE, parameters)).one_or_none()
 
 
@@ -215,8 +215,8 @@ def _listing(dimensions: int) -> Select[*tuple[Any, ...]]:
         select(chunks.c.chunk_no, chunks.c.text_hash, chunks.c.text, cast(chunks.c.terms, Text).label("terms"))
         .where(
             chunks.c.organization_id == ORGANIZATION,
-            chunks.c.document_id == given(chunks.c.document_id),
-            chunks.c.space_id == given(chunks.c.space_id),
+            chunks.c.document_id == param(chunks.c.document_id),
+            chunks.c.space_id == param(chunks.c.space_id),
         )
         .order_by(chunks.c.chunk_no)
     )
@@ -224,22 +224,22 @@ def _listing(dimensions: int) -> Select[*tuple[Any, ...]]:
 
 async def list_chunks(connection: AsyncConnection, place: Place) -> Sequence[AnyRow]:
     """What is indexed of a document in a space: chunk_no, text_hash, text and terms (as pgvector writes them)."""
-    parameters = giving(place.organization_id, document_id=place.document_id, space_id=place.space_id)
+    parameters = params(place.organization_id, document_id=place.document_id, space_id=place.space_id)
     return (await connection.execute(_listing(place.dimensions), parameters)).all()
 
 
 @cache
 def _embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
     chunks = INDEX_TABLES[dimensions].chunks
-    hashes: Any = bindparam("given_hashes", type_=ARRAY(LargeBinary))
+    hashes: Any = bindparam("param_hashes", type_=ARRAY(LargeBinary))
     return (
         select(chunks.c.text_hash, func.halfvec_send(chunks.c.embedding, type_=LargeBinary))
         .ext(distinct_on(chunks.c.text_hash))
         .join(spaces, spaces.c.space_id == chunks.c.space_id)
         .where(
             chunks.c.organization_id == ORGANIZATION,
-            chunks.c.document_id == given(chunks.c.document_id),
-            spaces.c.model == given(spaces.c.model),
+            chunks.c.document_id == param(chunks.c.document_id),
+            spaces.c.model == param(spaces.c.model),
             chunks.c.text_hash == any_(hashes),
         )
         .order_by(chunks.c.text_hash, chunks.c.space_id, chunks.c.chunk_no)
@@ -256,7 +256,7 @@ async def stored_embeddings(
     hashes: Sequence[bytes],
 ) -> dict[bytes, NDArray[np.float32]]:
     """The vectors that any space holds of these texts of a document, by the texts' hashes."""
-    parameters = giving(organization_id, document_id=document_id, model=model, hashes=list(hashes))
+    parameters = params(organization_id, document_id=document_id, model=model, hashes=list(hashes))
     rows = await connection.execute(_embeddings(dimensions), parameters)
     return {text_hash: from_binary(sent) for text_hash, sent in rows}
 
@@ -277,13 +277,13 @@ _OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": Integer(), "delta": Integer()}
 
 def _rows_given(kind: str, types: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:
     """Rows that come as one array a column, called like `chunks_text`."""
-    arrays = (bindparam(f"given_{kind}_{name}", type_=ARRAY(each)) for name, each in types.items())
+    arrays = (bindparam(f"param_{kind}_{name}", type_=ARRAY(each)) for name, each in types.items())
     return func.unnest(*arrays).table_valued(*types).render_derived(name=f"{kind}_given")
 
 
 def _replacing(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
     """Write rows, with what is of the document in common, in place of those with the same key."""
-    values: dict[str, ColumnElement[Any]] = {name: given(table.c[name]) for name in _OWN}
+    values: dict[str, ColumnElement[Any]] = {name: param(table.c[name]) for name in _OWN}
     types: dict[str, TypeEngine[Any]] = {column.name: column.type for column in table.columns}
     values |= {column.name: cast(column, types[column.name]) for column in rows.c}
     statement = upsert(table).from_select(list(values), select(*values.values()))
@@ -293,7 +293,7 @@ def _replacing(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
 
 def _adding_deltas() -> CoreInsert:
     rows = _rows_given("deltas", _OF_DELTAS)
-    space_id = given(term_deltas.c.space_id)
+    space_id = param(term_deltas.c.space_id)
     values = select(ORGANIZATION, space_id, cast(rows.c.term, Integer), cast(rows.c.delta, Integer))
     return insert(term_deltas).from_select(["organization_id", "space_id", "term", "delta"], values)
 
@@ -310,12 +310,12 @@ def _writing(dimensions: int) -> Update:
         update(space_documents)
         .where(
             place.organization_id == ORGANIZATION,
-            place.document_id == given(place.document_id),
-            place.space_id == given(place.space_id),
+            place.document_id == param(place.document_id),
+            place.space_id == param(place.space_id),
         )
         .values(
-            indexed_version=given(place.version),
-            chunk_count=given(place.chunk_count),
+            indexed_version=param(place.version),
+            chunk_count=param(place.chunk_count),
             claimed_until=None,
             attempts=0,
             error=None,
@@ -353,7 +353,7 @@ async def write(connection: AsyncConnection, place: Place, writing: Writing) -> 
     for start in range(0, max(len(writing.rows), len(pages), 1), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
         chunks = [[getattr(row, name) for row in writing.rows[part]] for name in _OF_CHUNKS]
-        parameters = giving(
+        parameters = params(
             place.organization_id,
             **own,
             **_arrays("chunks", _OF_CHUNKS, chunks),
@@ -420,7 +420,7 @@ async def add_deltas(
     rows = _changed(deltas)
     if rows:
         arrays = _arrays("deltas", _OF_DELTAS, _columns(rows, len(_OF_DELTAS)))
-        await connection.execute(_ADD_DELTAS, giving(organization_id, space_id=space_id, **arrays))
+        await connection.execute(_ADD_DELTAS, params(organization_id, space_id=space_id, **arrays))
 
 
 async def count_frequencies(
@@ -431,7 +431,7 @@ async def count_frequencies(
     counted = union_all(
         *(
             select(table.c.term, amount.label("amount")).where(
-                table.c.organization_id == organization_id, table.c.space_id == space_id, among(table.c.term, wanted)
+                table.c.organization_id == organization_id, table.c.space_id == space_id, in_array(table.c.term, wanted)
             )
             for table, amount in (
                 (term_statistics, term_statistics.c.frequency),

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.permissions.access import RANKED
-from service.platform.sql import ORGANIZATION, AnyRow, among, given, giving
+from service.platform.sql import ORGANIZATION, AnyRow, in_array, param, params
 from service.schema.indexing import INDEX_TABLES, spaces
 from service.schema.permissions import access_classes, class_readers, resources
 
@@ -43,7 +43,7 @@ def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[
         select(class_readers.c.access_class)
         .where(
             class_readers.c.organization_id == caller.organization_id,
-            among(class_readers.c.principal_id, caller.principals),
+            in_array(class_readers.c.principal_id, caller.principals),
         )
         .distinct()
     )
@@ -74,7 +74,7 @@ _LOCK_RESOURCE = (
     select(resources.c.access_class)
     .where(
         resources.c.organization_id == ORGANIZATION,
-        resources.c.object_id == given(resources.c.object_id),
+        resources.c.object_id == param(resources.c.object_id),
     )
     .with_for_update()
 )
@@ -85,7 +85,7 @@ async def lock_resource(connection: AsyncConnection, organization_id: UUID, obje
 
     Whoever changes its access or writes its index does this first, so that neither can undo the other.
     """
-    parameters = giving(organization_id, object_id=object_id)
+    parameters = params(organization_id, object_id=object_id)
     return (await connection.execute(_LOCK_RESOURCE, parameters)).scalar_one_or_none()
 
 
@@ -130,9 +130,9 @@ _INSERT_RESOURCE = (
     insert(resources)
     .from_select(
         [*_INSERTED, "access_class"],
-        select(*(given(resources.c[name]) for name in _INSERTED), access_classes.c.access_class).where(
+        select(*(param(resources.c[name]) for name in _INSERTED), access_classes.c.access_class).where(
             access_classes.c.organization_id == ORGANIZATION,
-            access_classes.c.digest == given(access_classes.c.digest),
+            access_classes.c.digest == param(access_classes.c.digest),
         ),
     )
     .on_conflict_do_nothing()
@@ -147,7 +147,7 @@ async def insert_resource(
 
     False when its object or its identity is taken, or when there is no class of that access yet.
     """
-    parameters = giving(organization_id, digest=digest, **row)
+    parameters = params(organization_id, digest=digest, **row)
     return (await connection.execute(_INSERT_RESOURCE, parameters)).one_or_none() is not None
 
 

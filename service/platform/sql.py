@@ -32,32 +32,32 @@ AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 Value = TypeVar("Value")
 
 
-def given(column: ColumnElement[Value], name: str | None = None) -> BindParameter[Value]:
-    """Return a parameter of a statement that is built once: `giving` passes it by the column's name, or this one.
+def param(column: ColumnElement[Value], name: str | None = None) -> BindParameter[Value]:
+    """Return a parameter of a statement that is built once: `params` passes it by the column's name, or this one.
 
     Such a statement can't run without all of them. They have names of their own, because SQLAlchemy would write one
     that is called like a column into that column.
     """
-    return bindparam(f"given_{name or column.key}", type_=column.type)
+    return bindparam(f"param_{name or column.key}", type_=column.type)
 
 
-ORGANIZATION = bindparam("given_organization_id", type_=Uuid())
+ORGANIZATION = bindparam("param_organization_id", type_=Uuid())
 
 
-def giving(organization_id: UUID, **values: Any) -> dict[str, Any]:
+def params(organization_id: UUID, **values: Any) -> dict[str, Any]:
     """Return the parameters of a statement that is built once, whose organization is `ORGANIZATION`."""
-    return {"given_organization_id": organization_id, **{f"given_{name}": value for name, value in values.items()}}
+    return {"param_organization_id": organization_id, **{f"param_{name}": value for name, value in values.items()}}
 
 
-def among(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnElement[bool]:
+def in_array(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnElement[bool]:
     """Whether the column is one of `values`, however many: one array parameter, so one statement to plan and cache."""
     array: Any = literal(list(values), ARRAY(column.type))
     return column == any_(array)
 
 
-def narrowed(column: ColumnElement[UUID], ids: Collection[UUID] | None) -> ColumnElement[bool]:
+def optional_in(column: ColumnElement[UUID], ids: Collection[UUID] | None) -> ColumnElement[bool]:
     """Whether the column is one of `ids`; always, where there are none to narrow to (None)."""
-    return true() if ids is None else among(column, ids)
+    return true() if ids is None else in_array(column, ids)
 
 
 def rows_of(columns: Sequence[Column[Any]], rows: Sequence[Mapping[str, object]]) -> TableValuedAlias:
@@ -75,7 +75,7 @@ def count_of(rows: FromClause) -> ColumnElement[int]:
     return select(func.count()).select_from(rows).scalar_subquery()
 
 
-def entering(organization_id: ColumnElement[UUID]) -> ColumnElement[str]:
+def set_organization(organization_id: ColumnElement[UUID]) -> ColumnElement[str]:
     """Return a column, `entered`, by which the look-up of a credential enters the organization it is found in.
 
     As `service.platform.database.enter_organization` does, without a further message to the server.

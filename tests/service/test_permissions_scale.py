@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from service.domains.access.lookups import queries
-from service.platform.sql import ORGANIZATION, given
+from service.platform.sql import ORGANIZATION, param
 from tests.harness.services import RunningService
 from tests.service.directory import (
     a_group,
@@ -41,7 +41,7 @@ def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
         monkeypatch.setattr(queries, "FEW", few)
         monkeypatch.setattr(queries, "STRETCH", stretch)
         build = queries._readable_resources
-        of_type = given(queries.resources.c.resource_type)
+        of_type = param(queries.resources.c.resource_type)
         monkeypatch.setattr(queries, "_READABLE_RESOURCES", build(ORGANIZATION, resource_type=None))
         monkeypatch.setattr(queries, "_READABLE_RESOURCES_OF_TYPE", build(ORGANIZATION, resource_type=of_type))
 

@@ -91,8 +91,8 @@ BUILT_WITHOUT_ORGANIZATION = {
 }
 
 
-# As `service.platform.sql.given` calls it, as a statement in plain text does, and as an INSERT of one row a column.
-ORGANIZATION_PARAMETERS = {"given_organization_id", "organization_id"}
+# As `service.platform.sql.param` calls it, as a statement in plain text does, and as an INSERT of one row a column.
+ORGANIZATION_PARAMETERS = {"param_organization_id", "organization_id"}
 
 
 def parameters_in(statement: ClauseElement) -> set[str]:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
 from service.permissions.queries import Reader, readable_classes
-from service.platform.sql import AnyRow, among, narrowed, rows_of
+from service.platform.sql import AnyRow, in_array, optional_in, rows_of
 from service.schema.agents import agent_collections, agents
 from service.schema.collections import collections
 from service.schema.indexing import space_documents
@@ -108,7 +108,7 @@ async def list_agents(
 ) -> list[StoredAgent]:
     """Return agents (of these ids, if any are given) whoever they are deployed to, by id."""
     page = _agents(organization_id).where(agents.c.agent_id > after).order_by(agents.c.agent_id).limit(limit)
-    statement = page.where(narrowed(agents.c.agent_id, ids))
+    statement = page.where(optional_in(agents.c.agent_id, ids))
     if name_contains:
         statement = statement.where(agents.c.name.icontains(name_contains, autoescape=True))
     return [_stored(row) for row in await connection.execute(statement)]
@@ -126,7 +126,7 @@ async def list_deployed_agents(
         .limit(limit)
     )
     if among_ids is not None:
-        statement = statement.where(among(agents.c.agent_id, among_ids))
+        statement = statement.where(in_array(agents.c.agent_id, among_ids))
     return (await connection.execute(statement)).all()
 
 
@@ -246,7 +246,7 @@ async def hold_collections(
     """Keep collections from being deleted until the transaction ends, in one order; which of them there are."""
     statement = (
         select(collections.c.collection_id)
-        .where(collections.c.organization_id == organization_id, among(collections.c.collection_id, collection_ids))
+        .where(collections.c.organization_id == organization_id, in_array(collections.c.collection_id, collection_ids))
         .order_by(collections.c.collection_id)
         .with_for_update(read=True, key_share=True)
     )
@@ -260,7 +260,7 @@ async def set_collections(
     gone = delete(agent_collections).where(
         agent_collections.c.organization_id == organization_id,
         agent_collections.c.agent_id == agent_id,
-        ~among(agent_collections.c.collection_id, collection_ids),
+        ~in_array(agent_collections.c.collection_id, collection_ids),
     )
     await connection.execute(gone)
     columns = [agent_collections.c[name] for name in ("agent_id", "collection_id", "organization_id")]

@@ -30,7 +30,7 @@ from service.auth.callers import Caller
 from service.domains.documents.queries import DocumentFields, StoredFile, existing_documents
 from service.index.queries import is_at
 from service.permissions.queries import readable_classes
-from service.platform.sql import ORGANIZATION, AnyRow, among, given, giving
+from service.platform.sql import ORGANIZATION, AnyRow, in_array, param, params
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.collections import caller_chunks
 from service.schema.identity import principals
@@ -77,7 +77,7 @@ def _saving_document() -> ReturningInsert[int]:
     times = {"created_at", "updated_at", "deleted_at"}
     columns = [column for column in documents.columns if column.name not in times]
     new = insert(documents).values(
-        {column.name: given(column) for column in columns} | {"organization_id": ORGANIZATION}
+        {column.name: param(column) for column in columns} | {"organization_id": ORGANIZATION}
     )
     kept = {"document_id", "organization_id", "version"}
     changed = {column.name: new.excluded[column.name] for column in columns if column.name not in kept}
@@ -102,13 +102,13 @@ async def save_document(
 
     A deleted document comes back as created now, at the version after its last one: no number is ever used twice.
     """
-    parameters = giving(organization_id, **_document_values(document_id, version, fields))
+    parameters = params(organization_id, **_document_values(document_id, version, fields))
     return (await connection.execute(_SAVE_DOCUMENT, parameters)).scalar_one()
 
 
 _FILE = ("file_sha256", "file_size", "file_name", "media_type", "created_by")
 _IDENTITY = ("document_id", "organization_id")
-_OWN_ID = given(documents.c.document_id)
+_OWN_ID = param(documents.c.document_id)
 
 
 def _saving_version(*, new_text: bool) -> Select[int]:
@@ -116,7 +116,7 @@ def _saving_version(*, new_text: bool) -> Select[int]:
     saved = _SAVE_DOCUMENT.cte("saved")
     recorded = insert(document_versions).from_select(
         [*_IDENTITY, "version", *_FILE],
-        select(_OWN_ID, ORGANIZATION, saved.c.version, *(given(document_versions.c[name]) for name in _FILE)),
+        select(_OWN_ID, ORGANIZATION, saved.c.version, *(param(document_versions.c[name]) for name in _FILE)),
     )
     text = _replacing_text(saved) if new_text else _keeping_text(saved)
     return select(saved.c.version).add_cte(recorded.cte("recorded"), text.cte("kept"))
@@ -126,7 +126,7 @@ def _replacing_text(saved: CTE) -> Insert:
     contents = document_contents.c
     new = insert(document_contents).from_select(
         [*_IDENTITY, "version", "title", "blocks"],
-        select(_OWN_ID, ORGANIZATION, saved.c.version, given(contents.title), given(contents.blocks)),
+        select(_OWN_ID, ORGANIZATION, saved.c.version, param(contents.title), param(contents.blocks)),
     )
     replaced = {name: new.excluded[name] for name in ("version", "title", "blocks")}
     return new.on_conflict_do_update(index_elements=[contents.document_id], set_=replaced)
@@ -169,8 +169,8 @@ async def save_version(
         "created_by": created_by,
     }
     if text is None:
-        return (await connection.execute(_SAVE_VERSION, giving(organization_id, **values))).scalar_one()
-    parameters = giving(organization_id, **values, title=text.title, blocks=text.blocks)
+        return (await connection.execute(_SAVE_VERSION, params(organization_id, **values))).scalar_one()
+    parameters = params(organization_id, **values, title=text.title, blocks=text.blocks)
     return (await connection.execute(_SAVE_VERSION_WITH_TEXT, parameters)).scalar_one()
 
 
@@ -207,7 +207,7 @@ async def upload_states(
         .join(resources, resources.c.object_id == documents.c.document_id)
         .where(
             documents.c.organization_id == caller.organization_id,
-            among(documents.c.document_id, document_ids),
+            in_array(documents.c.document_id, document_ids),
         )
     )
     rows = await connection.execute(statement)
@@ -320,9 +320,9 @@ def _narrowing(narrowed: DocumentFilter) -> Iterator[ColumnElement[bool]]:
     if narrowed.owner_email is not None:
         yield principals.c.email == narrowed.owner_email
     if narrowed.resource_types is not None:
-        yield among(resources.c.resource_type, narrowed.resource_types)
+        yield in_array(resources.c.resource_type, narrowed.resource_types)
     if narrowed.media_types is not None:
-        yield among(document_versions.c.media_type, narrowed.media_types)
+        yield in_array(document_versions.c.media_type, narrowed.media_types)
     if narrowed.updated_from is not None:
         yield documents.c.updated_at >= narrowed.updated_from
     if narrowed.updated_before is not None:

@@ -16,7 +16,7 @@ from service.auth.callers import Caller
 from service.index.queries import is_at, is_searched, stands_for
 from service.permissions.access import RANKED
 from service.permissions.queries import readable_classes
-from service.platform.sql import AnyRow, among, narrowed
+from service.platform.sql import AnyRow, in_array, optional_in
 from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
@@ -59,7 +59,7 @@ def _roles(caller: Caller) -> ColumnElement[Any]:
         .where(
             class_readers.c.organization_id == caller.organization_id,
             class_readers.c.access_class == resources.c.access_class,
-            among(class_readers.c.principal_id, caller.principals),
+            in_array(class_readers.c.principal_id, caller.principals),
         )
         .scalar_subquery()
         .label("roles")
@@ -114,7 +114,7 @@ async def list_searchable(
     statement = (
         _collections(caller)
         .where(
-            among(collections.c.collection_id, collection_ids),
+            in_array(collections.c.collection_id, collection_ids),
             resources.c.access_class.in_(readable_classes(caller)),
         )
         .order_by(collections.c.collection_id)
@@ -260,7 +260,7 @@ async def list_members(
             space_documents.c.organization_id == caller.organization_id,
             space_documents.c.space_id == space_id,
             space_documents.c.document_id > after,
-            narrowed(space_documents.c.document_id, ids),
+            optional_in(space_documents.c.document_id, ids),
             resources.c.access_class.in_(readable_classes(caller)),
         )
         .order_by(space_documents.c.document_id)

@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
 from service.domains.conversations.reading.queries import withheld_from
-from service.platform.sql import AnyRow, among, rows_of
+from service.platform.sql import AnyRow, in_array, rows_of
 from service.schema.conversations import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
 
 # The queue's table is its library's (`service.runtime.jobs`); a job's arguments are ids.
@@ -232,7 +232,7 @@ async def list_documents_under(
         select(turn_passages.c.document_id)
         .where(
             turn_passages.c.organization_id == organization_id,
-            among(turn_passages.c.turn_id, turn_ids),
+            in_array(turn_passages.c.turn_id, turn_ids),
             turn_passages.c.rests_on,
         )
         .distinct()
@@ -326,10 +326,10 @@ async def delete_conversations_of(connection: AsyncConnection, organization_id: 
 
 async def _delete(connection: AsyncConnection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
     # They are locked, as by whoever adds a turn or ends one: the conversation first, or the two wait for each other.
-    words = delete(turns).where(_is(organization_id), among(turns.c.conversation_id, conversation_ids))
+    words = delete(turns).where(_is(organization_id), in_array(turns.c.conversation_id, conversation_ids))
     count = (await connection.execute(words)).rowcount
     statement = delete(conversations).where(
-        conversations.c.organization_id == organization_id, among(conversations.c.conversation_id, conversation_ids)
+        conversations.c.organization_id == organization_id, in_array(conversations.c.conversation_id, conversation_ids)
     )
     await connection.execute(statement)
     return count

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.index.queries import is_searched
 from service.permissions.access import Access
 from service.permissions.queries import lock_resource
-from service.platform.sql import ORGANIZATION, AnyRow, given, giving
+from service.platform.sql import ORGANIZATION, AnyRow, param, params
 from service.schema.catalog import document_versions, documents
 from service.schema.indexing import space_documents, spaces
 from service.schema.permissions import class_readers, resources
@@ -105,7 +105,7 @@ def existing_documents(organization_id: UUID | BindParameter[UUID], *columns: An
 
 
 _DOCUMENT = existing_documents(ORGANIZATION, *_document_columns).where(
-    documents.c.document_id == given(documents.c.document_id)
+    documents.c.document_id == param(documents.c.document_id)
 )
 
 
@@ -119,7 +119,7 @@ async def read_document(
     there is a document or not, so that the time taken tells nobody.
     """
     there = not lock or await lock_resource(connection, organization_id, document_id) is not None
-    row = (await connection.execute(_DOCUMENT, giving(organization_id, document_id=document_id))).one_or_none()
+    row = (await connection.execute(_DOCUMENT, params(organization_id, document_id=document_id))).one_or_none()
     return _stored_document(row) if there and row is not None else None
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Select, and_, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import AnyRow, among, entering, given, narrowed
+from service.platform.sql import AnyRow, in_array, optional_in, param, set_organization
 from service.schema.identity import organizations, principals
 from service.schema.oauth import (
     oauth_access_tokens,
@@ -30,16 +30,16 @@ _CLIENT_OF_ID = (
         oauth_clients.c.status,
         oauth_clients.c.secret_hash,
         organizations.c.name.label("organization_name"),
-        entering(oauth_clients.c.organization_id),
+        set_organization(oauth_clients.c.organization_id),
     )
     .join(organizations, organizations.c.organization_id == oauth_clients.c.organization_id)
-    .where(oauth_clients.c.client_id == given(oauth_clients.c.client_id))
+    .where(oauth_clients.c.client_id == param(oauth_clients.c.client_id))
 )
 
 
 async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> AnyRow | None:
     """The client of this id, whatever its status; the transaction is in its organization now."""
-    return (await connection.execute(_CLIENT_OF_ID, {"given_client_id": client_id})).one_or_none()
+    return (await connection.execute(_CLIENT_OF_ID, {"param_client_id": client_id})).one_or_none()
 
 
 async def hold_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
@@ -99,7 +99,7 @@ async def list_clients(
 ) -> Sequence[AnyRow]:
     """Clients like that (of these ids, if any are given), in the order of their ids."""
     own_id = oauth_clients.c.client_id
-    statement = _clients(organization_id).where(own_id > after, narrowed(own_id, ids))
+    statement = _clients(organization_id).where(own_id > after, optional_in(own_id, ids))
     if status is not None:
         statement = statement.where(oauth_clients.c.status == status)
     return (await connection.execute(statement.order_by(oauth_clients.c.client_id).limit(limit))).all()
@@ -336,7 +336,7 @@ async def revoke_families(
         update(oauth_token_families)
         .where(
             oauth_token_families.c.organization_id == organization_id,
-            among(oauth_token_families.c.family_id, family_ids),
+            in_array(oauth_token_families.c.family_id, family_ids),
             oauth_token_families.c.revoked_at.is_(None),
         )
         .values(revoked_at=now)
@@ -345,7 +345,7 @@ async def revoke_families(
     stopped = (await connection.execute(families)).all()
     tokens = update(oauth_access_tokens).where(
         oauth_access_tokens.c.organization_id == organization_id,
-        among(oauth_access_tokens.c.family_id, family_ids),
+        in_array(oauth_access_tokens.c.family_id, family_ids),
         oauth_access_tokens.c.revoked_at.is_(None),
     )
     await connection.execute(tokens.values(revoked_at=now))

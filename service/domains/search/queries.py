@@ -19,7 +19,7 @@ from service.domains.search.fusion import Scores
 from service.domains.search.question import WHOLE, Question, Scope, Unit
 from service.domains.search.sql import AnySelect, Shape
 from service.permissions.queries import reader_parameters
-from service.platform.sql import AnyRow, narrowed
+from service.platform.sql import AnyRow, optional_in
 from service.schema.audit import free_texts
 from service.schema.identity import principals
 from service.schema.search import searches
@@ -221,7 +221,7 @@ async def count_searches(
 
 
 def _logged(wanted: SearchFilter) -> list[ColumnElement[bool]]:
-    conditions = [narrowed(searches.c.search_id, wanted.ids)]
+    conditions = [optional_in(searches.c.search_id, wanted.ids)]
     if wanted.since is not None:
         conditions.append(searches.c.at >= wanted.since)
     if wanted.until is not None:

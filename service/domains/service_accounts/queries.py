@@ -11,7 +11,7 @@ from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.identity.queries import credential_status
 from service.permissions.queries import readable_classes
-from service.platform.sql import AnyRow, among, narrowed
+from service.platform.sql import AnyRow, in_array, optional_in
 from service.schema.agents import agents
 from service.schema.catalog import documents
 from service.schema.collections import collections
@@ -26,7 +26,7 @@ _TOKEN = tuple(column for column in service_account_tokens.c if column.name != "
 async def taken_addresses(connection: AsyncConnection, organization_id: UUID, *, emails: Collection[str]) -> set[str]:
     """Which of these addresses (lower case) somebody has, or a service account had."""
     statement = select(principals.c.email).where(
-        principals.c.organization_id == organization_id, among(principals.c.email, emails)
+        principals.c.organization_id == organization_id, in_array(principals.c.email, emails)
     )
     return set((await connection.execute(statement)).scalars())
 
@@ -52,7 +52,7 @@ async def list_accounts(
 ) -> Sequence[AnyRow]:
     """Service accounts (of these ids, if any are given) whose name or address contains `query`, in order of ids."""
     own_id = principals.c.principal_id
-    statement = _accounts(organization_id).where(own_id > after, narrowed(own_id, ids))
+    statement = _accounts(organization_id).where(own_id > after, optional_in(own_id, ids))
     if query:
         matches = principals.c.name.icontains(query, autoescape=True)
         statement = statement.where(or_(matches, principals.c.email.icontains(query, autoescape=True)))
@@ -122,7 +122,7 @@ async def list_tokens(
 ) -> Sequence[AnyRow]:
     """Tokens like that, of one account or of all (of these ids, if any are given), in the order of their ids."""
     own_id = service_account_tokens.c.token_id
-    statement = _tokens(organization_id).where(own_id > after, narrowed(own_id, ids))
+    statement = _tokens(organization_id).where(own_id > after, optional_in(own_id, ids))
     if account_id is not None:
         statement = statement.where(service_account_tokens.c.service_account_id == account_id)
     return (await connection.execute(statement.order_by(service_account_tokens.c.token_id).limit(limit))).all()
@@ -199,7 +199,7 @@ async def list_granted_groups(connection: AsyncConnection, caller: Caller, *, li
         .where(
             principals.c.organization_id == caller.organization_id,
             principals.c.kind == "group",
-            among(principals.c.principal_id, caller.principals),
+            in_array(principals.c.principal_id, caller.principals),
             granted.exists(),
         )
         .order_by(principals.c.name, principals.c.principal_id)

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, lit
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import AnyRow, entering, given
+from service.platform.sql import AnyRow, param, set_organization
 from service.schema.identity import organizations, principals
 from service.schema.signin import browser_sessions, sign_in_attempts, upstream_identities
 
@@ -23,16 +23,16 @@ _SESSION_OF_HASH = (
         browser_sessions.c.created_at,
         browser_sessions.c.expires_at,
         organizations.c.name.label("organization_name"),
-        entering(browser_sessions.c.organization_id),
+        set_organization(browser_sessions.c.organization_id),
     )
     .join(organizations, organizations.c.organization_id == browser_sessions.c.organization_id)
-    .where(browser_sessions.c.secret_hash == given(browser_sessions.c.secret_hash))
+    .where(browser_sessions.c.secret_hash == param(browser_sessions.c.secret_hash))
 )
 
 
 async def enter_by_session(connection: AsyncConnection, *, secret_hash: bytes) -> AnyRow | None:
     """The session of this hash; the transaction is in its organization now, and one in another doesn't see it."""
-    return (await connection.execute(_SESSION_OF_HASH, {"given_secret_hash": secret_hash})).one_or_none()
+    return (await connection.execute(_SESSION_OF_HASH, {"param_secret_hash": secret_hash})).one_or_none()
 
 
 async def get_person(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow | None:

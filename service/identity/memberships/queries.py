@@ -8,7 +8,7 @@ from sqlalchemy import ARRAY, Boolean, TableValuedAlias, Uuid, column, delete, e
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import among
+from service.platform.sql import in_array
 from service.schema.identity import group_members
 
 
@@ -27,7 +27,7 @@ async def count_members(
     """How many direct members groups have; one without members is left out."""
     statement = (
         select(group_members.c.group_id, func.count().label("members"))
-        .where(group_members.c.organization_id == organization_id, among(group_members.c.group_id, group_ids))
+        .where(group_members.c.organization_id == organization_id, in_array(group_members.c.group_id, group_ids))
         .group_by(group_members.c.group_id)
     )
     return {row.group_id: row.members for row in await connection.execute(statement)}
@@ -57,7 +57,7 @@ async def remove_members(
         .where(
             group_members.c.organization_id == organization_id,
             group_members.c.group_id == group_id,
-            among(group_members.c.member_id, member_ids),
+            in_array(group_members.c.member_id, member_ids),
         )
         .returning(group_members.c.member_id)
     )
@@ -88,7 +88,7 @@ async def keep_only(
     )
     statement = (
         delete(group_members)
-        .where(group_members.c.organization_id == organization_id, among(group_members.c.group_id, group_ids), ~kept)
+        .where(group_members.c.organization_id == organization_id, in_array(group_members.c.group_id, group_ids), ~kept)
         .returning(group_members.c.group_id, group_members.c.member_id)
     )
     return [(row.group_id, row.member_id) for row in await connection.execute(statement)]

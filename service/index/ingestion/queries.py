@@ -32,7 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index.ingestion.backlog.queries import LEASE
 from service.index.queries import is_pending, is_searched, stands_for
-from service.platform.sql import ORGANIZATION, AnyRow, given, giving
+from service.platform.sql import ORGANIZATION, AnyRow, param, params
 from service.schema.catalog import document_contents, documents
 from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
@@ -151,8 +151,8 @@ def _claimed_again(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
 
 def _wanting(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
     wanted = space_documents.c
-    version, own = given(wanted.version), given(wanted.document_id)
-    is_begun: ColumnElement[bool] = bindparam("given_is_begun", type_=Boolean())
+    version, own = param(wanted.version), param(wanted.document_id)
+    is_begun: ColumnElement[bool] = bindparam("param_is_begun", type_=Boolean())
     is_catalog = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
     catalog_id = select(spaces.c.space_id).where(is_catalog).scalar_subquery()
     # The catalog's space and the one that is built to replace it, as they are with the lock held: whoever puts one in
@@ -226,7 +226,7 @@ async def want_everywhere(
     a caller made stay as they are. Returns the spaces to index in at once, the catalog's first; no catalog's when there
     is none, or another space took its place this moment. Spaces that are built to replace others want it too, later.
     """
-    parameters = giving(organization_id, document_id=document_id, version=version, is_begun=is_begun)
+    parameters = params(organization_id, document_id=document_id, version=version, is_begun=is_begun)
     return (await connection.execute(_WANT_EVERYWHERE[collections_too], parameters)).all()
 
 

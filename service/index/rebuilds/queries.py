@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
 from service.permissions.queries import readable_classes
-from service.platform.sql import AnyRow, among
+from service.platform.sql import AnyRow, in_array
 from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
@@ -183,7 +183,7 @@ async def lock_documents(connection: AsyncConnection, organization_id: UUID, *, 
     """Lock the resources of documents, in the order that everybody locks several in."""
     statement = (
         select(resources.c.object_id)
-        .where(resources.c.organization_id == organization_id, among(resources.c.object_id, document_ids))
+        .where(resources.c.organization_id == organization_id, in_array(resources.c.object_id, document_ids))
         .order_by(resources.c.object_id)
         .with_for_update()
     )
@@ -205,7 +205,7 @@ async def copy_places(
         .where(
             space_documents.c.organization_id == organization_id,
             space_documents.c.space_id == old_id,
-            among(space_documents.c.document_id, document_ids),
+            in_array(space_documents.c.document_id, document_ids),
         )
     )
     statement = (
@@ -225,7 +225,7 @@ async def copy_waiting_chunks(
     waiting = select(*(caller_chunks.c[name] for name in kept), literal(new_id, Integer())).where(
         caller_chunks.c.organization_id == organization_id,
         caller_chunks.c.space_id == old_id,
-        among(caller_chunks.c.document_id, document_ids),
+        in_array(caller_chunks.c.document_id, document_ids),
     )
     statement = (
         insert(caller_chunks)
@@ -378,7 +378,7 @@ async def empty_places(
         own = and_(
             table.c.organization_id == organization_id,
             table.c.space_id == space.space_id,
-            among(table.c.document_id, document_ids),
+            in_array(table.c.document_id, document_ids),
         )
         await connection.execute(delete(table).where(own))
 

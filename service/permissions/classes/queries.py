@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
 from service.permissions.access import Access
-from service.platform.sql import AnyRow, among
+from service.platform.sql import AnyRow, in_array
 from service.schema.identity import principals
 from service.schema.permissions import access_classes, class_readers
 
@@ -19,7 +19,7 @@ async def find_classes(
 ) -> dict[bytes, int]:
     """The access classes there are of these digests."""
     statement = select(access_classes.c.digest, access_classes.c.access_class).where(
-        access_classes.c.organization_id == organization_id, among(access_classes.c.digest, digests)
+        access_classes.c.organization_id == organization_id, in_array(access_classes.c.digest, digests)
     )
     return {row.digest: row.access_class for row in await connection.execute(statement)}
 
@@ -54,7 +54,7 @@ async def list_readers(
 ) -> Sequence[AnyRow]:
     """Who holds which role in which of these classes."""
     statement = select(class_readers).where(
-        class_readers.c.organization_id == organization_id, among(class_readers.c.access_class, access_classes)
+        class_readers.c.organization_id == organization_id, in_array(class_readers.c.access_class, access_classes)
     )
     return (await connection.execute(statement)).all()
 

@@ -6,7 +6,7 @@ from uuid import UUID
 from sqlalchemy import ARRAY, Integer, Uuid, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import AnyRow, among
+from service.platform.sql import AnyRow, in_array
 from service.schema.identity import group_members
 from service.schema.permissions import class_readers
 
@@ -17,7 +17,7 @@ async def list_groups_around(
     """The groups that any of these is a direct member of, each once."""
     statement = (
         select(group_members.c.group_id)
-        .where(group_members.c.organization_id == organization_id, among(group_members.c.member_id, members))
+        .where(group_members.c.organization_id == organization_id, in_array(group_members.c.member_id, members))
         .distinct()
     )
     return (await connection.execute(statement)).scalars().all()
@@ -30,7 +30,7 @@ async def list_roles(
     statement = select(class_readers.c.principal_id, class_readers.c.role).where(
         class_readers.c.organization_id == organization_id,
         class_readers.c.access_class == access_class,
-        among(class_readers.c.principal_id, holders),
+        in_array(class_readers.c.principal_id, holders),
     )
     return (await connection.execute(statement)).all()
 

@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import AnyRow, among
+from service.platform.sql import AnyRow, in_array
 from service.schema.audit import audit_entries
 from service.schema.identity import group_members, principals
 from service.schema.permissions import resources
@@ -132,6 +132,6 @@ async def any_entry_since(
     later = select(audit_entries.c.audit_log_id).where(
         audit_entries.c.organization_id == organization_id,
         audit_entries.c.at > since,
-        ~among(audit_entries.c.action, but),
+        ~in_array(audit_entries.c.action, but),
     )
     return (await connection.execute(select(exists(later)))).scalar_one()

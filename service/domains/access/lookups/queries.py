@@ -32,7 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
 from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
-from service.platform.sql import ORGANIZATION, AnyRow, count_of, given, giving
+from service.platform.sql import ORGANIZATION, AnyRow, count_of, param, params
 from service.schema.identity import principals
 from service.schema.permissions import resources
 
@@ -43,8 +43,8 @@ STRETCH = 20_000
 """So many rows of an index, at most, are walked for a page: a few milliseconds, like asking a thousand classes."""
 
 
-_AFTER = given(resources.c.object_id, "after")
-_LIMIT = bindparam("given_limit", type_=Integer())
+_AFTER = param(resources.c.object_id, "after")
+_LIMIT = bindparam("param_limit", type_=Integer())
 
 Bound: TypeAlias = ColumnElement[UUID]
 
@@ -114,18 +114,18 @@ def _first_of(
 
 def page_parameters(organization_id: UUID, *, after: UUID, limit: int) -> dict[str, object]:
     """Where a page of `resources_in` begins, and how long it is."""
-    return giving(organization_id, after=after, limit=limit)
+    return params(organization_id, after=after, limit=limit)
 
 
 _READABLE_RESOURCES = _readable_resources(ORGANIZATION, resource_type=None)
-_READABLE_RESOURCES_OF_TYPE = _readable_resources(ORGANIZATION, resource_type=given(resources.c.resource_type))
+_READABLE_RESOURCES_OF_TYPE = _readable_resources(ORGANIZATION, resource_type=param(resources.c.resource_type))
 
 
 async def list_readable_resources(
     connection: AsyncConnection, caller: Caller, *, resource_type: str | None, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
     """The resources the caller may read, in the order of their objects' ids."""
-    parameters = giving(caller.organization_id, after=after, limit=limit, resource_type=resource_type)
+    parameters = params(caller.organization_id, after=after, limit=limit, resource_type=resource_type)
     statement = _READABLE_RESOURCES if resource_type is None else _READABLE_RESOURCES_OF_TYPE
     return (await connection.execute(statement, parameters | reader_parameters(caller))).all()
 

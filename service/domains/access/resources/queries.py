@@ -30,7 +30,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.access.lookups.queries import page_parameters, resources_in
 from service.permissions.queries import Reader, readable_classes
-from service.platform.sql import AnyRow, among
+from service.platform.sql import AnyRow, in_array
 from service.schema.agents import agents
 from service.schema.catalog import documents
 from service.schema.collections import collections
@@ -143,9 +143,9 @@ def _walked(organization_id: UUID, wanted: ResourceFilter, *, after: UUID, limit
 def _conditions(organization_id: UUID, wanted: ResourceFilter) -> Iterator[ColumnElement[bool]]:
     yield resources.c.organization_id == organization_id
     if wanted.object_ids is not None:
-        yield among(resources.c.object_id, wanted.object_ids)
+        yield in_array(resources.c.object_id, wanted.object_ids)
     if wanted.resource_ids is not None:
-        yield among(resources.c.resource_id, wanted.resource_ids)
+        yield in_array(resources.c.resource_id, wanted.resource_ids)
     of_type = _type(wanted)
     if of_type is not None:
         yield resources.c.resource_type == of_type

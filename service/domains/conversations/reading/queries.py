@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
 from service.permissions.queries import readable_classes
-from service.platform.sql import AnyRow, among
+from service.platform.sql import AnyRow, in_array
 from service.schema.agents import agents
 from service.schema.catalog import documents
 from service.schema.conversations import conversations, turn_passages, turns
@@ -130,7 +130,7 @@ async def list_sources(
         .join(resources, resources.c.object_id == turn_passages.c.document_id)
         .where(
             turn_passages.c.organization_id == caller.organization_id,
-            among(turn_passages.c.turn_id, turn_ids),
+            in_array(turn_passages.c.turn_id, turn_ids),
             turn_passages.c.text.is_not(None),
             resources.c.access_class.in_(readable_classes(caller)),
         )
@@ -222,4 +222,4 @@ def _own(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bo
     own = (conversations.c.organization_id == caller.organization_id) & (
         conversations.c.principal_id == caller.principal_id
     )
-    return own if agent_ids is None else own & among(conversations.c.agent_id, agent_ids)
+    return own if agent_ids is None else own & in_array(conversations.c.agent_id, agent_ids)

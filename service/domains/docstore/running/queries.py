@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.docstore.queries import StoredSync, document_exists
-from service.platform.sql import AnyRow, among, rows_of
+from service.platform.sql import AnyRow, in_array, rows_of
 from service.schema.collections import collections
 from service.schema.docstore import docstore_documents, docstore_failures, docstore_syncs
 from service.schema.indexing import space_documents
@@ -167,7 +167,7 @@ async def in_collection(
         .where(
             space_documents.c.organization_id == organization_id,
             collections.c.collection_id == collection_id,
-            among(space_documents.c.document_id, document_ids),
+            in_array(space_documents.c.document_id, document_ids),
         )
     )
     return frozenset((await connection.execute(statement)).scalars())
@@ -185,7 +185,7 @@ async def replace_failures(
     gone = delete(docstore_failures).where(
         docstore_failures.c.organization_id == organization_id,
         docstore_failures.c.sync_id == sync_id,
-        among(docstore_failures.c.document_id, tried),
+        in_array(docstore_failures.c.document_id, tried),
     )
     await connection.execute(gone)
     rows = {

@@ -31,7 +31,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index.ingestion.pace import Backlog
 from service.index.queries import is_pending, is_searched
-from service.platform.sql import among
+from service.platform.sql import in_array
 from service.schema.catalog import document_contents
 from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
@@ -234,7 +234,7 @@ async def list_pending(
         .where(
             space_documents.c.organization_id == organization_id,
             spaces.c.organization_id == organization_id,
-            among(space_documents.c.document_id, document_ids),
+            in_array(space_documents.c.document_id, document_ids),
         )
     )
     rows = await connection.execute(statement)
