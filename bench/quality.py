@@ -32,7 +32,7 @@ from service.auth.callers import Caller
 from service.domains.search import queries
 from service.domains.search.question import Scope, ask
 from service.domains.search.ranking import rank
-from service.index.service import Space, catalog_space, fold_statistics, write_index
+from service.index.service import Space, ensure_catalog_space, fold_statistics, write_index
 from service.operate.startup import open_runtime
 from service.platform.identifiers import document_id_for, uuid7
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
@@ -95,7 +95,7 @@ async def build(runtime: Runtime, embedder: Embedder, collection: Collection, ow
             email="", name="", is_admin=True, credential_id=uuid7(), may_act_for_users=False, page_key=b"",
         )  # fmt: skip
         async with runtime.database.transaction(organization_id) as connection:
-            space = await catalog_space(connection, organization_id, model=embedder.model)
+            space = await ensure_catalog_space(connection, organization_id, model=embedder.model)
         index = Index(runtime, embedder, caller, space)
         index.names = {document_id_for(organization_id, name): name for name in collection.documents}
         register(owner, index, collection)

@@ -6,8 +6,8 @@ from carrel.wire.catalog import IndexingStatus
 FAILED_AFTER = 5
 
 
-def status_of(*, wanted: int, indexed: int | None, attempts: int) -> IndexingStatus:
+def indexing_status(*, desired_version: int, indexed_version: int | None, attempts: int) -> IndexingStatus:
     """The status of a place in an index: the version wanted there, the one that is there, and failures since."""
-    if indexed == wanted:
+    if indexed_version == desired_version:
         return IndexingStatus.DONE
     return IndexingStatus.FAILED if attempts >= FAILED_AFTER else IndexingStatus.RUNNING

@@ -54,7 +54,7 @@ ROWS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class IndexEntry:
     """A document in a space, whose vectors have so many dimensions."""
 
     organization_id: UUID
@@ -62,7 +62,7 @@ class Place:
     document_id: UUID
     dimensions: int
 
-    def chosen(self, table: Table) -> ColumnElement[bool]:
+    def matches(self, table: Table) -> ColumnElement[bool]:
         """Return the condition that a row of `table` is of this document in this space."""
         return and_(
             table.c.organization_id == self.organization_id,
@@ -88,27 +88,27 @@ def is_searched() -> ColumnElement[bool]:
     return and_(spaces.c.replaces_space_id.is_(None), spaces.c.retired_at.is_(None))
 
 
-def is_pending(places: FromClause = space_documents) -> ColumnElement[bool]:
+def is_pending(entries: FromClause = space_documents) -> ColumnElement[bool]:
     """Whether what is wanted of a document in a space is not there yet; written as in the index of such places."""
-    return places.c.indexed_version.is_distinct_from(places.c.version)
+    return entries.c.indexed_version.is_distinct_from(entries.c.version)
 
 
-def is_at(
+def has_status(
     status: IndexingStatus, *, document_id: ColumnElement[UUID], organization_id: UUID, space_id: ColumnElement[int]
 ) -> ColumnElement[bool]:
-    """Whether a document's place in a space has this status, as `service.index.progress.status_of` says it.
+    """Whether a document's place in a space has this status, as `service.index.progress.indexing_status` says it.
 
     The place is the row of `space_documents` beside. What is pending is few, and looked up once by its index; what is
     done is most: the CASE keeps the planner from thinking otherwise, and so from reading all before the first page.
     """
     if status is IndexingStatus.DONE:
         return case((is_pending(), false()), else_=space_documents.c.version.is_not(None))
-    places = space_documents.alias("pending")
-    has_failed = places.c.attempts >= FAILED_AFTER
-    found = select(places.c.document_id).where(
-        places.c.organization_id == organization_id,
-        places.c.space_id == space_id,
-        is_pending(places),
+    entries = space_documents.alias("pending")
+    has_failed = entries.c.attempts >= FAILED_AFTER
+    found = select(entries.c.document_id).where(
+        entries.c.organization_id == organization_id,
+        entries.c.space_id == space_id,
+        is_pending(entries),
         has_failed if status is IndexingStatus.FAILED else ~has_failed,
     )
     ids: Any = func.array(found.scalar_subquery())
@@ -162,7 +162,7 @@ async def insert_space(
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-_LOCK_PLACE = (
+_LOCK_ENTRY = (
     select(resources.c.access_class, space_documents.c.version, space_documents.c.chunk_count)
     .join(space_documents, space_documents.c.document_id == resources.c.object_id)
     .join(spaces, spaces.c.space_id == space_documents.c.space_id)
@@ -178,19 +178,19 @@ _LOCK_PLACE = (
 )
 
 
-async def lock_place(connection: AsyncConnection, place: Place) -> AnyRow | None:
+async def lock_entry(connection: AsyncConnection, entry: IndexEntry) -> AnyRow | None:
     """Lock a document's resource and then its row in the space, and return both as they are with the locks held.
 
     The access_class, the version wanted there and its chunk_count as far as indexed; None when it is not to be there,
     or the space is retired. Until the transaction ends, the space isn't.
     """
-    parameters = params(place.organization_id, object_id=place.document_id, space_id=place.space_id)
-    return (await connection.execute(_LOCK_PLACE, parameters)).one_or_none()
+    parameters = params(entry.organization_id, object_id=entry.document_id, space_id=entry.space_id)
+    return (await connection.execute(_LOCK_ENTRY, parameters)).one_or_none()
 
 
-async def lock_places(
+async def lock_entries(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int | None = None
-) -> Sequence[Place]:
+) -> Sequence[IndexEntry]:
     """Lock a document's row in every space it is in, in the order of the spaces.
 
     With `space_id`: in that one, and in the one that is built to replace it.
@@ -205,11 +205,11 @@ async def lock_places(
     if space_id is not None:
         statement = statement.where(stands_for(space_id))
     rows = await connection.execute(statement)
-    return [Place(organization_id, row.space_id, document_id, row.dimensions) for row in rows]
+    return [IndexEntry(organization_id, row.space_id, document_id, row.dimensions) for row in rows]
 
 
 @cache
-def _listing(dimensions: int) -> Select[*tuple[Any, ...]]:
+def _select_chunks(dimensions: int) -> Select[*tuple[Any, ...]]:
     chunks = INDEX_TABLES[dimensions].chunks
     return (
         select(chunks.c.chunk_no, chunks.c.text_hash, chunks.c.text, cast(chunks.c.terms, Text).label("terms"))
@@ -222,14 +222,14 @@ def _listing(dimensions: int) -> Select[*tuple[Any, ...]]:
     )
 
 
-async def list_chunks(connection: AsyncConnection, place: Place) -> Sequence[AnyRow]:
+async def list_chunks(connection: AsyncConnection, entry: IndexEntry) -> Sequence[AnyRow]:
     """What is indexed of a document in a space: chunk_no, text_hash, text and terms (as pgvector writes them)."""
-    parameters = params(place.organization_id, document_id=place.document_id, space_id=place.space_id)
-    return (await connection.execute(_listing(place.dimensions), parameters)).all()
+    parameters = params(entry.organization_id, document_id=entry.document_id, space_id=entry.space_id)
+    return (await connection.execute(_select_chunks(entry.dimensions), parameters)).all()
 
 
 @cache
-def _embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
+def _select_embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
     chunks = INDEX_TABLES[dimensions].chunks
     hashes: Any = bindparam("param_hashes", type_=ARRAY(LargeBinary))
     return (
@@ -246,7 +246,7 @@ def _embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
     )
 
 
-async def stored_embeddings(
+async def read_embeddings(
     connection: AsyncConnection,
     organization_id: UUID,
     *,
@@ -257,7 +257,7 @@ async def stored_embeddings(
 ) -> dict[bytes, NDArray[np.float32]]:
     """The vectors that any space holds of these texts of a document, by the texts' hashes."""
     parameters = params(organization_id, document_id=document_id, model=model, hashes=list(hashes))
-    rows = await connection.execute(_embeddings(dimensions), parameters)
+    rows = await connection.execute(_select_embeddings(dimensions), parameters)
     return {text_hash: from_binary(sent) for text_hash, sent in rows}
 
 
@@ -275,13 +275,13 @@ _OF_PAGES: dict[str, TypeEngine[Any]] = {"page_no": Integer(), **dict.fromkeys(_
 _OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": Integer(), "delta": Integer()}
 
 
-def _rows_given(kind: str, types: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:
+def _unnest_rows(kind: str, types: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:
     """Rows that come as one array a column, called like `chunks_text`."""
     arrays = (bindparam(f"param_{kind}_{name}", type_=ARRAY(each)) for name, each in types.items())
     return func.unnest(*arrays).table_valued(*types).render_derived(name=f"{kind}_given")
 
 
-def _replacing(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
+def _upsert_rows(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
     """Write rows, with what is of the document in common, in place of those with the same key."""
     values: dict[str, ColumnElement[Any]] = {name: param(table.c[name]) for name in _OWN}
     types: dict[str, TypeEngine[Any]] = {column.name: column.type for column in table.columns}
@@ -291,31 +291,31 @@ def _replacing(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
     return statement.on_conflict_do_update(index_elements=["document_id", "space_id", key], set_=replaced)
 
 
-def _adding_deltas() -> CoreInsert:
-    rows = _rows_given("deltas", _OF_DELTAS)
+def _insert_deltas() -> CoreInsert:
+    rows = _unnest_rows("deltas", _OF_DELTAS)
     space_id = param(term_deltas.c.space_id)
     values = select(ORGANIZATION, space_id, cast(rows.c.term, Integer), cast(rows.c.delta, Integer))
     return insert(term_deltas).from_select(["organization_id", "space_id", "term", "delta"], values)
 
 
-_ADD_DELTAS = _adding_deltas()
+_ADD_DELTAS = _insert_deltas()
 
 
 @cache
-def _writing(dimensions: int) -> Update:
-    tables, place = INDEX_TABLES[dimensions], space_documents.c
-    chunks = _replacing(tables.chunks, _rows_given("chunks", _OF_CHUNKS), key="chunk_no")
-    pages = _replacing(tables.code_pages, _rows_given("pages", _OF_PAGES), key="page_no")
+def _build_write(dimensions: int) -> Update:
+    tables, entry = INDEX_TABLES[dimensions], space_documents.c
+    chunks = _upsert_rows(tables.chunks, _unnest_rows("chunks", _OF_CHUNKS), key="chunk_no")
+    pages = _upsert_rows(tables.code_pages, _unnest_rows("pages", _OF_PAGES), key="page_no")
     indexed = (
         update(space_documents)
         .where(
-            place.organization_id == ORGANIZATION,
-            place.document_id == param(place.document_id),
-            place.space_id == param(place.space_id),
+            entry.organization_id == ORGANIZATION,
+            entry.document_id == param(entry.document_id),
+            entry.space_id == param(entry.space_id),
         )
         .values(
-            indexed_version=param(place.version),
-            chunk_count=param(place.chunk_count),
+            indexed_version=param(entry.version),
+            chunk_count=param(entry.chunk_count),
             claimed_until=None,
             attempts=0,
             error=None,
@@ -325,7 +325,7 @@ def _writing(dimensions: int) -> Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class IndexWrite:
     """What to write of a document in a space: chunks, code pages by number, and how the terms' counts change."""
 
     access_class: int
@@ -336,31 +336,31 @@ class Writing:
     deltas: Mapping[int, int]
 
 
-async def write(connection: AsyncConnection, place: Place, writing: Writing) -> None:
+async def write(connection: AsyncConnection, entry: IndexEntry, writing: IndexWrite) -> None:
     """Write chunks and pages, each in place of the one that had its number, and note that the version is indexed.
 
     In one statement, or several when the document is large.
     """
     own = {
-        "space_id": place.space_id,
-        "document_id": place.document_id,
+        "space_id": entry.space_id,
+        "document_id": entry.document_id,
         "access_class": writing.access_class,
         "version": writing.version,
         "chunk_count": writing.chunk_count,
     }
     pages = [(number, *writing.pages[number]) for number in sorted(writing.pages)]
-    deltas = _changed(writing.deltas)
+    deltas = _sort_changes(writing.deltas)
     for start in range(0, max(len(writing.rows), len(pages), 1), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
         chunks = [[getattr(row, name) for row in writing.rows[part]] for name in _OF_CHUNKS]
         parameters = params(
-            place.organization_id,
+            entry.organization_id,
             **own,
             **_arrays("chunks", _OF_CHUNKS, chunks),
             **_arrays("pages", _OF_PAGES, _columns(pages[part], len(_OF_PAGES))),
             **_arrays("deltas", _OF_DELTAS, _columns(deltas if start == 0 else [], len(_OF_DELTAS))),
         )
-        await connection.execute(_writing(place.dimensions), parameters)
+        await connection.execute(_build_write(entry.dimensions), parameters)
 
 
 def _arrays(kind: str, names: Iterable[str], columns: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
@@ -368,25 +368,25 @@ def _arrays(kind: str, names: Iterable[str], columns: Iterable[Sequence[Any]]) -
 
 
 def _columns(rows: Sequence[Sequence[Any]], number: int) -> list[list[Any]]:
-    return [[row[place] for row in rows] for place in range(number)]
+    return [[row[position] for row in rows] for position in range(number)]
 
 
-def _changed(deltas: Mapping[int, int]) -> list[tuple[int, int]]:
+def _sort_changes(deltas: Mapping[int, int]) -> list[tuple[int, int]]:
     return sorted((term, delta) for term, delta in deltas.items() if delta)
 
 
-async def cut_off(connection: AsyncConnection, place: Place, *, chunk_count: int) -> None:
+async def truncate_entry(connection: AsyncConnection, entry: IndexEntry, *, chunk_count: int) -> None:
     """Remove what is indexed of a document beyond so many chunks."""
-    tables = INDEX_TABLES[place.dimensions]
+    tables = INDEX_TABLES[entry.dimensions]
     page_count = -(-chunk_count // CHUNKS_PER_PAGE)
     for table, number, kept in ((tables.chunks, "chunk_no", chunk_count), (tables.code_pages, "page_no", page_count)):
-        await connection.execute(delete(table).where(place.chosen(table), table.c[number] >= kept))
+        await connection.execute(delete(table).where(entry.matches(table), table.c[number] >= kept))
 
 
-async def remove_place(connection: AsyncConnection, place: Place) -> None:
+async def remove_entry(connection: AsyncConnection, entry: IndexEntry) -> None:
     """Remove a document, whose row in the space is locked, from it."""
-    await cut_off(connection, place, chunk_count=0)
-    await connection.execute(delete(space_documents).where(place.chosen(space_documents)))
+    await truncate_entry(connection, entry, chunk_count=0)
+    await connection.execute(delete(space_documents).where(entry.matches(space_documents)))
 
 
 async def retire_replacement(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
@@ -417,7 +417,7 @@ async def add_deltas(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, deltas: Mapping[int, int]
 ) -> None:
     """Append by how much the number of chunks with each term has changed."""
-    rows = _changed(deltas)
+    rows = _sort_changes(deltas)
     if rows:
         arrays = _arrays("deltas", _OF_DELTAS, _columns(rows, len(_OF_DELTAS)))
         await connection.execute(_ADD_DELTAS, params(organization_id, space_id=space_id, **arrays))
@@ -477,7 +477,7 @@ async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, lim
     return (await connection.execute(statement)).scalar_one()
 
 
-async def forget_vanished_terms(connection: AsyncConnection, organization_id: UUID) -> None:
+async def delete_unused_terms(connection: AsyncConnection, organization_id: UUID) -> None:
     """Remove the statistics of terms no chunk contains any more."""
     await connection.execute(
         delete(term_statistics).where(

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index import queries
 from service.index.codes import as_vector, binary_codes, pages_of
-from service.index.queries import ChunkRow, Place, Writing, stored_embeddings
+from service.index.queries import ChunkRow, IndexEntry, IndexWrite, read_embeddings
 from service.index.terms import as_sparsevec, read_sparsevec, weigh_chunks
 from service.permissions.queries import lock_resource
 from service.platform.identifiers import uuid7
@@ -26,16 +26,16 @@ from service.schema.indexing import CHUNKS_PER_PAGE, TOTAL_TERM
 
 __all__ = [
     "Space",
-    "catalog_space",
     "create_space",
     "delete_space",
+    "ensure_catalog_space",
     "find_catalog",
+    "find_current_space",
     "fold_statistics",
+    "read_embeddings",
     "remove_everywhere",
     "remove_from_space",
-    "space_now",
-    "space_of",
-    "stored_embeddings",
+    "space_from_row",
     "write_index",
 ]
 
@@ -88,7 +88,7 @@ class Space:
     language: str = ENGLISH
 
 
-async def catalog_space(connection: AsyncConnection, organization_id: UUID, *, model: Model) -> Space:
+async def ensure_catalog_space(connection: AsyncConnection, organization_id: UUID, *, model: Model) -> Space:
     """The organization's catalog, created with this model when there is none yet; it keeps the model it began with."""
     while (row := await queries.find_catalog_space(connection, organization_id)) is None:
         await queries.insert_space(
@@ -99,19 +99,19 @@ async def catalog_space(connection: AsyncConnection, organization_id: UUID, *, m
             language=ENGLISH,
             is_catalog=True,
         )
-    return space_of(row)
+    return space_from_row(row)
 
 
 async def find_catalog(connection: AsyncConnection, organization_id: UUID) -> Space | None:
     """The organization's catalog; None before its first upload."""
     row = await queries.find_catalog_space(connection, organization_id)
-    return None if row is None else space_of(row)
+    return None if row is None else space_from_row(row)
 
 
-async def space_now(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> Space | None:
+async def find_current_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> Space | None:
     """The space that is searched where this one was a moment ago: itself, or what has replaced it; None: deleted."""
     row = await queries.read_successor(connection, organization_id, space_id=space_id)
-    return None if row is None else space_of(row)
+    return None if row is None else space_from_row(row)
 
 
 async def create_space(
@@ -126,7 +126,7 @@ async def create_space(
     return Space(space_id, model.name, model.dimensions, language)
 
 
-def space_of(row: AnyRow) -> Space:
+def space_from_row(row: AnyRow) -> Space:
     """Read a row of `spaces`."""
     return Space(row.space_id, row.model, row.dimensions, row.language)
 
@@ -150,18 +150,18 @@ async def write_index(
     wanted there, the document is gone, or another space has taken this one's place.
     """
     texts = [chunk.text for chunk in chunks]
-    terms = await _beside(texts, weigh_chunks, texts, title=title, language=space.language)
-    place = Place(organization_id, space.space_id, document_id, space.dimensions)
-    locked = await queries.lock_place(connection, place)
+    terms = await _compute(texts, weigh_chunks, texts, title=title, language=space.language)
+    entry = IndexEntry(organization_id, space.space_id, document_id, space.dimensions)
+    locked = await queries.lock_entry(connection, entry)
     if locked is None or locked.version != version:
         return False
-    before = await queries.list_chunks(connection, place) if locked.chunk_count else ()
-    change = await _beside(
+    before = await queries.list_chunks(connection, entry) if locked.chunk_count else ()
+    change = await _compute(
         [*texts, *(row.text for row in before)], _change, before, _Contents(chunks, terms, embeddings, mean)
     )
     if change.shorter:
-        await queries.cut_off(connection, place, chunk_count=len(chunks))
-    writing = Writing(
+        await queries.truncate_entry(connection, entry, chunk_count=len(chunks))
+    writing = IndexWrite(
         access_class=locked.access_class,
         version=version,
         chunk_count=len(chunks),
@@ -169,7 +169,7 @@ async def write_index(
         pages=change.pages,
         deltas=change.deltas,
     )
-    await queries.write(connection, place, writing)
+    await queries.write(connection, entry, writing)
     return True
 
 
@@ -210,7 +210,7 @@ def _change(before: Sequence[AnyRow], contents: _Contents) -> _Change:
     written = [
         number
         for number, chunk in enumerate(contents.chunks)
-        if number not in known or not _unchanged(known[number], chunk, contents.terms[number])
+        if number not in known or not _is_unchanged(known[number], chunk, contents.terms[number])
     ]
     gone = [number for number in known if number >= len(contents.chunks)]
     replaced = [read_sparsevec(known[number].terms) for number in (*written, *gone) if number in known]
@@ -220,7 +220,7 @@ def _change(before: Sequence[AnyRow], contents: _Contents) -> _Change:
         rows=[contents.row(number) for number in written],
         pages={number: page for number, page in pages if number in touched},
         shorter=bool(gone),
-        deltas=_deltas(added=[contents.terms[number] for number in written], removed=replaced),
+        deltas=_count_deltas(added=[contents.terms[number] for number in written], removed=replaced),
     )
 
 
@@ -232,16 +232,16 @@ async def remove_from_space(
     Nothing happens when it isn't in it.
     """
     await lock_resource(connection, organization_id, document_id)
-    places = await queries.lock_places(connection, organization_id, document_id=document_id, space_id=space_id)
-    for place in places:
-        await _remove(connection, place)
+    entries = await queries.lock_entries(connection, organization_id, document_id=document_id, space_id=space_id)
+    for entry in entries:
+        await _remove(connection, entry)
 
 
 async def remove_everywhere(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
     """Remove a document from the catalog and every collection."""
     await lock_resource(connection, organization_id, document_id)
-    for place in await queries.lock_places(connection, organization_id, document_id=document_id):
-        await _remove(connection, place)
+    for entry in await queries.lock_entries(connection, organization_id, document_id=document_id):
+        await _remove(connection, entry)
 
 
 async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
@@ -261,11 +261,11 @@ async def fold_statistics(connection: AsyncConnection, organization_id: UUID) ->
     while folded := await queries.fold_deltas(connection, organization_id, limit=FOLDED_AT_ONCE):
         total += folded
     if total:
-        await queries.forget_vanished_terms(connection, organization_id)
+        await queries.delete_unused_terms(connection, organization_id)
     return total
 
 
-async def _beside(
+async def _compute(
     texts: Sequence[str], work: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
 ) -> Result:
     """Do work on these texts: at once when it is little, else in a thread, so that other requests go on."""
@@ -274,25 +274,25 @@ async def _beside(
     return await asyncio.to_thread(work, *args, **options)
 
 
-def _unchanged(before: AnyRow, chunk: ChunkToIndex, terms: Mapping[int, float]) -> bool:
+def _is_unchanged(before: AnyRow, chunk: ChunkToIndex, terms: Mapping[int, float]) -> bool:
     if before.text_hash != chunk.hash or before.text != chunk.text:
         return False
     known = read_sparsevec(before.terms)
     return known.keys() == terms.keys() and all(abs(known[term] - weight) < 1e-6 for term, weight in terms.items())
 
 
-async def _remove(connection: AsyncConnection, place: Place) -> None:
-    rows = await queries.list_chunks(connection, place)
-    deltas = await _beside([row.text for row in rows], _deltas_without, rows)
-    await queries.add_deltas(connection, place.organization_id, space_id=place.space_id, deltas=deltas)
-    await queries.remove_place(connection, place)
+async def _remove(connection: AsyncConnection, entry: IndexEntry) -> None:
+    rows = await queries.list_chunks(connection, entry)
+    deltas = await _compute([row.text for row in rows], _removal_deltas, rows)
+    await queries.add_deltas(connection, entry.organization_id, space_id=entry.space_id, deltas=deltas)
+    await queries.remove_entry(connection, entry)
 
 
-def _deltas_without(rows: Sequence[AnyRow]) -> Mapping[int, int]:
-    return _deltas(added=[], removed=[read_sparsevec(row.terms) for row in rows])
+def _removal_deltas(rows: Sequence[AnyRow]) -> Mapping[int, int]:
+    return _count_deltas(added=[], removed=[read_sparsevec(row.terms) for row in rows])
 
 
-def _deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapping[int, float]]) -> Mapping[int, int]:
+def _count_deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapping[int, float]]) -> Mapping[int, int]:
     deltas = Counter({TOTAL_TERM: len(added) - len(removed)})
     for terms in added:
         deltas.update(terms.keys())

@@ -48,7 +48,7 @@ def term_of(word: str, language: str) -> int:
     if language == "english" and folded in INDEX_STOP_WORDS:
         return 0
     stemmer = stemmer_for(language)
-    return _hashed(folded if stemmer is None else _stem(stemmer, folded))
+    return _hash_term(folded if stemmer is None else _stem(stemmer, folded))
 
 
 def fold(word: str) -> str:
@@ -61,7 +61,7 @@ def _stem(stemmer: Stemmer, word: str) -> str:
         return stemmer.stemWord(word)
 
 
-def _hashed(term: str) -> int:
+def _hash_term(term: str) -> int:
     digest = blake2b(term.encode(), digest_size=8).digest()
     return int.from_bytes(digest) % TERM_DIMENSIONS + 1
 
@@ -76,10 +76,10 @@ def count_terms(text: str, language: str) -> Counter[int]:
 def weigh_chunks(texts: Sequence[str], *, title: str, language: str) -> list[dict[int, float]]:
     """Return the term vector of each chunk of a document, by term; the title counts in every one of them."""
     of_title = count_terms(title, language)
-    return [_weighed(count_terms(text, language), of_title) for text in texts]
+    return [_weigh_terms(count_terms(text, language), of_title) for text in texts]
 
 
-def _weighed(counts: Counter[int], of_title: Counter[int]) -> dict[int, float]:
+def _weigh_terms(counts: Counter[int], of_title: Counter[int]) -> dict[int, float]:
     for term, count in of_title.items():
         counts[term] += TITLE_WEIGHT * count
     norm = K1 * (1 - B + B * counts.total() / LENGTH)
@@ -94,7 +94,7 @@ def query_words(query: str, language: str) -> list[str]:
     return [word for word in words if fold(word) not in QUERY_STOP_WORDS] or words
 
 
-def rounded_frequency(frequency: float) -> float:
+def round_frequency(frequency: float) -> float:
     """Return a document frequency as ranking may know it: at least 2, to the nearest power of the square root of 2.
 
     The order of results depends on it, so it should tell little about single documents one may not read.
@@ -104,8 +104,8 @@ def rounded_frequency(frequency: float) -> float:
 
 def inverse_frequency(frequency: float, total: float) -> float:
     """Return the weight of a term that `frequency` of `total` chunks contain."""
-    known = rounded_frequency(frequency)
-    among = max(rounded_frequency(total), known)
+    known = round_frequency(frequency)
+    among = max(round_frequency(total), known)
     return math.log(1 + (among - known + 0.5) / (known + 0.5))
 
 

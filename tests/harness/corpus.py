@@ -12,7 +12,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index import queries
-from service.index.service import Space, catalog_space, fold_statistics, write_index
+from service.index.service import Space, ensure_catalog_space, fold_statistics, write_index
 from service.index.terms import as_sparsevec, query_words, term_of, weigh_query
 from service.permissions.access import Access
 from service.permissions.service import register_resource
@@ -69,7 +69,7 @@ class Corpus:
         async with database.transaction(organization_id) as connection:
             owner = text("SELECT principal_id FROM principals WHERE kind = 'user'")
             owner_id = (await connection.execute(owner)).scalar_one()
-            space = await catalog_space(connection, organization_id, model=FakeModel())
+            space = await ensure_catalog_space(connection, organization_id, model=FakeModel())
         return cls(database, organization_id, owner_id, space, FakeModel())
 
     async def close(self) -> None:

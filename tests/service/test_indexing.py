@@ -11,16 +11,16 @@ import pytest
 from service.index import queries
 from service.index import service as indexing
 from service.index.service import (
-    catalog_space,
     create_space,
     delete_space,
+    ensure_catalog_space,
+    read_embeddings,
     remove_everywhere,
     remove_from_space,
-    stored_embeddings,
 )
 from service.index.stemming import stemmer_for
 from service.index.stop_words import INDEX_STOP_WORDS
-from service.index.terms import query_words, rounded_frequency
+from service.index.terms import query_words, round_frequency
 from service.permissions.access import Access
 from service.permissions.service import set_access
 from tests.harness.corpus import Corpus
@@ -61,12 +61,12 @@ def textbook_bm25(chunks: list[tuple[str, str]], query: str) -> list[float]:
     bags = [Counter(words(f"{title} {title} {chunk}")) for title, chunk in chunks]
     asked = [stem(word) for word in ("harbour", "ferries", "leave", "dogs", "travel")]
     assert query_words(query, "english") == ["harbour", "ferries", "leave", "dogs", "travel"]
-    total = rounded_frequency(len(bags))
+    total = round_frequency(len(bags))
     scores: list[float] = []
     for bag in bags:
         score = 0.0
         for word in asked:
-            frequency = rounded_frequency(sum(word in other for other in bags))
+            frequency = round_frequency(sum(word in other for other in bags))
             idf = math.log(1 + (max(total, frequency) - frequency + 0.5) / (frequency + 0.5))
             score += idf * bag[word] / (bag[word] + 1.2 * (1 - 0.4 + 0.4 * bag.total() / 80))
         scores.append(score)
@@ -171,13 +171,13 @@ async def test_vectors_are_kept_per_document_and_model(corpus):
     digest = corpus.chunk("Ships", "two").hash
     for owner, expected in ((document_id, {digest}), (other, set())):
         async with corpus.transaction() as connection:
-            stored = await stored_embeddings(
+            stored = await read_embeddings(
                 connection, corpus.organization_id, document_id=owner, model=corpus.space.model,
                 dimensions=384, hashes=[digest, b"unknown"],
             )  # fmt: skip
         assert stored.keys() == expected
     async with corpus.transaction() as connection:
-        stored = await stored_embeddings(
+        stored = await read_embeddings(
             connection, corpus.organization_id, document_id=document_id, model="other", dimensions=384, hashes=[digest]
         )
     assert stored == {}
@@ -266,7 +266,7 @@ async def test_the_catalog_is_created_once(service):
 
     async def open_catalog():
         async with corpus.transaction() as connection:
-            return await catalog_space(connection, corpus.organization_id, model=corpus.model)
+            return await ensure_catalog_space(connection, corpus.organization_id, model=corpus.model)
 
     spaces = await asyncio.gather(open_catalog(), open_catalog(), open_catalog())
     await corpus.close()

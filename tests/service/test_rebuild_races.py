@@ -58,9 +58,9 @@ def ready(shelf: Shelf) -> None:
         runtime = shelf.service.runtime
         [organization_id] = await running.organization_ids(runtime.database)
         rebuild = await the_rebuild(shelf.service)
-        while await running.copy_some(runtime.indexer, organization_id, rebuild):
+        while await running.copy_batch(runtime.indexer, organization_id, rebuild):
             pass
-        while await running._index_some(runtime.indexer, organization_id, rebuild):
+        while await running._index_batch(runtime.indexer, organization_id, rebuild):
             pass
 
     shelf.service.run(work())

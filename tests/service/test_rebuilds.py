@@ -145,7 +145,7 @@ def copy(shelf: Shelf) -> None:
         [organization_id] = await running.organization_ids(runtime.database)
         async with runtime.database.transaction(organization_id) as connection:
             [rebuild] = await queries.list_running(connection, organization_id)
-        while await running.copy_some(runtime.indexer, organization_id, rebuild):
+        while await running.copy_batch(runtime.indexer, organization_id, rebuild):
             pass
 
     shelf.service.run(work())
@@ -335,13 +335,13 @@ def test_what_is_to_be_copied_is_not_looked_for_with_every_document(
 ) -> None:
     """All places of both indexes are compared for that: once for a batch, and once more before the swap."""
     looked: list[int] = []
-    missing_places = queries.missing_places
+    missing_places = queries.list_missing_entries
 
     async def counted(*arguments: Any, **options: Any) -> Any:
         looked.append(1)
         return await missing_places(*arguments, **options)
 
-    monkeypatch.setattr(queries, "missing_places", counted)
+    monkeypatch.setattr(queries, "list_missing_entries", counted)
     monkeypatch.setattr(running, "INDEXED_AT_ONCE", 1)
     shelf.start()
     shelf.finish()

@@ -117,7 +117,7 @@ async def test_a_request_that_gave_up_is_kept_no_longer(monkeypatch: pytest.Monk
         await ends.wait()
         return {1: IndexOutcome(1, 1)}
 
-    monkeypatch.setattr("service.index.ingestion.indexer.index_everywhere", index)
+    monkeypatch.setattr("service.index.ingestion.indexer.index_in_spaces", index)
     waiter = indexer.request(ONE, document_id=DOCUMENT, space_ids=[1, 2], is_begun=True)
     assert await indexer.wait(waiter, seconds=0) is None
     ends.set()

@@ -20,7 +20,7 @@ async def order_of(*wanted: tuple[UUID, Lane, str]) -> list[str]:
     turns, served, first = Turns(turns=1, long_turns=1), list[str](), asyncio.Event()
 
     async def work(organization_id: UUID, lane: Lane, name: str) -> None:
-        async with turns.take(turns.place(organization_id, lane)):
+        async with turns.take(turns.enqueue(organization_id, lane)):
             served.append(name)
             await first.wait()
 
@@ -53,7 +53,7 @@ async def test_long_work_leaves_turns_to_small_documents() -> None:
     turns, ends, begun = Turns(turns=4, long_turns=2), asyncio.Event(), list[str]()
 
     async def work(lane: Lane, name: str) -> None:
-        async with turns.take(turns.place(ONE, lane)):
+        async with turns.take(turns.enqueue(ONE, lane)):
             begun.append(name)
             await ends.wait()
 
@@ -71,7 +71,7 @@ async def test_a_turn_that_is_passed_on_comes_again() -> None:
     turns, slices = Turns(turns=1, long_turns=1), list[str]()
 
     async def work(organization_id: UUID, name: str) -> None:
-        turn = turns.place(organization_id, LARGE)
+        turn = turns.enqueue(organization_id, LARGE)
         async with turns.take(turn):
             for _ in range(3):
                 slices.append(name)
@@ -91,7 +91,7 @@ async def test_a_turn_of_cancelled_work_is_given_to_the_next(is_held: bool) -> N
         return asyncio.create_task(work())
 
     async def work() -> None:
-        async with turns.take(turns.place(ONE, SMALL)):
+        async with turns.take(turns.enqueue(ONE, SMALL)):
             await ends.wait()
 
     first, second, third = begin(work), begin(work), begin(work)
@@ -102,7 +102,7 @@ async def test_a_turn_of_cancelled_work_is_given_to_the_next(is_held: bool) -> N
     ends.set()
     await asyncio.gather(first, second, third, return_exceptions=True)
     assert turns.held == 0
-    async with asyncio.timeout(5), turns.take(turns.place(ONE, SMALL)):
+    async with asyncio.timeout(5), turns.take(turns.enqueue(ONE, SMALL)):
         assert turns.held == 1
 
 

@@ -15,7 +15,7 @@ SQL_BUILDERS = {"select", "insert", "update", "delete", "text", "exists"}
 
 # Parameters that carry the organization: itself or its caller, or a value that has one of them as a field
 # (a document's place in a space, a search's scope, a kept response's key).
-BINDING = {"organization_id", "caller", "place", "scope", "key"}
+BINDING = {"organization_id", "caller", "entry", "scope", "key"}
 
 # What a statement that is built once has instead: a parameter it can't run without.
 BOUND_LATER = {"ORGANIZATION"}

@@ -14,7 +14,7 @@ from service.index.terms import (
     inverse_frequency,
     query_words,
     read_sparsevec,
-    rounded_frequency,
+    round_frequency,
     term_of,
     weigh_chunks,
     weigh_query,
@@ -79,8 +79,8 @@ def test_idf_is_never_negative_and_tells_little():
     """Document frequencies count as at least 2 and in steps of the square root of 2, and no weight is below 0."""
     assert inverse_frequency(0, 0) > 0
     assert inverse_frequency(0, 1000) == inverse_frequency(1, 1000) == inverse_frequency(2, 1000)
-    assert len({rounded_frequency(frequency) for frequency in range(1_000_000)}) < 45
-    assert rounded_frequency(1000) == pytest.approx(1000, rel=0.2)
+    assert len({round_frequency(frequency) for frequency in range(1_000_000)}) < 45
+    assert round_frequency(1000) == pytest.approx(1000, rel=0.2)
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**9), st.integers(1, 10**9))

@@ -25,7 +25,7 @@ from service.domains.catalog.queries import DocumentFilter
 from service.domains.collections.queries import list_places
 from service.domains.documents.queries import StoredDocument, StoredFile, lock_document, read_document
 from service.domains.documents.rights import role_in, unknown_document
-from service.index.progress import status_of
+from service.index.progress import indexing_status
 from service.index.service import remove_everywhere
 from service.permissions.service import unregister_resource
 from service.platform.errors import Forbidden, NotFound
@@ -154,7 +154,9 @@ def _listed(row: AnyRow) -> Document:
         updated_at=row.updated_at,
         indexing=None
         if row.wanted_version is None
-        else status_of(wanted=row.wanted_version, indexed=row.indexed_version, attempts=row.attempts),
+        else indexing_status(
+            desired_version=row.wanted_version, indexed_version=row.indexed_version, attempts=row.attempts
+        ),
     )
 
 
@@ -170,7 +172,7 @@ def _version(row: AnyRow) -> DocumentVersion:
 
 
 def _place(row: AnyRow) -> DocumentIndexing:
-    status = status_of(wanted=row.version, indexed=row.indexed_version, attempts=row.attempts)
+    status = indexing_status(desired_version=row.version, indexed_version=row.indexed_version, attempts=row.attempts)
     told = status is IndexingStatus.RUNNING and row.chunks_expected > 0
     return DocumentIndexing(
         document_collection_id=row.collection_id,

@@ -28,7 +28,7 @@ from carrel.wire.catalog import IndexingStatus
 from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.domains.documents.queries import DocumentFields, StoredFile, existing_documents
-from service.index.queries import is_at
+from service.index.queries import has_status
 from service.permissions.queries import readable_classes
 from service.platform.sql import ORGANIZATION, AnyRow, in_array, param, params
 from service.schema.catalog import document_contents, document_versions, documents
@@ -283,7 +283,7 @@ async def list_documents(
     if narrowed.indexing is not None:
         organization_id = caller.organization_id
         statement = statement.where(
-            is_at(
+            has_status(
                 narrowed.indexing,
                 document_id=documents.c.document_id,
                 organization_id=organization_id,

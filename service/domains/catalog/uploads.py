@@ -23,8 +23,8 @@ from service.domains.catalog.queries import NewText
 from service.domains.collections.membership import place
 from service.domains.documents.queries import StoredFile
 from service.index.ingestion.indexer import Waiter
-from service.index.ingestion.queries import IndexingWork, want_everywhere
-from service.index.service import Space, catalog_space, space_of
+from service.index.ingestion.queries import IndexingWork, request_indexing
+from service.index.service import Space, ensure_catalog_space, space_from_row
 from service.permissions.access import Access
 from service.permissions.service import register_resource, set_access
 from service.platform.errors import Conflict
@@ -278,7 +278,7 @@ async def _want(upload: _Upload, version: int, *, is_begun: bool) -> list[Space]
     """Want the version indexed, and return the spaces to do that in, the catalog first; made when there is none yet."""
     organization_id = upload.caller.organization_id
     want = partial(
-        want_everywhere,
+        request_indexing,
         upload.connection,
         organization_id,
         document_id=upload.decision.document_id,
@@ -288,9 +288,9 @@ async def _want(upload: _Upload, version: int, *, is_begun: bool) -> list[Space]
     )
     rows = await want()
     if not rows or not rows[0].is_catalog:
-        await catalog_space(upload.connection, organization_id, model=upload.runtime.embedders.default.model)
+        await ensure_catalog_space(upload.connection, organization_id, model=upload.runtime.embedders.default.model)
         rows = await want()
-    return [space_of(row) for row in rows]
+    return [space_from_row(row) for row in rows]
 
 
 def _title(form: UploadFileForm, read: _Read, name: str) -> str:

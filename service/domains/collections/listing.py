@@ -20,7 +20,7 @@ from service.auth.callers import Caller
 from service.domains.collections import queries
 from service.domains.collections.queries import StoredCollection
 from service.domains.collections.service import collection_for, document_for
-from service.index.progress import status_of
+from service.index.progress import indexing_status
 from service.platform.errors import NotFound
 from service.platform.sql import AnyRow
 from service.web.pagination import Cursor, Page
@@ -131,5 +131,7 @@ def _member(row: AnyRow) -> DocumentInCollection:
         custom_metadata=row.custom_metadata,
         added_at=row.added_at,
         error=row.error,
-        indexing=status_of(wanted=row.version, indexed=row.indexed_version, attempts=row.attempts),
+        indexing=indexing_status(
+            desired_version=row.version, indexed_version=row.indexed_version, attempts=row.attempts
+        ),
     )

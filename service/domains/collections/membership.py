@@ -21,7 +21,7 @@ from service.audit.service import record
 from service.auth.callers import Caller, acting_for
 from service.domains.collections.service import Placement, document_for, placement_for, refuse_caller_chunks
 from service.index.ingestion.indexing import pack_chunks
-from service.index.ingestion.queries import keep_caller_chunks, want_in_space
+from service.index.ingestion.queries import keep_caller_chunks, request_indexing_in_space
 from service.platform.errors import NotFound
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
@@ -85,7 +85,7 @@ async def add_chunks(runtime: Runtime, caller: Caller, *, request: AddDocumentCh
         placement = await _placement(connection, caller, request, request.custom_metadata)
         space_id = placement.collection.space_id
         is_begun = runtime.indexer.has_room(caller.organization_id, packed_bytes=len(packed))
-        await want_in_space(
+        await request_indexing_in_space(
             connection,
             caller.organization_id,
             document_id=document.document_id,
@@ -122,7 +122,7 @@ async def reindex_document(runtime: Runtime, caller: Caller, *, request: Reindex
         refuse_caller_chunks(placement)
         runtime.indexer.refuse_backlog(caller.organization_id)
         kept = placement.membership.custom_metadata
-        await want_in_space(
+        await request_indexing_in_space(
             connection,
             caller.organization_id,
             document_id=document.document_id,
@@ -157,7 +157,7 @@ async def place(
     to_index = there is None or there.indexed_version != version
     wanted = Wanted(document_id, version, placement, changed=changed, to_index=to_index)
     if changed:
-        await want_in_space(
+        await request_indexing_in_space(
             connection,
             caller.organization_id,
             document_id=document_id,

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.common import Role
 from service.auth.callers import Caller
-from service.index.queries import is_at, is_searched, stands_for
+from service.index.queries import has_status, is_searched, stands_for
 from service.permissions.access import RANKED
 from service.permissions.queries import readable_classes
 from service.platform.sql import AnyRow, in_array, optional_in
@@ -268,7 +268,7 @@ async def list_members(
     )
     if indexing is not None:
         statement = statement.where(
-            is_at(
+            has_status(
                 indexing,
                 document_id=space_documents.c.document_id,
                 organization_id=caller.organization_id,

@@ -90,7 +90,7 @@ async def cancel_rebuild(connection: AsyncConnection, caller: Caller, *, collect
             code="rebuild_over",
         )
     await retire_replacement(connection, caller.organization_id, space_id=space.space_id)
-    await queries.finish(connection, caller.organization_id, rebuild_id=rebuild.rebuild_id, status="CANCELLED")
+    await queries.finish_rebuild(connection, caller.organization_id, rebuild_id=rebuild.rebuild_id, status="CANCELLED")
     await _record(connection, caller, "index.rebuild_cancel", rebuild)
     return await _shown(connection, caller, await _newest(connection, caller, collection_id))
 
@@ -100,7 +100,7 @@ async def _start(
 ) -> AnyRow:
     collection_id, organization_id = request.document_collection_id, caller.organization_id
     space = await _lock(connection, caller, collection_id)
-    newest = await queries.newest_rebuild(connection, organization_id, collection_id=collection_id)
+    newest = await queries.find_newest_rebuild(connection, organization_id, collection_id=collection_id)
     if newest is not None and newest.status == IndexRebuildStatus.RUNNING:
         return await _again(connection, caller, newest, model=model, force=request.force)
     if space.model == model.name:
@@ -134,10 +134,10 @@ async def _again(
             code="rebuild_running",
         )
     if force and not running.forced:
-        await queries.force(connection, caller.organization_id, rebuild_id=running.rebuild_id)
+        await queries.force_completion(connection, caller.organization_id, rebuild_id=running.rebuild_id)
         await _record(connection, caller, "index.rebuild_force", running)
     if not force:
-        await queries.try_failed_again(connection, caller.organization_id, space_id=running.space_id)
+        await queries.retry_failed(connection, caller.organization_id, space_id=running.space_id)
     return await _newest(connection, caller, running.collection_id)
 
 
@@ -187,7 +187,7 @@ async def _space_id(connection: AsyncConnection, caller: Caller, collection_id: 
 
 
 async def _newest(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> AnyRow:
-    rebuild = await queries.newest_rebuild(connection, caller.organization_id, collection_id=collection_id)
+    rebuild = await queries.find_newest_rebuild(connection, caller.organization_id, collection_id=collection_id)
     if rebuild is None:
         raise Conflict("This index has never been rebuilt. Start it with startIndexRebuild.", code="no_rebuild")
     return rebuild

@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.search.question import Question
-from service.index.service import Space, space_now
+from service.index.service import Space, find_current_space
 from service.runtime import Runtime
 
 
@@ -44,7 +44,7 @@ async def snapshot_of(
         async with runtime.database.transaction(
             organization_id, isolation="REPEATABLE READ", read_only=read_only
         ) as connection:
-            now = await space_now(connection, organization_id, space_id=space.space_id) or space
+            now = await find_current_space(connection, organization_id, space_id=space.space_id) or space
             if now.model == space.model:
                 yield Snapshot(connection, now, question)
                 return

@@ -90,14 +90,14 @@ async def _claim(indexer: Indexer, organization_id: UUID, lane: Lane, room: int)
 
 def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> None:
     """Start what feeds, measures and answers for the indexer as long as the service runs."""
-    background.repeat("indexing-feed", partial(_feed_on, indexer, disk), every=0)
-    background.repeat("indexing-pace", _sampling(indexer), every=WATCH_SECONDS)
+    background.repeat("indexing-feed", partial(_feed_when_changed, indexer, disk), every=0)
+    background.repeat("indexing-pace", _make_sampler(indexer), every=WATCH_SECONDS)
     background.repeat("indexing-backlog", partial(_measure_seldom, indexer), every=MEASURED_SECONDS)
     background.repeat("indexing-answers", partial(answer_waiting, indexer), every=ANSWERED_SECONDS)
     background.repeat("indexing-claims", partial(renew, indexer), every=RENEWED_SECONDS)
 
 
-async def _feed_on(indexer: Indexer, disk: DiskGuard) -> None:
+async def _feed_when_changed(indexer: Indexer, disk: DiskGuard) -> None:
     """Take up what waits as soon as there is room for it or something new waits."""
     await indexer.changed.wait()
     indexer.changed.clear()
@@ -105,13 +105,13 @@ async def _feed_on(indexer: Indexer, disk: DiskGuard) -> None:
     await feed(indexer)
 
 
-def _sampling(indexer: Indexer) -> Callable[[], Awaitable[None]]:
+def _make_sampler(indexer: Indexer) -> Callable[[], Awaitable[None]]:
     began = time.monotonic()
 
     async def sample() -> None:
         nonlocal began
         now = time.monotonic()
-        indexer.parts.pace.sample(max(now - began, WATCH_SECONDS / 2), is_saturated=indexer.is_saturated)
+        indexer.deps.pace.sample(max(now - began, WATCH_SECONDS / 2), is_saturated=indexer.is_saturated)
         began = now
 
     return sample
@@ -138,9 +138,9 @@ async def answer_waiting(indexer: Indexer) -> None:
     for organization_id, waiters in indexer.list_waiters().items():
         document_ids = list({waiter.key[1] for waiter in waiters})
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
-            places = await list_pending(connection, organization_id, document_ids=document_ids)
+            entries = await list_pending(connection, organization_id, document_ids=document_ids)
         # Requests that came meanwhile are of documents that weren't looked for.
-        indexer.answer(waiters, places)
+        indexer.answer(waiters, entries)
 
 
 async def renew(indexer: Indexer) -> None:

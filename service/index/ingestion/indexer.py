@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from service.index.ingestion.backlog.queries import PendingWork, Progress
-from service.index.ingestion.indexing import IndexOutcome, Outcomes, Parts, Work, index_everywhere
+from service.index.ingestion.indexing import IndexingDeps, IndexOutcome, Outcomes, Work, index_in_spaces
 from service.index.ingestion.pace import BackPressure, Pace
 from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane
@@ -75,7 +75,7 @@ class Job:
         """Which document it is."""
         return self.work.organization_id, self.work.document_id
 
-    def begin_again(self) -> bool:
+    def restart(self) -> bool:
         """Turn to what is wanted since this began; False when nothing is."""
         self.space_ids, self.waiters = tuple(sorted(self.again)), [*self.waiters, *self.later]
         self.again, self.later, self.work.known = set(), [], None
@@ -88,7 +88,7 @@ class Indexer:
     def __init__(self, database: Database, embedders: Embedders, *, backlog_seconds: float) -> None:
         self.database = database
         pace = Pace()
-        self.parts = Parts(database, embedders, pace=pace)
+        self.deps = IndexingDeps(database, embedders, pace=pace)
         self.pressure = BackPressure(backlog_seconds, pace=pace)
         self.changed = asyncio.Event()
         self.rebuilding = asyncio.Semaphore(REBUILDS_AT_ONCE)
@@ -106,17 +106,17 @@ class Indexer:
     @property
     def is_saturated(self) -> bool:
         """Whether there is more to index than this process indexes at a time, so that its pace can be told."""
-        return bool(self._jobs) and (bool(self.backlogged) or self.parts.turns.are_exhausted)
+        return bool(self._jobs) and (bool(self.backlogged) or self.deps.turns.are_exhausted)
 
     @property
     def waiting(self) -> int:
         """How many documents wait to be taken up, or for their turn, as far as this process knows."""
-        return max(self.pressure.documents, len(self._jobs)) - self.parts.turns.held
+        return max(self.pressure.documents, len(self._jobs)) - self.deps.turns.held
 
     @property
     def chunks_per_second(self) -> float:
         """How many chunks this process indexes a second, lately; 0 when there is nothing to index."""
-        return self.parts.pace.chunks_per_second if self._jobs else 0.0
+        return self.deps.pace.chunks_per_second if self._jobs else 0.0
 
     def pace_of(self, organization_id: UUID) -> float:
         """Return how many chunks of an organization are indexed a second, lately; 0 when there are none to index."""
@@ -173,7 +173,7 @@ class Indexer:
         if is_begun:
             self.take_up(organization_id, PendingWork(document_id, waiter.space_ids, packed_bytes), known=known)
         elif (job := self._jobs.get(key)) is not None:
-            self._do_again(job, waiter.space_ids, lane=lane_of(max(packed_bytes, job.packed_bytes)))
+            self._repeat(job, waiter.space_ids, lane=lane_of(max(packed_bytes, job.packed_bytes)))
         else:
             self.pressure.add(organization_id, packed_bytes=packed_bytes)
             self.note_backlog(organization_id, *([lane_of(packed_bytes)] if packed_bytes else MOST_OF_LANE))
@@ -210,13 +210,13 @@ class Indexer:
         own_lane = lane or lane_of(claimed.packed_bytes)
         job = self._jobs.get(key)
         if job is None:
-            turn = self.parts.turns.place(organization_id, own_lane)
-            work = Work(self.parts, turn, claimed.document_id, known)
+            turn = self.deps.turns.enqueue(organization_id, own_lane)
+            work = Work(self.deps, turn, claimed.document_id, known)
             job = self._jobs[key] = Job(work, claimed.packed_bytes, claimed.space_ids)
             job.waiters = self._waiters.pop(key, [])
             job.task = asyncio.create_task(self._run(job))
         else:
-            self._do_again(job, claimed.space_ids, lane=own_lane)
+            self._repeat(job, claimed.space_ids, lane=own_lane)
         return job
 
     def note_backlog(self, organization_id: UUID, *lanes: Lane) -> None:
@@ -231,10 +231,10 @@ class Indexer:
             found.setdefault(organization_id, []).extend(waiters)
         return found
 
-    def answer(self, waiters: Iterable[Waiter], places: dict[tuple[UUID, int], tuple[bool, int]]) -> None:
+    def answer(self, waiters: Iterable[Waiter], entries: dict[tuple[UUID, int], tuple[bool, int]]) -> None:
         """Answer requests that waited before the index was read: is it pending, and chunks, by document and space."""
         for waiter in waiters:
-            there = {space_id: places.get((waiter.key[1], space_id), (False, 0)) for space_id in waiter.space_ids}
+            there = {space_id: entries.get((waiter.key[1], space_id), (False, 0)) for space_id in waiter.space_ids}
             if not any(is_pending for is_pending, _ in there.values()):
                 waiter.answer({space_id: IndexOutcome(chunks, 0) for space_id, (_, chunks) in there.items()})
                 self._drop(waiter)
@@ -259,8 +259,8 @@ class Indexer:
     async def _run(self, job: Job) -> None:
         try:
             while True:
-                self._answer(job, await index_everywhere(job.work, job.space_ids))
-                if not job.begin_again():
+                self._answer(job, await index_in_spaces(job.work, job.space_ids))
+                if not job.restart():
                     return
         except Exception:  # noqa: BLE001 - a task has nobody else to tell; the claim runs out
             logger.exception("indexing_given_up", document_id=str(job.work.document_id))
@@ -282,7 +282,7 @@ class Indexer:
             else:
                 self._waiters.setdefault(waiter.key, []).append(waiter)
 
-    def _do_again(self, job: Job, space_ids: Sequence[int], *, lane: Lane) -> None:
+    def _repeat(self, job: Job, space_ids: Sequence[int], *, lane: Lane) -> None:
         """Have a document indexed once more; what a rebuild took up goes on with those that somebody waits for."""
         if job.work.turn.lane is Lane.REBUILD:
             job.work.turn.lane = lane

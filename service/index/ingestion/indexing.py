@@ -23,7 +23,7 @@ from service.index.ingestion.backlog.queries import note_failure
 from service.index.ingestion.pace import Pace
 from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane, Turn, Turns
-from service.index.service import Space, stored_embeddings, write_index
+from service.index.service import Space, read_embeddings, write_index
 from service.platform.database import Database
 from service.platform.errors import Conflict, ServiceError, is_database_full
 from service.platform.logs import logger
@@ -63,7 +63,7 @@ def unpack_chunks(packed: bytes) -> list[str]:
 
 
 @dataclass(slots=True)
-class Parts:
+class IndexingDeps:
     """What documents are indexed with: the connections for that, the embedders, and the turns and the pace."""
 
     database: Database
@@ -72,10 +72,10 @@ class Parts:
     pace: Pace = field(default_factory=Pace)
 
 
-async def index_everywhere(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
+async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
     """Index a document in these spaces, in this order, while it has turns; None after a failure, which is recorded."""
     try:
-        async with work.parts.turns.take(work.turn):
+        async with work.deps.turns.take(work.turn):
             return {space_id: await work.bring_up_to_date(space_id) for space_id in space_ids}
     except Exception as error:  # noqa: BLE001 - whatever went wrong, the work stays wanted and is tried again
         if is_database_full(error):
@@ -84,7 +84,7 @@ async def index_everywhere(work: "Work", space_ids: Sequence[int]) -> Outcomes |
             return None
         logger.exception("indexing_failed", document_id=str(work.document_id))
         reason = error.message if isinstance(error, ServiceError) else "The service failed; it will try again."
-        async with work.parts.database.transaction(work.organization_id) as connection:
+        async with work.deps.database.transaction(work.organization_id) as connection:
             await note_failure(
                 connection, work.organization_id, document_id=work.document_id, space_ids=space_ids, error=reason
             )
@@ -98,7 +98,7 @@ class Work:
     `known` is the work in one of the spaces when it needn't be read, because it was written a moment ago.
     """
 
-    parts: Parts
+    deps: IndexingDeps
     turn: Turn
     document_id: UUID
     known: IndexingWork | None = None
@@ -113,15 +113,15 @@ class Work:
     async def bring_up_to_date(self, space_id: int) -> IndexOutcome:
         """Index what is wanted in a space; start again when it is overtaken by something newer meanwhile."""
         for _ in range(MOST_ATTEMPTS):
-            wanted = self._take_known(space_id) or await self._read(space_id)
-            if wanted is None:
+            work = self._take_known(space_id) or await self._read(space_id)
+            if work is None:
                 return IndexOutcome(0, 0)
-            if not wanted.is_pending:
-                return IndexOutcome(wanted.chunk_count, 0)
-            if wanted.caller_chunks_wanted and wanted.caller_chunks is None:
-                return IndexOutcome(wanted.chunk_count, 0)
+            if not work.is_pending:
+                return IndexOutcome(work.chunk_count, 0)
+            if work.expects_caller_chunks and work.caller_chunks is None:
+                return IndexOutcome(work.chunk_count, 0)
             with suppress(_OvertakenError):
-                return await self._attempt(wanted)
+                return await self._attempt(work)
         raise Conflict("The document keeps changing faster than it can be indexed; it will be tried again.")
 
     def _take_known(self, space_id: int) -> IndexingWork | None:
@@ -132,89 +132,89 @@ class Work:
         return known
 
     async def _read(self, space_id: int) -> IndexingWork | None:
-        async with self.parts.database.transaction(self.organization_id) as connection:
-            wanted = await queries.read_work(
+        async with self.deps.database.transaction(self.organization_id) as connection:
+            work = await queries.read_work(
                 connection, self.organization_id, document_id=self.document_id, space_id=space_id
             )
-            if wanted is not None and wanted.is_pending and not wanted.caller_chunks_wanted and wanted.behind:
-                await queries.want_newest(
+            if work is not None and work.is_pending and not work.expects_caller_chunks and work.is_behind:
+                await queries.request_newest_version(
                     connection, self.organization_id, document_id=self.document_id, space_id=space_id
                 )
-        return wanted
+        return work
 
-    async def _attempt(self, wanted: IndexingWork) -> IndexOutcome:
-        embedder = self.parts.embedders.get(wanted.model)
-        chunks = await asyncio.to_thread(_chunks, wanted, embedder)
-        self.parts.pace.learn_length(packed_bytes=wanted.packed_bytes, chunks=len(chunks))
-        embeddings, embedded = await self._vectors(wanted, chunks, embedder)
-        space = Space(
-            space_id=wanted.space_id, model=wanted.model, dimensions=wanted.dimensions, language=wanted.language
-        )
-        async with self.parts.database.transaction(self.organization_id) as connection:
+    async def _attempt(self, work: IndexingWork) -> IndexOutcome:
+        embedder = self.deps.embedders.get(work.model)
+        chunks = await asyncio.to_thread(_make_chunks, work, embedder)
+        self.deps.pace.learn_length(packed_bytes=work.packed_bytes, chunks=len(chunks))
+        embeddings, embedded = await self._embed_chunks(work, chunks, embedder)
+        space = Space(space_id=work.space_id, model=work.model, dimensions=work.dimensions, language=work.language)
+        async with self.deps.database.transaction(self.organization_id) as connection:
             written = await write_index(
                 connection,
                 self.organization_id,
                 space=space,
                 document_id=self.document_id,
-                version=wanted.wanted_version if wanted.caller_chunks_wanted else wanted.contents_version,
-                title=_lexical_title(wanted),
+                version=work.desired_version if work.expects_caller_chunks else work.contents_version,
+                title=_lexical_title(work),
                 chunks=chunks,
                 embeddings=embeddings,
                 mean=embedder.model.mean,
             )
-            if not written or not await self._batch_taken(connection, wanted):
+            if not written or not await self._take_batch(connection, work):
                 raise _OvertakenError
         return IndexOutcome(len(chunks), embedded)
 
-    async def _batch_taken(self, connection: AsyncConnection, wanted: IndexingWork) -> bool:
-        if wanted.caller_batch is None:
+    async def _take_batch(self, connection: AsyncConnection, work: IndexingWork) -> bool:
+        if work.caller_batch is None:
             return True
         return await queries.take_caller_chunks(
             connection,
             self.organization_id,
             document_id=self.document_id,
-            space_id=wanted.space_id,
-            batch_id=wanted.caller_batch,
+            space_id=work.space_id,
+            batch_id=work.caller_batch,
         )
 
-    async def _vectors(
-        self, wanted: IndexingWork, chunks: Sequence[Chunk], embedder: Embedder
+    async def _embed_chunks(
+        self, work: IndexingWork, chunks: Sequence[Chunk], embedder: Embedder
     ) -> tuple[NDArray[np.float32], int]:
         """Return the chunks' vectors in order, and how many texts were embedded: equal ones once, known ones never."""
         texts = {chunk.hash: chunk.dense_text for chunk in chunks}
-        vectors = await self._known(wanted, list(texts)) if wanted.indexed_before else {}
+        vectors = await self._read_known_vectors(work, list(texts)) if work.indexed_before else {}
         missing = [digest for digest in texts if digest not in vectors]
         self.expected, self.embedded = len(texts), len(texts) - len(missing)
         if len(missing) > SLICE and self.turn.lane is Lane.SMALL:
             self.turn.lane = Lane.LARGE
         for start in range(0, len(missing), SLICE):
             if len(missing) > SLICE:
-                await self.parts.turns.pass_on(self.turn)
+                await self.deps.turns.pass_on(self.turn)
             part = missing[start : start + SLICE]
             vectors.update(zip(part, await embedder.embed([texts[digest] for digest in part]), strict=True))
             self.embedded += len(part)
-            self.parts.pace.count(len(part))
+            self.deps.pace.count(len(part))
         rows = [vectors[chunk.hash] for chunk in chunks]
-        return np.stack(rows) if rows else np.zeros((0, wanted.dimensions), np.float32), len(missing)
+        return np.stack(rows) if rows else np.zeros((0, work.dimensions), np.float32), len(missing)
 
-    async def _known(self, wanted: IndexingWork, hashes: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
-        async with self.parts.database.transaction(self.organization_id, read_only=True) as connection:
-            return await stored_embeddings(
+    async def _read_known_vectors(
+        self, work: IndexingWork, hashes: Sequence[bytes]
+    ) -> dict[bytes, NDArray[np.float32]]:
+        async with self.deps.database.transaction(self.organization_id, read_only=True) as connection:
+            return await read_embeddings(
                 connection,
                 self.organization_id,
                 document_id=self.document_id,
-                model=wanted.model,
-                dimensions=wanted.dimensions,
+                model=work.model,
+                dimensions=work.dimensions,
                 hashes=hashes,
             )
 
 
-def _chunks(wanted: IndexingWork, embedder: Embedder) -> list[Chunk]:
-    if wanted.caller_chunks is not None:
-        return caller_chunks(unpack_chunks(wanted.caller_chunks), title=wanted.title, tokenizer=embedder.tokenizer)
-    return chunk_blocks(unpack_blocks(wanted.blocks), title=wanted.title, tokenizer=embedder.tokenizer)
+def _make_chunks(work: IndexingWork, embedder: Embedder) -> list[Chunk]:
+    if work.caller_chunks is not None:
+        return caller_chunks(unpack_chunks(work.caller_chunks), title=work.title, tokenizer=embedder.tokenizer)
+    return chunk_blocks(unpack_blocks(work.blocks), title=work.title, tokenizer=embedder.tokenizer)
 
 
-def _lexical_title(wanted: IndexingWork) -> str:
+def _lexical_title(work: IndexingWork) -> str:
     """The words of a document's name count even when its contents carry a title of their own."""
-    return wanted.title if wanted.title == wanted.name else f"{wanted.name} {wanted.title}"
+    return work.title if work.title == work.name else f"{work.name} {work.title}"

@@ -78,14 +78,14 @@ class IndexingWork:
     model: str
     dimensions: int
     language: str
-    wanted_version: int
+    desired_version: int
     contents_version: int
     name: str
     title: str
     blocks: bytes
     caller_batch: UUID | None
     caller_chunks: bytes | None
-    caller_chunks_wanted: bool
+    expects_caller_chunks: bool
     chunk_count: int
     indexed_before: bool
     is_pending: bool = True
@@ -100,14 +100,14 @@ class IndexingWork:
             model=space.model,
             dimensions=space.dimensions,
             language=space.language,
-            wanted_version=version,
+            desired_version=version,
             contents_version=version,
             name=name,
             title=title,
             blocks=blocks,
             caller_batch=None,
             caller_chunks=None,
-            caller_chunks_wanted=False,
+            expects_caller_chunks=False,
             chunk_count=0,
             indexed_before=indexed_before,
         )
@@ -118,12 +118,12 @@ class IndexingWork:
         return len(self.blocks if self.caller_chunks is None else self.caller_chunks)
 
     @property
-    def behind(self) -> bool:
+    def is_behind(self) -> bool:
         """Whether an older version is wanted than the one whose text is kept."""
-        return self.wanted_version < self.contents_version
+        return self.desired_version < self.contents_version
 
 
-def _own(organization_id: UUID, document_id: UUID, space_id: int) -> ColumnElement[bool]:
+def _is_entry(organization_id: UUID, document_id: UUID, space_id: int) -> ColumnElement[bool]:
     return and_(
         space_documents.c.organization_id == organization_id,
         space_documents.c.document_id == document_id,
@@ -131,12 +131,12 @@ def _own(organization_id: UUID, document_id: UUID, space_id: int) -> ColumnEleme
     )
 
 
-def _claimed(is_begun: ColumnElement[bool]) -> ColumnElement[Any]:
+def _claim_until(is_begun: ColumnElement[bool]) -> ColumnElement[Any]:
     """Until when new work is claimed: by whoever begins with it at once, else it waits from now on."""
     return case((is_begun, func.now() + LEASE), else_=func.now())
 
 
-def _claimed_again(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
+def _extend_claim(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
     """Until when work is claimed that is wanted again: what waits keeps its place, unless it is begun at once.
 
     So does what somebody works on, who finds the newer version at the end.
@@ -149,9 +149,9 @@ def _claimed_again(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
     )
 
 
-def _wanting(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
-    wanted = space_documents.c
-    version, own = param(wanted.version), param(wanted.document_id)
+def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
+    entry = space_documents.c
+    version, own = param(entry.version), param(entry.document_id)
     is_begun: ColumnElement[bool] = bindparam("param_is_begun", type_=Boolean())
     is_catalog = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
     catalog_id = select(spaces.c.space_id).where(is_catalog).scalar_subquery()
@@ -170,33 +170,33 @@ def _wanting(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
     )
     new = insert(space_documents).from_select(
         ["document_id", "space_id", "organization_id", "version", "claimed_until"],
-        select(own, homes.c.space_id, ORGANIZATION, version, _claimed(and_(homes.c.is_catalog, is_begun))),
+        select(own, homes.c.space_id, ORGANIZATION, version, _claim_until(and_(homes.c.is_catalog, is_begun))),
     )
     replaced = {
         "version": new.excluded.version,
-        "claimed_until": _claimed_again(new.excluded.claimed_until),
+        "claimed_until": _extend_claim(new.excluded.claimed_until),
     } | FROM_THE_START
-    catalog = new.on_conflict_do_update(index_elements=[wanted.document_id, wanted.space_id], set_=replaced).cte(
+    catalog = new.on_conflict_do_update(index_elements=[entry.document_id, entry.space_id], set_=replaced).cte(
         "catalog"
     )
     elsewhere = (
         update(space_documents)
         .where(
-            wanted.organization_id == ORGANIZATION,
-            wanted.document_id == own,
-            spaces.c.space_id == wanted.space_id,
+            entry.organization_id == ORGANIZATION,
+            entry.document_id == own,
+            spaces.c.space_id == entry.space_id,
             ~spaces.c.is_catalog,
             spaces.c.retired_at.is_(None),
             spaces.c.replaces_space_id.is_distinct_from(catalog_id),
-            ~wanted.caller_chunks,
+            ~entry.caller_chunks,
             true() if collections_too else is_pending(),
         )
         .values(
             version=version,
-            claimed_until=_claimed_again(_claimed(and_(is_searched(), is_begun))),
+            claimed_until=_extend_claim(_claim_until(and_(is_searched(), is_begun))),
             **FROM_THE_START,
         )
-        .returning(wanted.space_id)
+        .returning(entry.space_id)
         .cte("elsewhere")
     )
     both = union_all(
@@ -206,10 +206,12 @@ def _wanting(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
     return select(both).add_cte(catalog).order_by(both.c.is_catalog.desc(), both.c.space_id)
 
 
-_WANT_EVERYWHERE = {collections_too: _wanting(collections_too=collections_too) for collections_too in (False, True)}
+_REQUEST_INDEXING = {
+    collections_too: _build_request(collections_too=collections_too) for collections_too in (False, True)
+}
 
 
-async def want_everywhere(
+async def request_indexing(
     connection: AsyncConnection,
     organization_id: UUID,
     *,
@@ -227,10 +229,10 @@ async def want_everywhere(
     is none, or another space took its place this moment. Spaces that are built to replace others want it too, later.
     """
     parameters = params(organization_id, document_id=document_id, version=version, is_begun=is_begun)
-    return (await connection.execute(_WANT_EVERYWHERE[collections_too], parameters)).all()
+    return (await connection.execute(_REQUEST_INDEXING[collections_too], parameters)).all()
 
 
-async def want_in_space(
+async def request_indexing_in_space(
     connection: AsyncConnection,
     organization_id: UUID,
     *,
@@ -253,7 +255,7 @@ async def want_in_space(
         "version": literal(version, Integer()),
         "custom_metadata": literal(dict(custom_metadata), JSONB()),
         "caller_chunks": literal(from_caller),
-        "claimed_until": _claimed(and_(spaces.c.space_id == space_id, literal(is_begun))),
+        "claimed_until": _claim_until(and_(spaces.c.space_id == space_id, literal(is_begun))),
     }
     new = insert(space_documents).from_select(
         ["document_id", "space_id", "organization_id", *values],
@@ -262,7 +264,7 @@ async def want_in_space(
         .order_by(spaces.c.space_id),
     )
     changed: dict[str, Any] = {name: new.excluded[name] for name in values} | FROM_THE_START
-    changed["claimed_until"] = _claimed_again(new.excluded.claimed_until)
+    changed["claimed_until"] = _extend_claim(new.excluded.claimed_until)
     if from_caller or anew:
         changed["indexed_version"] = None
     keys = [space_documents.c.document_id, space_documents.c.space_id]
@@ -364,26 +366,28 @@ async def read_work(
         model=row.model,
         dimensions=row.dimensions,
         language=row.language,
-        wanted_version=row.version,
+        desired_version=row.version,
         contents_version=row.contents_version,
         name=row.name,
         title=row.title or row.name,
         blocks=row.blocks,
         caller_batch=row.batch_id,
         caller_chunks=row.chunks,
-        caller_chunks_wanted=row.caller_chunks,
+        expects_caller_chunks=row.caller_chunks,
         chunk_count=row.chunk_count,
         indexed_before=row.indexed_before,
         is_pending=row.is_pending,
     )
 
 
-async def want_newest(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int) -> int:
+async def request_newest_version(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
+) -> int:
     """Want the newest version of a document in a space, since only its text is kept; returns the number, 0 if gone."""
     newest = select(documents.c.version).where(documents.c.document_id == document_id).scalar_subquery()
     statement = (
         update(space_documents)
-        .where(_own(organization_id, document_id, space_id))
+        .where(_is_entry(organization_id, document_id, space_id))
         .values(version=func.greatest(space_documents.c.version, newest))
         .returning(space_documents.c.version)
     )

@@ -63,7 +63,7 @@ class Turns:
         """Whether all turns are held, or a document waits for one."""
         return bool(self._waiting) or len(self._held) >= self.turns
 
-    def place(self, organization_id: UUID, lane: Lane) -> Turn:
+    def enqueue(self, organization_id: UUID, lane: Lane) -> Turn:
         """Give a document the last place in its organization's lane."""
         return Turn(organization_id, lane, next(self._numbers))
 

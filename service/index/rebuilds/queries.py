@@ -42,7 +42,7 @@ def _is_ready() -> ColumnElement[bool]:
     return and_(_new.c.document_id.is_not(None), as_new)
 
 
-def _places(organization_id: UUID, old_id: int, new_id: int, *columns: Any) -> Select[*tuple[Any, ...]]:
+def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: Any) -> Select[*tuple[Any, ...]]:
     """Select from the documents of the old space, each beside its place in the new one if it has one there."""
     beside = and_(_new.c.document_id == _old.c.document_id, _new.c.space_id == new_id)
     chosen: Select[*tuple[Any, ...]] = select(*columns)
@@ -115,7 +115,7 @@ async def insert_rebuild(
 _replaced = spaces.alias("replaced")
 
 
-def _rebuilds(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+def _select_rebuilds(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     """Select rebuilds, each with the space it is to replace, and that one's dimensions, while it runs."""
     chosen: Select[*tuple[Any, ...]] = select(
         index_rebuilds, spaces.c.replaces_space_id, _replaced.c.dimensions.label("replaced_dimensions")
@@ -127,7 +127,7 @@ def _rebuilds(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     )
 
 
-async def newest_rebuild(
+async def find_newest_rebuild(
     connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID | None
 ) -> AnyRow | None:
     """The newest rebuild of a collection's index, or of the catalog's: a row, with `replaces_space_id`.
@@ -135,7 +135,7 @@ async def newest_rebuild(
     That is the one that runs, if one does. Ids tell no order: they come from the clocks of replicas.
     """
     statement = (
-        _rebuilds(organization_id)
+        _select_rebuilds(organization_id)
         .where(index_rebuilds.c.collection_id.is_not_distinct_from(collection_id))
         .order_by((index_rebuilds.c.status == "RUNNING").desc(), index_rebuilds.c.started_at.desc())
         .limit(1)
@@ -145,11 +145,11 @@ async def newest_rebuild(
 
 async def list_running(connection: AsyncConnection, organization_id: UUID) -> Sequence[AnyRow]:
     """The rebuilds that run, the oldest first: rows, each with `replaces_space_id`."""
-    statement = _rebuilds(organization_id).where(index_rebuilds.c.status == "RUNNING")
+    statement = _select_rebuilds(organization_id).where(index_rebuilds.c.status == "RUNNING")
     return (await connection.execute(statement.order_by(index_rebuilds.c.rebuild_id))).all()
 
 
-async def force(connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID) -> None:
+async def force_completion(connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID) -> None:
     """Let a rebuild come to its end without the documents that fail."""
     await connection.execute(
         update(index_rebuilds)
@@ -158,7 +158,7 @@ async def force(connection: AsyncConnection, organization_id: UUID, *, rebuild_i
     )
 
 
-async def try_failed_again(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+async def retry_failed(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
     """Have what failed in a space tried at once, as if for the first time."""
     failed = and_(
         space_documents.c.organization_id == organization_id,
@@ -171,11 +171,11 @@ async def try_failed_again(connection: AsyncConnection, organization_id: UUID, *
     )
 
 
-async def missing_places(
+async def list_missing_entries(
     connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, limit: int
 ) -> Sequence[UUID]:
     """Documents of the old space that are not in the new one, in one order."""
-    statement = _places(organization_id, old_id, new_id, _old.c.document_id).where(_new.c.document_id.is_(None))
+    statement = _select_entries(organization_id, old_id, new_id, _old.c.document_id).where(_new.c.document_id.is_(None))
     return (await connection.execute(statement.order_by(_old.c.document_id).limit(limit))).scalars().all()
 
 
@@ -190,7 +190,7 @@ async def lock_documents(connection: AsyncConnection, organization_id: UUID, *, 
     await connection.execute(statement)
 
 
-async def copy_places(
+async def copy_entries(
     connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
 ) -> Sequence[AnyRow]:
     """Want in the new space what is wanted of these locked documents in the old one, if it still replaces that one.
@@ -257,17 +257,17 @@ async def count_blocking(
 ) -> int:
     """How many documents keep the new space from taking the old one's place: not ready, and not failed if forced."""
     failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None)) if forced else ~true()
-    statement = _places(organization_id, old_id, new_id, func.count()).where(~_is_ready(), ~failed)
+    statement = _select_entries(organization_id, old_id, new_id, func.count()).where(~_is_ready(), ~failed)
     return (await connection.execute(statement)).scalar_one()
 
 
 async def count_unready(connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int) -> int:
     """How many documents the new space hasn't got as the old one has them."""
-    statement = _places(organization_id, old_id, new_id, func.count()).where(~_is_ready())
+    statement = _select_entries(organization_id, old_id, new_id, func.count()).where(~_is_ready())
     return (await connection.execute(statement)).scalar_one()
 
 
-def _known(caller: Caller) -> ColumnElement[bool]:
+def _is_visible(caller: Caller) -> ColumnElement[bool]:
     return true() if caller.is_admin else resources.c.access_class.in_(readable_classes(caller))
 
 
@@ -278,11 +278,11 @@ async def count_progress(
 
     `held` is whether something is left, and all of it failed at least `hopeless` times in a row.
     """
-    ready, known = _is_ready(), _known(caller)
+    ready, known = _is_ready(), _is_visible(caller)
     failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None))
     given_up = and_(failed, _new.c.attempts >= hopeless)
     left, beyond_hope = func.count().filter(~ready), func.count().filter(~ready, given_up)
-    statement = _places(
+    statement = _select_entries(
         caller.organization_id,
         old_id,
         new_id,
@@ -299,7 +299,7 @@ async def list_failures(
 ) -> Sequence[AnyRow]:
     """The documents that failed and that the caller may know of, by id: with name, external_id, error, attempts."""
     statement = (
-        _places(
+        _select_entries(
             caller.organization_id,
             old_id,
             new_id,
@@ -310,7 +310,7 @@ async def list_failures(
             _new.c.attempts,
         )
         .join(documents, documents.c.document_id == _old.c.document_id)
-        .where(~_is_ready(), _new.c.error.is_not(None), _known(caller), _old.c.document_id > after)
+        .where(~_is_ready(), _new.c.error.is_not(None), _is_visible(caller), _old.c.document_id > after)
         .order_by(_old.c.document_id)
         .limit(limit)
     )
@@ -336,7 +336,7 @@ async def swap(
         await connection.execute(update(collections).where(of_collection).values(space_id=new_id))
 
 
-async def finish(
+async def finish_rebuild(
     connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID, status: str, left_count: int = 0
 ) -> None:
     """Note how a rebuild ended."""
@@ -356,7 +356,7 @@ async def list_retired(connection: AsyncConnection, organization_id: UUID) -> Se
     return (await connection.execute(statement.order_by(spaces.c.space_id))).all()
 
 
-async def some_documents(
+async def list_some_documents(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, limit: int
 ) -> Sequence[UUID]:
     """Some of the documents that have a place in a space."""
@@ -369,7 +369,7 @@ async def some_documents(
     return (await connection.execute(statement)).scalars().all()
 
 
-async def empty_places(
+async def clear_entries(
     connection: AsyncConnection, organization_id: UUID, *, space: AnyRow, document_ids: Collection[UUID]
 ) -> None:
     """Remove these locked documents from a retired space; its term statistics go with it as a whole."""
@@ -383,7 +383,7 @@ async def empty_places(
         await connection.execute(delete(table).where(own))
 
 
-async def forget_statistics(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> bool:
+async def delete_statistics(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> bool:
     """Remove the term statistics of a space that nobody writes; whether there were any. Nobody folds them meanwhile."""
     found = 0
     for table in (term_statistics, term_deltas):

@@ -17,7 +17,7 @@ from service.identity.queries import organization_ids
 from service.index.ingestion.backlog.queries import claim_pending
 from service.index.ingestion.indexer import Indexer
 from service.index.ingestion.indexing import pack_chunks
-from service.index.queries import Place, list_chunks, try_lock_statistics
+from service.index.queries import IndexEntry, list_chunks, try_lock_statistics
 from service.index.rebuilds import queries
 from service.platform.disk import DiskGuard
 from service.platform.identifiers import uuid7
@@ -57,29 +57,29 @@ async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
     async with indexer.database.transaction(organization_id, read_only=True) as connection:
         rebuilds = await queries.list_running(connection, organization_id)
         retired = await queries.list_retired(connection, organization_id)
-    went_on = [await _go_on(indexer, organization_id, rebuild) for rebuild in rebuilds]
-    went_on += [await _empty(indexer, organization_id, space) for space in retired]
-    return any(went_on)
+    progressed = [await _advance(indexer, organization_id, rebuild) for rebuild in rebuilds]
+    progressed += [await _empty(indexer, organization_id, space) for space in retired]
+    return any(progressed)
 
 
-async def _go_on(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+async def _advance(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
     # Indexing first: to look for what is not copied yet compares all places of both spaces.
     return (
-        await _index_some(indexer, organization_id, rebuild)
-        or await copy_some(indexer, organization_id, rebuild)
+        await _index_batch(indexer, organization_id, rebuild)
+        or await copy_batch(indexer, organization_id, rebuild)
         or await try_swap(indexer, organization_id, rebuild)
     )
 
 
-async def copy_some(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
     """Want some documents of the old space in the new one; whether there were any that were not."""
     spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
     async with indexer.database.transaction(organization_id) as connection:
-        missing = await queries.missing_places(connection, organization_id, **spaces, limit=COPIED_AT_ONCE)
+        missing = await queries.list_missing_entries(connection, organization_id, **spaces, limit=COPIED_AT_ONCE)
         if not missing:
             return False
         await queries.lock_documents(connection, organization_id, document_ids=missing)
-        copied = await queries.copy_places(connection, organization_id, **spaces, document_ids=missing)
+        copied = await queries.copy_entries(connection, organization_id, **spaces, document_ids=missing)
         by_callers = [row.document_id for row in copied if row.caller_chunks]
         await _copy_chunks(connection, organization_id, rebuild, by_callers)
     return bool(copied)
@@ -97,8 +97,8 @@ async def _copy_chunks(
     )
     for document_id in document_ids:
         if document_id not in waiting:
-            place = Place(organization_id, old_id, document_id, rebuild.replaced_dimensions)
-            texts = [row.text for row in await list_chunks(connection, place)]
+            entry = IndexEntry(organization_id, old_id, document_id, rebuild.replaced_dimensions)
+            texts = [row.text for row in await list_chunks(connection, entry)]
             await queries.keep_chunks(
                 connection,
                 organization_id,
@@ -109,7 +109,7 @@ async def _copy_chunks(
             )
 
 
-async def _index_some(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+async def _index_batch(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
     async with indexer.rebuilding:
         async with indexer.database.transaction(organization_id) as connection:
             claimed = await claim_pending(connection, organization_id, limit=INDEXED_AT_ONCE, space_id=rebuild.space_id)
@@ -137,7 +137,7 @@ async def _lock(connection: AsyncConnection, organization_id: UUID, rebuild: Any
     if rebuild.collection_id is not None:
         await queries.lock_collection(connection, organization_id, collection_id=rebuild.collection_id)
     old = await queries.lock_space(connection, organization_id, space_id=rebuild.replaces_space_id)
-    now = await queries.newest_rebuild(connection, organization_id, collection_id=rebuild.collection_id)
+    now = await queries.find_newest_rebuild(connection, organization_id, collection_id=rebuild.collection_id)
     runs = now is not None and (now.rebuild_id, now.status) == (rebuild.rebuild_id, "RUNNING")
     return old if runs else None
 
@@ -146,7 +146,7 @@ async def _swap(connection: AsyncConnection, organization_id: UUID, rebuild: Any
     new_id = rebuild.space_id
     left = await queries.count_unready(connection, organization_id, old_id=old.space_id, new_id=new_id)
     await queries.swap(connection, organization_id, old=old, new_id=new_id, collection_id=rebuild.collection_id)
-    await queries.finish(
+    await queries.finish_rebuild(
         connection, organization_id, rebuild_id=rebuild.rebuild_id, status="COMPLETED", left_count=left
     )
     details = {"model": rebuild.model, "left": left} | (
@@ -160,15 +160,15 @@ async def _empty(indexer: Indexer, organization_id: UUID, space: AnyRow) -> bool
     """Remove some of what is in a retired space, at last its row; whether there was anything."""
     space_id = space.space_id
     async with indexer.database.transaction(organization_id) as connection:
-        some = await queries.some_documents(connection, organization_id, space_id=space_id, limit=EMPTIED_AT_ONCE)
+        some = await queries.list_some_documents(connection, organization_id, space_id=space_id, limit=EMPTIED_AT_ONCE)
         if some:
             await queries.lock_documents(connection, organization_id, document_ids=some)
-            await queries.empty_places(connection, organization_id, space=space, document_ids=some)
+            await queries.clear_entries(connection, organization_id, space=space, document_ids=some)
             return True
         # Whoever folds deltas writes statistics of this space too.
         if not await try_lock_statistics(connection, organization_id):
             return False
-        had_terms = await queries.forget_statistics(connection, organization_id, space_id=space_id)
+        had_terms = await queries.delete_statistics(connection, organization_id, space_id=space_id)
         if space.done:
             await queries.delete_row(connection, organization_id, space_id=space_id)
     return had_terms or space.done

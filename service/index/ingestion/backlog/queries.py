@@ -243,20 +243,20 @@ async def list_pending(
 
 async def measure_backlog(connection: AsyncConnection, organization_id: UUID) -> Backlog:
     """Return how much of an organization is to be indexed where it is searched, and was not given up for a while."""
-    places, is_cut = space_documents.c, space_documents.c.chunks_expected > 0
-    left = func.greatest(places.chunks_expected - places.chunks_embedded, 0)
+    entries, is_cut = space_documents.c, space_documents.c.chunks_expected > 0
+    left = func.greatest(entries.chunks_expected - entries.chunks_embedded, 0)
     statement = (
         select(
-            func.count(places.document_id.distinct()).label("documents"),
+            func.count(entries.document_id.distinct()).label("documents"),
             func.coalesce(func.sum(case((is_cut, 0), else_=_packed_bytes())), 0).label("packed_bytes"),
             func.coalesce(func.sum(case((is_cut, left), else_=0)), 0).label("chunks"),
         )
         .select_from(_with_texts())
         .where(
-            places.organization_id == organization_id,
-            places.space_id.in_(_searched_spaces(organization_id)),
+            entries.organization_id == organization_id,
+            entries.space_id.in_(_searched_spaces(organization_id)),
             is_pending(),
-            or_(places.attempts == 0, places.claimed_until.is_(None), places.claimed_until < func.now()),
+            or_(entries.attempts == 0, entries.claimed_until.is_(None), entries.claimed_until < func.now()),
         )
     )
     row = (await connection.execute(statement)).one()
