@@ -30,8 +30,8 @@ from carrel.evaluation import ndcg
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries
-from service.domains.search.question import Scope, ask
 from service.domains.search.ranking import rank
+from service.domains.search.search_query import Scope, prepare_query
 from service.index.service import Space, ensure_catalog_space, fold_statistics, write_index
 from service.operate.startup import open_runtime
 from service.platform.identifiers import document_id_for, uuid7
@@ -171,13 +171,15 @@ async def write(index: Index, collection: Collection, keys: Sequence[UUID]) -> N
 async def search(index: Index, question: str, vector: Any, mode: SearchMode, *, feedback: bool = True) -> list[str]:
     """The ids of the best ten documents."""
     space = index.space
-    asked = ask(question, mode=mode, language=space.language, embedding=vector, mean=index.embedder.model.mean)
+    asked = prepare_query(
+        question, mode=mode, language=space.language, embedding=vector, mean=index.embedder.model.mean
+    )
     scope = Scope(caller=index.caller, space=space, by_chunk=False)
     async with index.runtime.database.transaction(
         index.caller.organization_id, isolation="REPEATABLE READ"
     ) as connection:
         ranking = await rank(connection, scope, asked, at_least=CUTOFF, feedback=feedback)
-    return [index.names[unit.document_id] for unit in ranking.units[:CUTOFF]]
+    return [index.names[hit.document_id] for hit in ranking.hits[:CUTOFF]]
 
 
 async def evaluate(index: Index, collection: Collection) -> list[dict[str, object]]:

@@ -144,7 +144,7 @@ def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_b
 def test_a_search_that_an_index_is_replaced_under_answers_from_the_new_one(shelf: Shelf, race: Race) -> None:
     """Its query was embedded for an index that is gone by the time of its snapshot: it is embedded again."""
     ready(shelf)
-    race.stop_behind(search_service, "_asked")
+    race.stop_behind(search_service, "_embed_query")
     searching = race.begin(shelf.search, "the lamp at dusk")
     shelf.finish()
     let_time_pass(shelf.service, "30 minutes")
@@ -174,7 +174,7 @@ def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(
     del embeddings
     shelf = a_shelf(quiet, *TEXTS)
     ready(shelf)
-    race.stop_behind(retrieval, "_question")
+    race.stop_behind(retrieval, "_prepare_query")
     caller = the_admin(quiet)
     asked = retrieval.retrieve(
         quiet.runtime, caller, collection_ids=[UUID(str(shelf.collection_id))], query="the lamp at dusk", limit=3

@@ -32,9 +32,10 @@ from service.domains.conversations import queries as conversations
 from service.domains.conversations.reading import queries as reading
 from service.domains.docstore import queries as docstore
 from service.domains.docstore.running import queries as docstore_runs
+from service.domains.documents import queries as documents
 from service.domains.oauth import queries as oauth
 from service.domains.search import queries as search
-from service.domains.search.question import Scope, ask
+from service.domains.search.search_query import Scope, prepare_query
 from service.domains.signin import queries as signin
 from service.identity import queries as identity
 from service.identity.memberships import queries as memberships
@@ -299,8 +300,10 @@ def reads(tenant: Tenant) -> dict[str, Work]:
     space = tenant.run(lambda connection: find_catalog(connection, own))
     embedder = tenant.service.runtime.embedders.get(None)
     embedding = tenant.service.run(embedder.embed([MARK]))[0]
-    question = ask(MARK, mode=SearchMode.HYBRID, language="english", embedding=embedding, mean=embedder.model.mean)
-    question = question.weighed(dict.fromkeys(question.term_set, 1.0))
+    question = prepare_query(
+        MARK, mode=SearchMode.HYBRID, language="english", embedding=embedding, mean=embedder.model.mean
+    )
+    question = question.with_weights(dict.fromkeys(question.term_set, 1.0))
     scope = Scope(caller=caller, space=space, by_chunk=False)
     narrowed = catalog.DocumentFilter()
     return {
@@ -320,14 +323,14 @@ def reads(tenant: Tenant) -> dict[str, Work]:
             c, own, resource_type="UPLOADED_DOCUMENT", resource_id=things.document_id
         ),
         "readable classes": lambda c: rows(c, permissions.readable_classes(caller)),
-        "read a document": lambda c: catalog.read_document(c, own, document_id=document),
-        "list documents": lambda c: catalog.list_documents(c, caller, narrowed=narrowed, after=None, limit=9),
-        "list versions": lambda c: catalog.versions_of(c, own, document_id=document),
+        "read a document": lambda c: documents.read_document(c, own, document_id=document),
+        "list documents": lambda c: catalog.list_documents(c, caller, filters=narrowed, after=None, limit=9),
+        "list versions": lambda c: catalog.list_versions(c, own, document_id=document),
         "read a file": lambda c: catalog.read_file(c, own, document_id=document, version=1),
-        "look at uploads": lambda c: catalog.upload_states(c, caller, document_ids=[document]),
+        "look at uploads": lambda c: catalog.read_upload_states(c, caller, document_ids=[document]),
         "read a collection": lambda c: collections.read_collection(c, caller, collection_id=collection),
         "list collections": lambda c: collections.list_collections(c, caller, name_contains=None, **page),
-        "list places": lambda c: collections.list_places(c, caller, document_id=document),
+        "list places": lambda c: collections.list_memberships(c, caller, document_id=document),
         "list chunks": lambda c: collections.list_chunks(
             c, caller, document_id=document, space_id=space.space_id, dimensions=space.dimensions, after=-1, limit=9
         ),
@@ -368,7 +371,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "list history": lambda c: conversations.list_history(
             c, caller, conversation_id=conversation, before=9, limit=9
         ),
-        "list searches": lambda c: search.list_searches(c, own, wanted=search.SearchFilter(), before=None, limit=9),
+        "list searches": lambda c: search.list_searches(c, own, filters=search.SearchFilter(), before=None, limit=9),
     }
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRateLimitError, ModelServerError
 
-from service.domains.answering.following import whole_question
-from service.domains.answering.history import shown_history
+from service.domains.answering.following import complete_question
+from service.domains.answering.history import select_history
 from service.domains.answering.models import Exchange
 from service.domains.answering.providers import BUILT_IN, model_names
 from service.domains.answering.retrying import LONGEST_PAUSE_SECONDS, pause_after
@@ -35,7 +35,7 @@ from service.text.embedding.weights import locate
 )
 def test_a_question_that_leans_on_another_is_asked_with_it(before: list[str], message: str, whole: str) -> None:
     """As far back as each leans on the one before, and no further than three."""
-    assert whole_question([*before, message]) == whole
+    assert complete_question([*before, message]) == whole
 
 
 PASSAGE = """Leave > Annual leave
@@ -113,7 +113,7 @@ def test_the_newest_history_is_kept() -> None:
     history = [Exchange("one two", "three"), Exchange("four", "five [1]."), Exchange("six", "seven")]
 
     def shown(tokens: int) -> list[str]:
-        kept = shown_history(history, tokenizer=WordPieces(locate().tokenizer), most_tokens=tokens)
+        kept = select_history(history, tokenizer=WordPieces(locate().tokenizer), most_tokens=tokens)
         return [f"{each.message} {each.reply}" for each in asyncio.run(kept)]
 
     assert shown(0) == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from service.domains.answering.citations import CITATION_DROPPED, NUMBER_DROPPED, Checked, check
 from service.domains.answering.links import IMAGE_REMOVED, LINK_REMOVED
 from service.domains.answering.models import Citation, Passage
-from service.domains.answering.streaming import check_so_far
+from service.domains.answering.streaming import check_partial
 
 TEXTS = (
     "Everyone has 27 days of annual leave, plus public holidays.",
@@ -83,7 +83,7 @@ def assert_leads_nowhere(shown: str) -> None:
 @settings(max_examples=300)
 def test_what_is_shown_on_the_way_is_as_clean_as_the_whole(text: str, length: int) -> None:
     """Of any beginning of a text, no half citation and no unknown address is shown."""
-    shown = check_so_far(text[:length], passages=PASSAGES, known=())
+    shown = check_partial(text[:length], passages=PASSAGES, known=())
     assert not RAW_MARK.search(shown)
     assert_leads_nowhere(shown)
 
@@ -99,7 +99,7 @@ def test_a_reply_only_ever_grows_while_it_is_written() -> None:
     """Each look at it begins with what was shown before, and the whole begins with the last."""
     before = ""
     for length in range(len(REPLY) + 1):
-        shown = check_so_far(REPLY[:length], passages=PASSAGES, known=())
+        shown = check_partial(REPLY[:length], passages=PASSAGES, known=())
         assert shown.startswith(before), (before, shown)
         before = shown
     whole = checked(REPLY).text

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domains.search.fusion import Fusion, Legs, Scale, Scores, fuse, fusion_of, scale_of, shown_scores
-from service.domains.search.question import WHOLE, Unit
+from service.domains.search.fusion import Fusion, Legs, Scale, Scores, fuse, fusion_of, scale_of, smooth_scores
+from service.domains.search.search_query import WHOLE, Hit
 
 COSINES = st.floats(-1, 1, width=32)
 WEIGHTS = st.floats(0, 60, width=32)
@@ -19,19 +19,19 @@ WEIGHTS = st.floats(0, 60, width=32)
 def searches(draw):
     """Units with both scores, and the two legs that found them."""
     scores = draw(st.lists(st.tuples(WEIGHTS, COSINES), min_size=1, max_size=30))
-    made = {Unit(UUID(int=number), WHOLE): Scores(*each) for number, each in enumerate(scores)}
-    lexical = sorted((unit for unit in made if made[unit].lexical > 0), key=lambda unit: -made[unit].lexical)
-    dense = sorted(made, key=lambda unit: -made[unit].dense)
+    made = {Hit(UUID(int=number), WHOLE): Scores(*each) for number, each in enumerate(scores)}
+    lexical = sorted((hit for hit in made if made[hit].lexical > 0), key=lambda hit: -made[hit].lexical)
+    dense = sorted(made, key=lambda hit: -made[hit].dense)
     cut = draw(st.integers(0, len(made)))
     return Legs(lexical=lexical[:cut], dense=dense), made
 
 
 @given(searches())
 def test_a_unit_better_in_both_is_never_behind(search):
-    """A unit that has a higher score in both legs comes first."""
+    """A hit that has a higher score in both legs comes first."""
     legs, scores = search
     order = fuse(scores, fusion_of(legs, scores))
-    place = {unit: number for number, unit in enumerate(order)}
+    place = {hit: number for number, hit in enumerate(order)}
     for one in scores:
         for other in scores:
             if scores[one].lexical > scores[other].lexical + 1e-3 and scores[one].dense > scores[other].dense + 1e-3:
@@ -42,12 +42,12 @@ def test_a_unit_better_in_both_is_never_behind(search):
 def test_the_units_of_measure_make_no_difference(search, lexical_factor, dense_factor):
     """Multiplying all of one leg's scores leaves the fused scores as they are."""
     legs, scores = search
-    scaled = {unit: Scores(s.lexical * lexical_factor, s.dense * dense_factor) for unit, s in scores.items()}
+    scaled = {hit: Scores(s.lexical * lexical_factor, s.dense * dense_factor) for hit, s in scores.items()}
     one, other = fusion_of(legs, scores), fusion_of(legs, scaled)
     if one.lexical.deviation < 1e-2 or one.dense.deviation < 1e-2:
         return
-    for unit, each in scores.items():
-        assert one.score(each) == pytest.approx(other.score(scaled[unit]), rel=1e-3, abs=1e-3)
+    for hit, each in scores.items():
+        assert one.score(each) == pytest.approx(other.score(scaled[hit]), rel=1e-3, abs=1e-3)
 
 
 @given(searches(), st.randoms())
@@ -62,13 +62,13 @@ def test_the_order_does_not_depend_on_how_they_came(search, random):
 
 def test_ties_go_by_document_and_chunk():
     """Equal scores are ordered by document id, then by chunk."""
-    units = [Unit(UUID(int=2), 0), Unit(UUID(int=1), 5), Unit(UUID(int=1), 3)]
+    hits = [Hit(UUID(int=2), 0), Hit(UUID(int=1), 5), Hit(UUID(int=1), 3)]
     fusion = Fusion(Scale(0, 1), Scale(0, 1))
-    assert fuse(dict.fromkeys(units, Scores(1, 0.5)), fusion) == sorted(units)
+    assert fuse(dict.fromkeys(hits, Scores(1, 0.5)), fusion) == sorted(hits)
 
 
 def test_the_lexical_scale_is_padded_with_zeros():
-    """A term that few of the dense leg's units have lies far above the mean; one that all have does not."""
+    """A term that few of the dense leg's hits have lies far above the mean; one that all have does not."""
     assert scale_of([4.0], at_least=4) == Scale(1.0, pytest.approx(np.std([4, 0, 0, 0])))
     assert scale_of([4.0, 4.0], at_least=1).deviation == pytest.approx(1e-6)
     assert scale_of([], at_least=0) == Scale(0.0, 1e-6)
@@ -76,17 +76,17 @@ def test_the_lexical_scale_is_padded_with_zeros():
 
 def test_a_search_without_words_is_the_dense_ranking():
     """Without any lexical score the fused order is that of the cosines."""
-    scores = {Unit(UUID(int=number), WHOLE): Scores(0, cosine) for number, cosine in enumerate([0.1, 0.7, 0.4])}
+    scores = {Hit(UUID(int=number), WHOLE): Scores(0, cosine) for number, cosine in enumerate([0.1, 0.7, 0.4])}
     legs = Legs(lexical=[], dense=list(scores))
-    assert [scores[unit].dense for unit in fuse(scores, fusion_of(legs, scores))] == [0.7, 0.4, 0.1]
+    assert [scores[hit].dense for hit in fuse(scores, fusion_of(legs, scores))] == [0.7, 0.4, 0.1]
 
 
 @given(st.floats(-1, 0.4))
 def test_a_word_that_one_unit_alone_has_finds_it(far):
-    """It comes first however far it is in meaning from units that all lie close together, as near copies do."""
-    copies = [Unit(UUID(int=number), WHOLE) for number in range(100)]
-    scores = {unit: Scores(0, 0.5 + number / 10_000) for number, unit in enumerate(copies)}
-    named = Unit(UUID(int=100), WHOLE)
+    """It comes first however far it is in meaning from hits that all lie close together, as near copies do."""
+    copies = [Hit(UUID(int=number), WHOLE) for number in range(100)]
+    scores = {hit: Scores(0, 0.5 + number / 10_000) for number, hit in enumerate(copies)}
+    named = Hit(UUID(int=100), WHOLE)
     scores[named] = Scores(5, far)
     assert fuse(scores, fusion_of(Legs(lexical=[named], dense=copies), scores))[0] == named
 
@@ -94,7 +94,7 @@ def test_a_word_that_one_unit_alone_has_finds_it(far):
 @given(st.lists(COSINES, max_size=50))
 def test_shown_scores_fall_with_the_rank(similarities):
     """They are between 0 and 1, never rise, and keep the sum of the similarities they stand for."""
-    shown = shown_scores(similarities)
+    shown = smooth_scores(similarities)
     assert len(shown) == len(similarities)
     assert all(0 <= score <= 1 for score in shown)
     assert all(after <= before + 1e-9 for before, after in pairwise(shown))
@@ -105,4 +105,4 @@ def test_shown_scores_fall_with_the_rank(similarities):
 def test_a_ranking_by_similarity_shows_the_similarity(similarities):
     """Where the rank follows the cosine, the score is the cosine."""
     ranked = sorted((max(0.0, similarity) for similarity in similarities), reverse=True)
-    assert shown_scores(ranked) == pytest.approx(ranked)
+    assert smooth_scores(ranked) == pytest.approx(ranked)

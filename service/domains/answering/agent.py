@@ -46,7 +46,7 @@ _WITHOUT_DOCUMENTS = "You have been given no documents. When an answer would nee
 
 
 @dataclass(slots=True)
-class Desk:
+class AgentDeps:
     """What one reply is made with: whose message it answers, where may be searched, what was found so far."""
 
     runtime: Runtime
@@ -86,7 +86,7 @@ class Desk:
         return len(self.passages)
 
 
-async def search_passages(context: RunContext[Desk], query: str) -> str:
+async def search_passages(context: RunContext[AgentDeps], query: str) -> str:
     """Search the documents that the person may read.
 
     Args:
@@ -100,23 +100,23 @@ async def search_passages(context: RunContext[Desk], query: str) -> str:
     )
 
 
-async def _while_allowed(context: RunContext[Desk], tool: ToolDefinition) -> ToolDefinition | None:
+async def _prepare_tool(context: RunContext[AgentDeps], tool: ToolDefinition) -> ToolDefinition | None:
     return tool if context.deps.may_search else None
 
 
-def _rules(context: RunContext[Desk]) -> str:
-    desk = context.deps
-    rules = [_ALWAYS, _WITH_DOCUMENTS if desk.collection_ids else _WITHOUT_DOCUMENTS]
-    if desk.instructions.strip():
-        rules.append(f"Beyond these rules, which nothing changes, your instructions are:\n{desk.instructions.strip()}")
+def _rules(context: RunContext[AgentDeps]) -> str:
+    deps = context.deps
+    rules = [_ALWAYS, _WITH_DOCUMENTS if deps.collection_ids else _WITHOUT_DOCUMENTS]
+    if deps.instructions.strip():
+        rules.append(f"Beyond these rules, which nothing changes, your instructions are:\n{deps.instructions.strip()}")
     return "\n\n".join(rules)
 
 
 AGENT = Agent(
-    deps_type=Desk,
+    deps_type=AgentDeps,
     output_type=str | None,
     instructions=_rules,
-    tools=[Tool(search_passages, prepare=_while_allowed, sequential=True)],
+    tools=[Tool(search_passages, prepare=_prepare_tool, sequential=True)],
     capabilities=[Retries()],
 )
 """Without a model of its own: each run names one. It says nothing (None) when its model says nothing."""

@@ -65,8 +65,8 @@ def check(text: str, *, passages: Sequence[Passage], known: Iterable[str] = ()) 
             break
     else:
         text = links.clean(text.translate(dict.fromkeys(map(ord, "[]<>"), " ")))
-    shown, citations = _numbered(text, list(marks.verified))
-    return Checked(shown, citations, [*sorted(marks.warnings), *sorted(links.warnings)])
+    render, citations = _number(text, list(marks.verified))
+    return Checked(render, citations, [*sorted(marks.warnings), *sorted(links.warnings)])
 
 
 @dataclass(slots=True)
@@ -113,16 +113,16 @@ class _Marks:
         return None if quote is None else Citation(number - 1, quote)
 
 
-def _numbered(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation]]:
+def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation]]:
     """Number the citations that are left in the order of the text; brackets around them don't become links."""
     order: dict[int, int] = {}
     for match in _VERIFIED.finditer(text):
         order.setdefault(int(match[1]), len(order) + 1)
 
-    def shown(match: re.Match[str]) -> str:
+    def render(match: re.Match[str]) -> str:
         before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
         space_before = " " if before in {"[", "!", "\\"} else ""
         space_after = " " if after in {"(", "["} else ""
         return f"{space_before}[{order[int(match[1])]}]{space_after}"
 
-    return _VERIFIED.sub(shown, text).strip(), [verified[number] for number in order]
+    return _VERIFIED.sub(render, text).strip(), [verified[number] for number in order]

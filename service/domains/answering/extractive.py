@@ -14,9 +14,9 @@ from typing import Any
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
-from service.domains.answering.following import whole_question
+from service.domains.answering.following import complete_question
 from service.domains.answering.providers import BUILT_IN
-from service.domains.answering.scoring import Quotable, best_quotes
+from service.domains.answering.scoring import Quotable, choose_quotes
 from service.domains.answering.segments import segments_of
 from service.text.embedding import MINILM, Embedders
 
@@ -38,24 +38,24 @@ async def _write(
     embedders: Embedders, messages: list[ModelMessage], info: AgentInfo
 ) -> AsyncIterator[str | DeltaToolCalls]:
     """Search once, if there is anything to search; then reply."""
-    question = whole_question(_asked(messages))
-    found = _found(messages)
+    question = complete_question(_read_messages(messages))
+    found = _read_passages(messages)
     if found is None and info.function_tools:
         call = DeltaToolCall(info.function_tools[0].name, json.dumps({"query": question}), tool_call_id="search")
         yield {0: call}
         return
-    quotes = await best_quotes(embedders.get(MINILM), question, _quotable(found or []))
+    quotes = await choose_quotes(embedders.get(MINILM), question, _quotable(found or []))
     yield _reply(quotes) if quotes else NOTHING_ANSWERS
 
 
-def _asked(messages: Sequence[ModelMessage]) -> list[str]:
+def _read_messages(messages: Sequence[ModelMessage]) -> list[str]:
     """Return what the person wrote, the newest last."""
     requests = [message for message in messages if isinstance(message, ModelRequest)]
     parts = [part for request in requests for part in request.parts if isinstance(part, UserPromptPart)]
     return [part.content for part in parts if isinstance(part.content, str)]
 
 
-def _found(messages: Sequence[ModelMessage]) -> list[dict[str, Any]] | None:
+def _read_passages(messages: Sequence[ModelMessage]) -> list[dict[str, Any]] | None:
     """Return the passages that the tool found for the newest message; None before it was called."""
     last = messages[-1]
     returns = (
@@ -77,13 +77,13 @@ def _quotable(found: Sequence[dict[str, Any]]) -> list[Quotable]:
 def _reply(quotes: Sequence[Quotable]) -> str:
     """Write the quotes down by document and section: words can mean something else under another heading."""
     parts = [
-        f"From {place}:\n\n" + "\n\n".join(_quoted(quote) for quote in group)
-        for place, group in groupby(quotes, key=_place)
+        f"From {place}:\n\n" + "\n\n".join(_format_quote(quote) for quote in group)
+        for place, group in groupby(quotes, key=_describe_source)
     ]
     return "\n\n".join(parts)
 
 
-def _place(quote: Quotable) -> str:
+def _describe_source(quote: Quotable) -> str:
     """Say where a quote stands: its document, and the section unless that is called like the document."""
     name, section = _line(quote.document), _line(quote.section)
     titled = section and section.casefold() != PurePath(name).stem.casefold()
@@ -95,6 +95,6 @@ def _line(name: str) -> str:
     return " ".join(name.translate(_BRACKETS).split())[:LONGEST_NAME]
 
 
-def _quoted(quote: Quotable) -> str:
+def _format_quote(quote: Quotable) -> str:
     lines = "\n".join(f"> {line}" for line in quote.text.splitlines())
     return f'{lines} [[{quote.number}: "{quote.text}"]]'

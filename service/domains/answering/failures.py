@@ -117,19 +117,19 @@ _KINDS: tuple[tuple[type[Exception], str, str, int], ...] = (
 
 def failure_of(error: Exception, *, model: str) -> ModelFailure:
     """Return what the person is told of an error in a model's run; log what may be known of it."""
-    failure = _connection(error) or _known(error) or _malformed()
+    failure = _connection(error) or _match_failure(error) or _malformed()
     logger.error(
         "model_failed",
         model=model,
         code=failure.code,
         kind=type(error).__name__,
         status=error.status_code if isinstance(error, ModelHTTPError) else None,
-        at=None if isinstance(error, AgentRunError) else _place(error),
+        at=None if isinstance(error, AgentRunError) else _locate(error),
     )
     return failure
 
 
-def out_of_time(seconds: float) -> ModelFailure:
+def model_timed_out(seconds: float) -> ModelFailure:
     """What a person is told whose reply took too long."""
     return ModelFailure(
         f"There was no reply within {seconds:g} seconds. Send the message again, or ask something narrower.",
@@ -138,7 +138,7 @@ def out_of_time(seconds: float) -> ModelFailure:
     )
 
 
-def not_configured() -> ModelFailure:
+def model_not_configured() -> ModelFailure:
     """What a person is told whose agent has a model that isn't configured (any more)."""
     return ModelFailure(
         "The agent's model is not one of this service's any more. Ask an admin to choose another one for it.",
@@ -176,7 +176,7 @@ def _connection(error: Exception) -> ModelFailure | None:
     return ModelFailure(message, code=code, retry_after=SOON)
 
 
-def _known(error: Exception) -> ModelFailure | None:
+def _match_failure(error: Exception) -> ModelFailure | None:
     for kind, code, message, seconds in _KINDS:
         if isinstance(error, kind):
             return ModelFailure(message, code=code, retry_after=_retry_after(error) or seconds)
@@ -197,7 +197,7 @@ def _malformed() -> ModelFailure:
     )
 
 
-def _place(error: Exception) -> str:
+def _locate(error: Exception) -> str:
     """Return where an error arose: enough to find a defect, without the values it arose from."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

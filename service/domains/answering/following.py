@@ -15,7 +15,7 @@ _POINTS_BACK = frozenset(
 _ASKS = frozenset({"how", "what", "when", "where", "which", "who", "whom", "whose", "why"})
 
 
-def whole_question(messages: Sequence[str]) -> str:
+def complete_question(messages: Sequence[str]) -> str:
     """Return what the newest (last) message asks, with the ones before it for as long as each leans on another."""
     if not messages:
         return ""

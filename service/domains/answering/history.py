@@ -12,7 +12,7 @@ from service.text.embedding import WordPieces
 _CITED = re.compile(r"[ \t]?\[\d+\]")
 
 
-async def shown_history(history: Sequence[Exchange], *, tokenizer: WordPieces, most_tokens: int) -> list[Exchange]:
+async def select_history(history: Sequence[Exchange], *, tokenizer: WordPieces, most_tokens: int) -> list[Exchange]:
     """Return the newest exchanges, oldest first, that have at most so many tokens together.
 
     The tokens are those of the embedding model, of which other models have about as many.

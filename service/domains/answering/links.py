@@ -68,22 +68,22 @@ class LinkFilter:
         """Return the text without them; the words of a link stay."""
         text = _IMAGE.sub(self._image, text)
         text = _TAG.sub(self._image, text)
-        text = _HALF_TAG.sub(self._apart, text)
-        text = _DEFINITION.sub(lambda match: self._unless_known(match, ""), text)
-        text = _DEFINES.sub(lambda match: self._unless_known(match, "] :"), text)
-        text = _LINK.sub(lambda match: self._unless_known(match, match["label"]), text)
-        text = _TARGET.sub(lambda match: self._unless_known(match, "] ("), text)
+        text = _HALF_TAG.sub(self._separate, text)
+        text = _DEFINITION.sub(lambda match: self._keep_known(match, ""), text)
+        text = _DEFINES.sub(lambda match: self._keep_known(match, "] :"), text)
+        text = _LINK.sub(lambda match: self._keep_known(match, match["label"]), text)
+        text = _TARGET.sub(lambda match: self._keep_known(match, "] ("), text)
         return _ADDRESS.sub(self._address, text)
 
     def _image(self, _match: re.Match[str]) -> str:
         self.warnings.add(IMAGE_REMOVED)
         return ""
 
-    def _apart(self, match: re.Match[str]) -> str:
+    def _separate(self, match: re.Match[str]) -> str:
         self.warnings.add(LINK_REMOVED)
         return f"{match[0]} "
 
-    def _unless_known(self, match: re.Match[str], instead: str) -> str:
+    def _keep_known(self, match: re.Match[str], instead: str) -> str:
         if _target(match) in self.known:
             return match[0]
         self.warnings.add(LINK_REMOVED)

@@ -22,10 +22,10 @@ from pydantic_ai.models import Model
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.domains.answering import failures
-from service.domains.answering.agent import AGENT, LIMITS, Desk
+from service.domains.answering.agent import AGENT, LIMITS, AgentDeps
 from service.domains.answering.citations import CITATION_DROPPED
 from service.domains.answering.extractive import extractive_model
-from service.domains.answering.history import as_messages, shown_history
+from service.domains.answering.history import as_messages, select_history
 from service.domains.answering.models import Assignment, Exchange, ModelFailure, Progress, Reply
 from service.domains.answering.providers import BUILT_IN, model_names
 from service.domains.answering.streaming import Draft
@@ -46,32 +46,32 @@ async def reply_to(runtime: Runtime, assignment: Assignment, *, progress: Progre
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:
-            return await _answered(runtime, assignment, progress)
+            return await _reply(runtime, assignment, progress)
     except TimeoutError as error:
         if not deadline.expired():
             raise
-        raise failures.out_of_time(seconds) from error
+        raise failures.model_timed_out(seconds) from error
 
 
-async def _answered(runtime: Runtime, assignment: Assignment, progress: Progress) -> Reply:
+async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -> Reply:
     name = assignment.model or model_names(runtime.settings)[0]
     model = _model(runtime, name)
-    desk = Desk(runtime, assignment.caller, assignment.collection_ids, assignment.instructions)
-    history = await shown_history(
+    deps = AgentDeps(runtime, assignment.caller, assignment.collection_ids, assignment.instructions)
+    history = await select_history(
         assignment.history,
         tokenizer=runtime.embedders.default.tokenizer,
         most_tokens=runtime.settings.model_history_tokens,
     )
-    known = [assignment.message, assignment.instructions, *(part for each in history for part in _words(each))]
-    draft = Draft(progress, passages=desk.passages, known=known, searches=desk.may_search)
-    warnings = await _run(model, assignment.message, desk=desk, draft=draft, history=history, name=name)
+    known = [assignment.message, assignment.instructions, *(part for each in history for part in _texts(each))]
+    draft = Draft(progress, passages=deps.passages, known=known, searches=deps.may_search)
+    warnings = await _run(model, assignment.message, deps=deps, draft=draft, history=history, name=name)
     checked = await draft.finish()
     if not checked.text:
         raise failures.empty_reply()
     return Reply(
         text=checked.text,
         model=name,
-        passages=tuple(desk.passages),
+        passages=tuple(deps.passages),
         citations=tuple(checked.citations),
         warnings=(*checked.warnings, *warnings),
         # What lost its citation would rest on nothing.
@@ -82,23 +82,23 @@ async def _answered(runtime: Runtime, assignment: Assignment, progress: Progress
 def _model(runtime: Runtime, name: str) -> Model[Any]:
     model = extractive_model(runtime.embedders) if name == BUILT_IN else runtime.models.get(name)
     if model is None:
-        raise failures.not_configured()
+        raise failures.model_not_configured()
     return model
 
 
-def _words(exchange: Exchange) -> tuple[str, str]:
+def _texts(exchange: Exchange) -> tuple[str, str]:
     return exchange.message, exchange.reply
 
 
 async def _run(
-    model: Model[Any], message: str, *, desk: Desk, draft: Draft, history: list[Exchange], name: str
+    model: Model[Any], message: str, *, deps: AgentDeps, draft: Draft, history: list[Exchange], name: str
 ) -> list[str]:
     """Let the model write its draft; returns warnings about how that went."""
     try:
         result = await AGENT.run(
             message,
             model=model,
-            deps=desk,
+            deps=deps,
             message_history=as_messages(history),
             model_settings=_SETTINGS,
             usage_limits=LIMITS,
@@ -123,7 +123,7 @@ class _Listener:
         self._draft = draft
         self._heard = 0
 
-    async def listen(self, _context: RunContext[Desk], events: AsyncIterable[AgentStreamEvent]) -> None:
+    async def listen(self, _context: RunContext[AgentDeps], events: AsyncIterable[AgentStreamEvent]) -> None:
         """Listen to one of the model's turns, or to a tool at work."""
         self._draft.begin()
         async for event in events:
@@ -144,7 +144,7 @@ class _Listener:
                 ):
                     self._count(words)
                 case FunctionToolResultEvent():
-                    self._draft.searched()
+                    self._draft.discard_preface()
                 case _:
                     pass
 

@@ -15,9 +15,9 @@ from service.auth.callers import Caller
 from service.domains.answering.models import Passage
 from service.domains.collections.queries import list_searchable
 from service.domains.search.queries import read_found_chunks
-from service.domains.search.question import Question, Scope, ask
 from service.domains.search.ranking import rank
-from service.domains.search.snapshot import snapshot_of
+from service.domains.search.search_query import Scope, SearchQuery, prepare_query
+from service.domains.search.snapshot import open_snapshot
 from service.index.service import Space
 from service.runtime import Runtime
 from service.text.sentences import Span, cut_windows
@@ -50,42 +50,44 @@ async def retrieve(
     found: list[Passage] = []
     for collection in collections:
         space = Space(collection.space_id, collection.model, collection.dimensions)
-        found += await _best(runtime, caller, space, ask=partial(_question, runtime, query, embeddings), limit=limit)
-    return _merged(found)[:limit]
+        found += await _read_best(
+            runtime, caller, space, prepare=partial(_prepare_query, runtime, query, embeddings), limit=limit
+        )
+    return _merge(found)[:limit]
 
 
-async def _question(runtime: Runtime, query: str, embeddings: Embeddings, space: Space) -> Question:
+async def _prepare_query(runtime: Runtime, query: str, embeddings: Embeddings, space: Space) -> SearchQuery:
     """Embed the query once for each model, while no transaction is open."""
     embedder = runtime.embedders.get(space.model)
     if space.model not in embeddings:
         [embeddings[space.model]] = await embedder.embed([query])
     mean, embedding = embedder.model.mean, embeddings[space.model]
-    question = ask(query, mode=SearchMode.HYBRID, language=space.language, embedding=embedding, mean=mean)
+    question = prepare_query(query, mode=SearchMode.HYBRID, language=space.language, embedding=embedding, mean=mean)
     # How many chunks have a word is counted over what anybody may read. Left out, so that a reply doesn't depend on
     # documents that its reader can't know of; the sentences found are weighed among themselves later.
-    return question.weighed(dict.fromkeys(question.term_set, 1.0))
+    return question.with_weights(dict.fromkeys(question.term_set, 1.0))
 
 
-async def _best(
-    runtime: Runtime, caller: Caller, space: Space, *, ask: Callable[[Space], Awaitable[Question]], limit: int
+async def _read_best(
+    runtime: Runtime, caller: Caller, space: Space, *, prepare: Callable[[Space], Awaitable[SearchQuery]], limit: int
 ) -> list[Passage]:
     """Return a collection's best passages; the ranking and the texts are of one snapshot."""
-    async with snapshot_of(runtime, caller.organization_id, space, ask=ask, read_only=True) as read:
+    async with open_snapshot(runtime, caller.organization_id, space, prepare=prepare, read_only=True) as read:
         scope = Scope(caller=caller, space=read.space, by_chunk=True)
-        ranking = await rank(read.connection, scope, read.question, at_least=limit)
-        units = ranking.units[:limit]
-        found = await read_found_chunks(read.connection, scope, read.question, units=units)
+        ranking = await rank(read.connection, scope, read.search_query, at_least=limit)
+        hits = ranking.hits[:limit]
+        found = await read_found_chunks(read.connection, scope, read.search_query, hits=hits)
     return [
-        Passage(unit.document_id, found[unit].name, _shortened(found[unit].text), score, unit.chunk_no)
-        for unit, score in zip(units, ranking.scores(), strict=False)
+        Passage(hit.document_id, found[hit].name, _shorten(found[hit].text), score, hit.chunk_no)
+        for hit, score in zip(hits, ranking.scores(), strict=False)
     ]
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return next(cut_windows(Span("", text), LONGEST_PASSAGE)).text
 
 
-def _merged(passages: Sequence[Passage]) -> list[Passage]:
+def _merge(passages: Sequence[Passage]) -> list[Passage]:
     """Order passages of several collections by score, each once; those of one collection keep their ranking."""
     once: dict[tuple[UUID, str], Passage] = {}
     for passage in sorted(passages, key=lambda passage: -passage.score):

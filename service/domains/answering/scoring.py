@@ -48,7 +48,7 @@ class Quotable:
         return f"{self.document}\n{self.headings}"
 
 
-async def best_quotes(embedder: Embedder, question: str, quotable: Sequence[Quotable]) -> list[Quotable]:
+async def choose_quotes(embedder: Embedder, question: str, quotable: Sequence[Quotable]) -> list[Quotable]:
     """Return the one to three sentences that answer best, in their order; none when none answers.
 
     The best one's document comes first. It depends on these sentences alone, and so on nothing the person can't read.
@@ -59,7 +59,7 @@ async def best_quotes(embedder: Embedder, question: str, quotable: Sequence[Quot
     vectors = await embedder.embed(texts)
     overlaps = await asyncio.to_thread(_overlaps, question, quotable)
     scores = vectors[1:] @ vectors[0] + np.array(overlaps)
-    return _chosen(quotable, [float(score) for score in scores])
+    return _choose(quotable, [float(score) for score in scores])
 
 
 def _overlaps(question: str, quotable: Sequence[Quotable]) -> list[float]:
@@ -79,7 +79,7 @@ def _terms(text: str) -> frozenset[int]:
     return frozenset(count_terms(text, ENGLISH))
 
 
-def _chosen(quotable: Sequence[Quotable], scores: Sequence[float]) -> list[Quotable]:
+def _choose(quotable: Sequence[Quotable], scores: Sequence[float]) -> list[Quotable]:
     best_first = sorted(range(len(quotable)), key=lambda place: (-scores[place], place))
     best = best_first[0]
     chosen: list[int] = []

@@ -43,14 +43,16 @@ def segments_of(passage: str) -> list[Segment]:
             continue
         texts = _texts(sentences[number], sentences[number + 1 :])
         headings = "\n".join(dict.fromkeys(above))
-        segments += [Segment(text, headings, section) for text in texts if _says_something(text)]
+        segments += [Segment(text, headings, section) for text in texts if _is_quotable(text)]
     return segments
 
 
 def _is_heading(line: str) -> bool:
     """Whether a line with others below it is too short and bare for a statement."""
     bare = not line.endswith(_ENDS) and not line.startswith(("-", "*", "•")) and ":" not in line
-    return bare and len(line.split()) <= MOST_HEADING_WORDS and not any(map(str.isdigit, line)) and not _unspaced(line)
+    return (
+        bare and len(line.split()) <= MOST_HEADING_WORDS and not any(map(str.isdigit, line)) and not _is_unspaced(line)
+    )
 
 
 def _texts(sentences: Sequence[Span], below: Sequence[Sequence[Span]]) -> Iterator[str]:
@@ -73,13 +75,13 @@ def _with_what_follows(lead: str, rest: Sequence[Span], below: Sequence[Sequence
     return text
 
 
-def _says_something(text: str) -> bool:
+def _is_quotable(text: str) -> bool:
     """Whether a text is worth quoting, and short enough; a citation's own brackets can't be quoted."""
     if len(text) > LONGEST_SEGMENT or text.rstrip(_CLOSERS).endswith(_LEADING) or "]]" in text:
         return False
-    return len(text.split()) >= FEWEST_WORDS or any(map(str.isdigit, text)) or _unspaced(text)
+    return len(text.split()) >= FEWEST_WORDS or any(map(str.isdigit, text)) or _is_unspaced(text)
 
 
-def _unspaced(text: str) -> bool:
+def _is_unspaced(text: str) -> bool:
     """Whether a text is of a script that puts no spaces between words."""
     return not text.isascii() and " " not in text and len(text) >= MOST_HEADING_WORDS

@@ -48,14 +48,14 @@ class Draft:
         now = asyncio.get_running_loop().time()
         if not self._held and now >= self._next_look:
             self._next_look = now + SECONDS_BETWEEN
-            await self._show(check_so_far(self._written, passages=self._passages, known=self._known))
+            await self._show(check_partial(self._written, passages=self._passages, known=self._known))
 
     def begin(self) -> None:
         """Begin another of the model's turns; its words are a paragraph of their own."""
         if self._written and not self._written.endswith("\n\n"):
             self._written += "\n\n"
 
-    def searched(self) -> None:
+    def discard_preface(self) -> None:
         """Forget what was said before the first search; from here on everything is shown."""
         if self._held:
             self._held, self._written = False, ""
@@ -74,12 +74,12 @@ class Draft:
             await self._progress(text, tuple(self._passages))
 
 
-def check_so_far(text: str, *, passages: Sequence[Passage], known: Sequence[str]) -> str:
+def check_partial(text: str, *, passages: Sequence[Passage], known: Sequence[str]) -> str:
     """Return what may be shown of a text that goes on."""
-    return check(finished_part(text), passages=passages, known=known).text
+    return check(complete_part(text), passages=passages, known=known).text
 
 
-def finished_part(text: str) -> str:
+def complete_part(text: str) -> str:
     """Return the beginning of a text in which no citation, link or word is half there."""
     last = _LAST_WORD.search(text, max(0, len(text) - LONGEST_HELD))
     text = text[: last.start()] if last else text

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.catalog import UploadFileForm
 from carrel.wire.common import ResourceType
 from service.auth.callers import Caller
-from service.domains.collections.service import Placement, placement_for, refuse_caller_chunks
+from service.domains.collections.service import Placement, check_placement, refuse_caller_chunks
 from service.domains.documents.queries import DocumentFields, StoredDocument, lock_document, read_document
 from service.domains.documents.rights import require_sharing, require_update
 from service.permissions.access import Access
@@ -154,7 +154,7 @@ async def _placement(
 ) -> Placement | None:
     if form.collection_id is None:
         return None
-    placement = await placement_for(
+    placement = await check_placement(
         connection,
         caller,
         document_id=document_id,

@@ -22,7 +22,7 @@ from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.catalog import queries
 from service.domains.catalog.queries import DocumentFilter
-from service.domains.collections.queries import list_places
+from service.domains.collections.queries import list_memberships
 from service.domains.documents.queries import StoredDocument, StoredFile, lock_document, read_document
 from service.domains.documents.rights import role_in, unknown_document
 from service.index.progress import indexing_status
@@ -38,14 +38,14 @@ async def get_document(connection: AsyncConnection, caller: Caller, *, document_
     document = await read_document(connection, caller.organization_id, document_id=document_id)
     if document is None or (role_in(document.access, caller) is None and not caller.is_admin):
         raise unknown_document()
-    versions = await queries.versions_of(connection, caller.organization_id, document_id=document_id)
+    versions = await queries.list_versions(connection, caller.organization_id, document_id=document_id)
     owner = await queries.read_principal(connection, caller.organization_id, principal_id=document.fields.owner_id)
-    places = [_place(row) for row in await list_places(connection, caller, document_id=document_id)]
+    places = [_to_indexing(row) for row in await list_memberships(connection, caller, document_id=document_id)]
     return GetDocumentResponse(
-        **_of_stored(document, owner),
+        **_document_members(document, owner),
         indexing=next((place.status for place in places if place.document_collection_id is None), None),
         fingerprint=document.fields.fingerprint,
-        versions=[_version(row) for row in versions],
+        versions=[_to_version(row) for row in versions],
         indexed_in=places,
     )
 
@@ -56,7 +56,7 @@ async def list_documents(
     """Return a page of the documents the caller may READ (an admin: of all), newest first."""
     cursor = Cursor.read(caller, operation="listDocuments", request=request)
     after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
-    narrowed = DocumentFilter(
+    filters = DocumentFilter(
         name_contains=request.document_name,
         owner_email=None if request.owner_email is None else normal_email(request.owner_email),
         resource_types=request.resource_types,
@@ -65,9 +65,9 @@ async def list_documents(
         updated_before=request.updated_to,
         indexing=request.indexing,
     )
-    rows = await queries.list_documents(connection, caller, narrowed=narrowed, after=after, limit=cursor.limit)
+    rows = await queries.list_documents(connection, caller, filters=filters, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: (row.created_at.isoformat(), str(row.document_id)))
-    return Page(items=[_listed(row) for row in page.items], next_page_token=page.next_page_token)
+    return Page(items=[_to_document(row) for row in page.items], next_page_token=page.next_page_token)
 
 
 async def find_download(
@@ -114,7 +114,7 @@ def _principal(row: AnyRow) -> Principal:
     return UserPrincipal(email=row.email, id=str(row.principal_id), name=row.name)
 
 
-def _of_stored(document: StoredDocument, owner: AnyRow) -> dict[str, Any]:
+def _document_members(document: StoredDocument, owner: AnyRow) -> dict[str, Any]:
     fields, file = document.fields, document.file
     return {
         "document_id": document.document_id,
@@ -136,7 +136,7 @@ def _of_stored(document: StoredDocument, owner: AnyRow) -> dict[str, Any]:
     }
 
 
-def _listed(row: AnyRow) -> Document:
+def _to_document(row: AnyRow) -> Document:
     return Document(
         document_id=row.document_id,
         document_name=row.name,
@@ -160,7 +160,7 @@ def _listed(row: AnyRow) -> Document:
     )
 
 
-def _version(row: AnyRow) -> DocumentVersion:
+def _to_version(row: AnyRow) -> DocumentVersion:
     return DocumentVersion(
         document_version=row.version,
         file_name=row.file_name,
@@ -171,7 +171,7 @@ def _version(row: AnyRow) -> DocumentVersion:
     )
 
 
-def _place(row: AnyRow) -> DocumentIndexing:
+def _to_indexing(row: AnyRow) -> DocumentIndexing:
     status = indexing_status(desired_version=row.version, indexed_version=row.indexed_version, attempts=row.attempts)
     told = status is IndexingStatus.RUNNING and row.chunks_expected > 0
     return DocumentIndexing(

@@ -25,7 +25,7 @@ from carrel.wire.catalog import (
 from service.auth.callers import acting_for
 from service.domains.catalog import documents
 from service.domains.catalog.downloads import download
-from service.domains.catalog.forms import UPLOAD_DOCUMENT_FILE_BODY, UPLOAD_FILE_BODY, received, upload_form
+from service.domains.catalog.forms import UPLOAD_DOCUMENT_FILE_BODY, UPLOAD_FILE_BODY, receive_form, upload_form
 from service.domains.catalog.plan import plan_uploads
 from service.domains.catalog.uploads import ACTING_PART, upload_file
 from service.platform.identifiers import uuid7
@@ -39,7 +39,7 @@ router = Router(prefix="/catalog")
 @router.post("/uploadFile", tags=["catalog"], openapi_extra=UPLOAD_FILE_BODY)
 async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> UploadFileResponse:
     """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
-    async with received(request, runtime, file_part="file", form=UploadFileForm) as parts:
+    async with receive_form(request, runtime, file_part="file", form=UploadFileForm) as parts:
         uploaded = await upload_file(
             runtime, caller, form=upload_form(parts.fields), file=parts.file, on_saved=promise_of(request).end
         )
@@ -58,7 +58,7 @@ async def upload_document(
     if key is None:
         # The document is certainly new, so its body needn't be read to know that it adds to what waits.
         runtime.indexer.refuse_backlog(caller.organization_id)
-    async with received(request, runtime, file_part="document", form=UploadDocumentFileForm) as parts:
+    async with receive_form(request, runtime, file_part="document", form=UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
         form = UploadFileForm(document_external_id=f"upload-{own_id}")
         uploaded = await upload_file(

@@ -14,7 +14,7 @@ from service.web.multipart import Received, receive
 
 
 @asynccontextmanager
-async def received(
+async def receive_form(
     request: Request, runtime: Runtime, *, file_part: str, form: type[BaseModel]
 ) -> AsyncGenerator[Received]:
     """Receive a form whose text parts are the fields of `form`, its file on disk until the block ends."""

@@ -73,7 +73,7 @@ def _document_values(document_id: UUID, version: int, fields: DocumentFields) ->
     }
 
 
-def _saving_document() -> ReturningInsert[int]:
+def _build_document_upsert() -> ReturningInsert[int]:
     times = {"created_at", "updated_at", "deleted_at"}
     columns = [column for column in documents.columns if column.name not in times]
     new = insert(documents).values(
@@ -92,7 +92,7 @@ def _saving_document() -> ReturningInsert[int]:
     return statement.returning(documents.c.version)
 
 
-_SAVE_DOCUMENT = _saving_document()
+_SAVE_DOCUMENT = _build_document_upsert()
 
 
 async def save_document(
@@ -111,18 +111,18 @@ _IDENTITY = ("document_id", "organization_id")
 _OWN_ID = param(documents.c.document_id)
 
 
-def _saving_version(*, new_text: bool) -> Select[int]:
+def _build_version_insert(*, new_text: bool) -> Select[int]:
     """Save the document, record the version it has then, and keep its text or the text of the version before."""
     saved = _SAVE_DOCUMENT.cte("saved")
     recorded = insert(document_versions).from_select(
         [*_IDENTITY, "version", *_FILE],
         select(_OWN_ID, ORGANIZATION, saved.c.version, *(param(document_versions.c[name]) for name in _FILE)),
     )
-    text = _replacing_text(saved) if new_text else _keeping_text(saved)
+    text = _replace_text(saved) if new_text else _keep_text(saved)
     return select(saved.c.version).add_cte(recorded.cte("recorded"), text.cte("kept"))
 
 
-def _replacing_text(saved: CTE) -> Insert:
+def _replace_text(saved: CTE) -> Insert:
     contents = document_contents.c
     new = insert(document_contents).from_select(
         [*_IDENTITY, "version", "title", "blocks"],
@@ -132,7 +132,7 @@ def _replacing_text(saved: CTE) -> Insert:
     return new.on_conflict_do_update(index_elements=[contents.document_id], set_=replaced)
 
 
-def _keeping_text(saved: CTE) -> Update:
+def _keep_text(saved: CTE) -> Update:
     contents = document_contents.c
     return (
         update(document_contents)
@@ -141,8 +141,8 @@ def _keeping_text(saved: CTE) -> Update:
     )
 
 
-_SAVE_VERSION_WITH_TEXT = _saving_version(new_text=True)
-_SAVE_VERSION = _saving_version(new_text=False)
+_SAVE_VERSION_WITH_TEXT = _build_version_insert(new_text=True)
+_SAVE_VERSION = _build_version_insert(new_text=False)
 
 
 async def save_version(
@@ -197,7 +197,7 @@ async def set_source_identity(
     return result.rowcount == 1
 
 
-async def upload_states(
+async def read_upload_states(
     connection: AsyncConnection, caller: Caller, *, document_ids: Sequence[UUID]
 ) -> dict[UUID, tuple[str | None, bool]]:
     """Return, for those of the documents that exist, the fingerprint and whether the caller may update the contents."""
@@ -214,7 +214,7 @@ async def upload_states(
     return {row.document_id: (row.fingerprint, row.may_update) for row in rows}
 
 
-async def versions_of(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Sequence[AnyRow]:
+async def list_versions(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Sequence[AnyRow]:
     """Return the versions of a document, newest first: the columns of the table, and who made each."""
     statement = (
         select(document_versions, principals.c.principal_id, principals.c.kind, principals.c.email, principals.c.name)
@@ -253,7 +253,7 @@ async def list_documents(
     connection: AsyncConnection,
     caller: Caller,
     *,
-    narrowed: DocumentFilter,
+    filters: DocumentFilter,
     after: tuple[datetime, UUID] | None,
     limit: int,
 ) -> Sequence[AnyRow]:
@@ -276,15 +276,15 @@ async def list_documents(
         )
         .join(principals, principals.c.principal_id == documents.c.owner_id)
         .outerjoin(space_documents, _in_catalog(caller.organization_id))
-        .where(*_narrowing(narrowed))
+        .where(*_filter_conditions(filters))
         .order_by(documents.c.created_at.desc(), documents.c.document_id.desc())
         .limit(limit)
     )
-    if narrowed.indexing is not None:
+    if filters.indexing is not None:
         organization_id = caller.organization_id
         statement = statement.where(
             has_status(
-                narrowed.indexing,
+                filters.indexing,
                 document_id=documents.c.document_id,
                 organization_id=organization_id,
                 space_id=_catalog(organization_id),
@@ -314,19 +314,19 @@ def _in_catalog(organization_id: UUID) -> ColumnElement[bool]:
     )
 
 
-def _narrowing(narrowed: DocumentFilter) -> Iterator[ColumnElement[bool]]:
-    if narrowed.name_contains is not None:
-        yield documents.c.name.icontains(narrowed.name_contains, autoescape=True)
-    if narrowed.owner_email is not None:
-        yield principals.c.email == narrowed.owner_email
-    if narrowed.resource_types is not None:
-        yield in_array(resources.c.resource_type, narrowed.resource_types)
-    if narrowed.media_types is not None:
-        yield in_array(document_versions.c.media_type, narrowed.media_types)
-    if narrowed.updated_from is not None:
-        yield documents.c.updated_at >= narrowed.updated_from
-    if narrowed.updated_before is not None:
-        yield documents.c.updated_at < narrowed.updated_before
+def _filter_conditions(filters: DocumentFilter) -> Iterator[ColumnElement[bool]]:
+    if filters.name_contains is not None:
+        yield documents.c.name.icontains(filters.name_contains, autoescape=True)
+    if filters.owner_email is not None:
+        yield principals.c.email == filters.owner_email
+    if filters.resource_types is not None:
+        yield in_array(resources.c.resource_type, filters.resource_types)
+    if filters.media_types is not None:
+        yield in_array(document_versions.c.media_type, filters.media_types)
+    if filters.updated_from is not None:
+        yield documents.c.updated_at >= filters.updated_from
+    if filters.updated_before is not None:
+        yield documents.c.updated_at < filters.updated_before
 
 
 async def erase_document(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:

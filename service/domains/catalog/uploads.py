@@ -20,7 +20,7 @@ from service.auth.callers import Caller, acting_for
 from service.domains.catalog import queries
 from service.domains.catalog.decisions import Decision, decide
 from service.domains.catalog.queries import NewText
-from service.domains.collections.membership import place
+from service.domains.collections.membership import place_document
 from service.domains.documents.queries import StoredFile
 from service.index.ingestion.indexer import Waiter
 from service.index.ingestion.queries import IndexingWork, request_indexing
@@ -46,7 +46,7 @@ class Uploaded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _Extracted:
     """What extraction gave: the stored file, the title its contents carry, and the packed blocks."""
 
     file: StoredFile
@@ -65,15 +65,15 @@ class _Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class _Result:
     """What a transaction did to a document, and where it is now to be indexed."""
 
     saved: _Saved
-    wanted: "_Wanted"
+    plan: "_IndexingPlan"
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _IndexingPlan:
     """The spaces a document is to be indexed in, and what is to be indexed in the first if it was just read.
 
     `is_begun`: there was room for that at once.
@@ -94,7 +94,7 @@ class _Upload:
     caller: Caller
     form: UploadFileForm
     decision: Decision
-    read: _Read | None
+    read: _Extracted | None
 
 
 async def upload_file(
@@ -128,7 +128,7 @@ async def _save(
     runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, new_only: bool
 ) -> tuple["_Saved", Waiter | None]:
     """Do all of an upload but wait for its index: what waits for that holds neither a connection nor the text."""
-    read: _Read | None = None
+    read: _Extracted | None = None
     for lock in (False, *[True] * (MOST_ATTEMPTS - 1)):
         async with runtime.database.transaction(caller.organization_id) as connection:
             actor = await acting_for(connection, caller, form.upload_as_user_email, field=ACTING_PART)
@@ -137,9 +137,9 @@ async def _save(
                 raise _key_reused()
             unread = decision.new_contents and read is None
             ready = decision.nothing_to_do or (lock and not unread)
-            done = await _do(_Upload(runtime, connection, actor, form, decision, read)) if ready else None
+            done = await _apply_decision(_Upload(runtime, connection, actor, form, decision, read)) if ready else None
         if done is not None:
-            return done.saved, _request_indexing(runtime, caller.organization_id, done)
+            return done.saved, _start_indexing(runtime, caller.organization_id, done)
         if decision.new_version:
             runtime.indexer.refuse_backlog(caller.organization_id)
         read = await _read(runtime, file) if unread else read
@@ -150,26 +150,26 @@ def _key_reused() -> Conflict:
     return Conflict("This Idempotency-Key was used for another file. Use a new one.", code="idempotency_key_reused")
 
 
-async def _read(runtime: Runtime, file: ReceivedFile) -> _Read:
+async def _read(runtime: Runtime, file: ReceivedFile) -> _Extracted:
     extraction = await runtime.extractor.extract(file.path, file_name=file.name)
     await runtime.files.put(file.path, file.sha256)
     stored = StoredFile(sha256=file.sha256, size=file.size, name=file.name, media_type=extraction.media_type)
-    return _Read(file=stored, title=extraction.title, blocks=extraction.packed)
+    return _Extracted(file=stored, title=extraction.title, blocks=extraction.packed)
 
 
-async def _do(upload: _Upload) -> _Done:
+async def _apply_decision(upload: _Upload) -> _Result:
     decision, changes = upload.decision, upload.decision.changes()
     if decision.before is None:
         status = UploadStatus.CREATED
-        version, wanted = await _create(upload)
+        version, plan = await _create(upload)
         details: dict[str, Any] = {"version": version, **_readers(decision.access)}
     else:
-        version, wanted = (
+        version, plan = (
             await _update(upload)
             if changes
             else (
                 decision.before.version,
-                _Wanted(),
+                _IndexingPlan(),
             )
         )
         details = {"version": version, "changed": changes}
@@ -177,13 +177,13 @@ async def _do(upload: _Upload) -> _Done:
         status = UploadStatus.UPDATED if set(changes) - {"fingerprint"} else UploadStatus.UNCHANGED
     if changes or decision.before is None:
         await _record(upload, f"document.{'update' if decision.before else 'create'}", details)
-    if decision.placement is not None and await _place(upload, version, wanted):
+    if decision.placement is not None and await _place_document(upload, version, plan):
         status = UploadStatus.UPDATED if status is UploadStatus.UNCHANGED else status
-    is_pending = decision.before is not None and decision.before.pending and not wanted.space_ids
-    return _Done(_Saved(decision.document_id, version, status, is_pending=is_pending), wanted)
+    is_pending = decision.before is not None and decision.before.pending and not plan.space_ids
+    return _Result(_Saved(decision.document_id, version, status, is_pending=is_pending), plan)
 
 
-async def _create(upload: _Upload) -> tuple[int, _Wanted]:
+async def _create(upload: _Upload) -> tuple[int, _IndexingPlan]:
     decision, organization_id = upload.decision, upload.caller.organization_id
     resource_type, resource_id = decision.resource
     await register_resource(
@@ -197,7 +197,7 @@ async def _create(upload: _Upload) -> tuple[int, _Wanted]:
     return await _save_version(upload, 1)
 
 
-async def _update(upload: _Upload) -> tuple[int, _Wanted]:
+async def _update(upload: _Upload) -> tuple[int, _IndexingPlan]:
     decision, organization_id, before = upload.decision, upload.caller.organization_id, upload.decision.before
     assert before is not None  # noqa: S101 - the caller has looked
     key = {"object_id": decision.document_id}
@@ -214,7 +214,7 @@ async def _update(upload: _Upload) -> tuple[int, _Wanted]:
         version=before.version,
         fields=decision.fields,
     )
-    return version, _Wanted()
+    return version, _IndexingPlan()
 
 
 async def _claim_source_identity(upload: _Upload) -> None:
@@ -233,7 +233,7 @@ async def _claim_source_identity(upload: _Upload) -> None:
         )
 
 
-async def _save_version(upload: _Upload, version: int) -> tuple[int, _Wanted]:
+async def _save_version(upload: _Upload, version: int) -> tuple[int, _IndexingPlan]:
     """Save the document with a new version (of the same bytes if none were read) and want that indexed.
 
     Returns the version it became, and the spaces to index it in.
@@ -259,10 +259,10 @@ async def _save_version(upload: _Upload, version: int) -> tuple[int, _Wanted]:
     packed_bytes = 0 if text is None else len(text.blocks)
     # A text that was kept before is claimed with its size.
     is_begun = text is not None and upload.runtime.indexer.has_room(organization_id, packed_bytes=packed_bytes)
-    spaces = await _want(upload, version, is_begun=is_begun)
+    spaces = await _request_version(upload, version, is_begun=is_begun)
     space_ids = [space.space_id for space in spaces]
     if text is None or not is_begun:
-        return version, _Wanted(space_ids, is_begun=is_begun, packed_bytes=packed_bytes)
+        return version, _IndexingPlan(space_ids, is_begun=is_begun, packed_bytes=packed_bytes)
     known = IndexingWork.of_contents(
         spaces[0],
         version=version,
@@ -271,13 +271,13 @@ async def _save_version(upload: _Upload, version: int) -> tuple[int, _Wanted]:
         blocks=text.blocks,
         indexed_before=before is not None,
     )
-    return version, _Wanted(space_ids, known, is_begun=is_begun, packed_bytes=packed_bytes)
+    return version, _IndexingPlan(space_ids, known, is_begun=is_begun, packed_bytes=packed_bytes)
 
 
-async def _want(upload: _Upload, version: int, *, is_begun: bool) -> list[Space]:
+async def _request_version(upload: _Upload, version: int, *, is_begun: bool) -> list[Space]:
     """Want the version indexed, and return the spaces to do that in, the catalog first; made when there is none yet."""
     organization_id = upload.caller.organization_id
-    want = partial(
+    request = partial(
         request_indexing,
         upload.connection,
         organization_id,
@@ -286,39 +286,39 @@ async def _want(upload: _Upload, version: int, *, is_begun: bool) -> list[Space]
         collections_too=upload.form.reindex_collections,
         is_begun=is_begun,
     )
-    rows = await want()
+    rows = await request()
     if not rows or not rows[0].is_catalog:
         await ensure_catalog_space(upload.connection, organization_id, model=upload.runtime.embedders.default.model)
-        rows = await want()
+        rows = await request()
     return [space_from_row(row) for row in rows]
 
 
-def _title(form: UploadFileForm, read: _Read, name: str) -> str:
+def _title(form: UploadFileForm, read: _Extracted, name: str) -> str:
     """Return what the contents are titled in embeddings: the name given by hand, their own title, or the file name."""
     by_hand = form.document_name is not None and form.document_name != read.file.name
     return name if by_hand or read.title is None else read.title
 
 
-async def _place(upload: _Upload, version: int, wanted: _Wanted) -> bool:
-    """Put the document into the collection the form names; whether that changed anything. Adds to what is `wanted`."""
+async def _place_document(upload: _Upload, version: int, plan: _IndexingPlan) -> bool:
+    """Put the document into the collection the form names; whether that changed anything. Adds to what is `plan`."""
     placement = upload.decision.placement
     assert placement is not None  # noqa: S101 - the caller has looked
     given, there = upload.form.custom_metadata, placement.membership
     metadata = given if given is not None else (there.custom_metadata if there else {})
     space_id = placement.collection.space_id
-    if space_id in wanted.space_ids and there is not None and there.custom_metadata == metadata:
+    if space_id in plan.space_ids and there is not None and there.custom_metadata == metadata:
         return False
-    placed = await place(
+    placed = await place_document(
         upload.connection,
         upload.caller,
         document_id=upload.decision.document_id,
         version=version,
         placement=placement,
         metadata=metadata,
-        is_begun=wanted.is_begun,
+        is_begun=plan.is_begun,
     )
-    if placed.to_index and space_id not in wanted.space_ids:
-        wanted.space_ids.append(space_id)
+    if placed.to_index and space_id not in plan.space_ids:
+        plan.space_ids.append(space_id)
     return placed.changed
 
 
@@ -337,16 +337,16 @@ def _readers(access: Access) -> dict[str, list[str]]:
     return {"viewers": sorted(map(str, access.viewers)), "editors": sorted(map(str, access.editors))}
 
 
-def _request_indexing(runtime: Runtime, organization_id: UUID, done: _Done) -> Waiter | None:
+def _start_indexing(runtime: Runtime, organization_id: UUID, done: _Result) -> Waiter | None:
     """Have a document indexed where it is wanted now; None when it is wanted nowhere."""
-    wanted = done.wanted
-    if not wanted.space_ids:
+    plan = done.plan
+    if not plan.space_ids:
         return None
     return runtime.indexer.request(
         organization_id,
         document_id=done.saved.document_id,
-        space_ids=wanted.space_ids,
-        is_begun=wanted.is_begun,
-        known=wanted.known,
-        packed_bytes=wanted.packed_bytes,
+        space_ids=plan.space_ids,
+        is_begun=plan.is_begun,
+        known=plan.known,
+        packed_bytes=plan.packed_bytes,
     )

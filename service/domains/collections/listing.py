@@ -19,7 +19,7 @@ from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.domains.collections import queries
 from service.domains.collections.queries import StoredCollection
-from service.domains.collections.service import collection_for, document_for
+from service.domains.collections.service import require_collection, require_document
 from service.index.progress import indexing_status
 from service.platform.errors import NotFound
 from service.platform.sql import AnyRow
@@ -42,7 +42,7 @@ async def list_documents(
     connection: AsyncConnection, caller: Caller, *, request: ListDocumentsInCollectionRequest
 ) -> Page[DocumentInCollection]:
     """Return a page of a collection's documents that the caller may READ; 404 without a role in the collection."""
-    collection = await collection_for(
+    collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
     )
     cursor = Cursor.read(caller, operation="listDocumentsInCollection", request=request)
@@ -63,7 +63,7 @@ async def get_chunks(
     connection: AsyncConnection, caller: Caller, *, request: GetDocumentChunksRequest
 ) -> GetDocumentChunksResponse:
     """Return a page of a document's chunks in a collection, or in the catalog; 404 for who may not READ it there."""
-    document = await document_for(connection, caller, document_id=request.document_id)
+    document = await require_document(connection, caller, document_id=request.document_id)
     space_id, dimensions = await _space(connection, caller, request.document_collection_id)
     there = await queries.read_membership(
         connection, caller.organization_id, document_id=document.document_id, space_id=space_id
@@ -96,9 +96,9 @@ async def get_chunks(
 async def _space(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> tuple[int, int]:
     """Return the space to look in and its embeddings' dimensions."""
     if collection_id is not None:
-        collection = await collection_for(connection, caller, collection_id=collection_id, at_least=Role.VIEWER)
+        collection = await require_collection(connection, caller, collection_id=collection_id, at_least=Role.VIEWER)
         return collection.space_id, collection.dimensions
-    space = await queries.catalog_space_id(connection, caller.organization_id)
+    space = await queries.find_catalog_space_id(connection, caller.organization_id)
     assert space is not None  # noqa: S101 - a document exists, so the catalog does
     return space
 

@@ -19,7 +19,7 @@ from carrel.wire.collections import (
 )
 from service.audit.service import record
 from service.auth.callers import Caller, acting_for
-from service.domains.collections.service import Placement, document_for, placement_for, refuse_caller_chunks
+from service.domains.collections.service import Placement, check_placement, refuse_caller_chunks, require_document
 from service.index.ingestion.indexing import pack_chunks
 from service.index.ingestion.queries import keep_caller_chunks, request_indexing_in_space
 from service.platform.errors import NotFound
@@ -28,7 +28,7 @@ from service.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class IndexedDocument:
     """How a document is in a collection when the call returns, and how many texts had to be embedded for it."""
 
     document_id: UUID
@@ -40,7 +40,7 @@ class Indexed:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordedMembership:
     """What was recorded of a document in a collection: whether anything is new, and whether it is to be indexed."""
 
     document_id: UUID
@@ -50,7 +50,7 @@ class Wanted:
     to_index: bool
 
 
-async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocumentToCollectionRequest) -> Indexed:
+async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocumentToCollectionRequest) -> IndexedDocument:
     """Add a document by its own contents, or bring it and its metadata up to date; nothing changed: nothing is done.
 
     404 for a document the caller may not READ or a collection without a role, 403 below EDITOR, 400 metadata, 409 when
@@ -58,10 +58,10 @@ async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocument
     """
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
-        document = await document_for(connection, caller, document_id=request.document_id, lock=True)
+        document = await require_document(connection, caller, document_id=request.document_id, lock=True)
         placement = await _placement(connection, caller, request, request.custom_metadata)
         refuse_caller_chunks(placement)
-        wanted = await place(
+        recorded = await place_document(
             connection,
             caller,
             document_id=document.document_id,
@@ -70,18 +70,20 @@ async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocument
             metadata=request.custom_metadata,
             is_begun=False,
         )
-        if wanted.changed and wanted.to_index:
+        if recorded.changed and recorded.to_index:
             runtime.indexer.refuse_backlog(caller.organization_id)
-    return await _indexed(runtime, caller, wanted, is_begun=False)
+    return await _await_index(runtime, caller, recorded, is_begun=False)
 
 
-async def add_chunks(runtime: Runtime, caller: Caller, *, request: AddDocumentChunksToCollectionRequest) -> Indexed:
+async def add_chunks(
+    runtime: Runtime, caller: Caller, *, request: AddDocumentChunksToCollectionRequest
+) -> IndexedDocument:
     """Index a document in a collection by the caller's own chunks, which replace whatever it had there."""
     runtime.indexer.refuse_backlog(caller.organization_id)
     packed = await asyncio.to_thread(pack_chunks, request.chunks)
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
-        document = await document_for(connection, caller, document_id=request.document_id, lock=True)
+        document = await require_document(connection, caller, document_id=request.document_id, lock=True)
         placement = await _placement(connection, caller, request, request.custom_metadata)
         space_id = placement.collection.space_id
         is_begun = runtime.indexer.has_room(caller.organization_id, packed_bytes=len(packed))
@@ -103,19 +105,21 @@ async def add_chunks(runtime: Runtime, caller: Caller, *, request: AddDocumentCh
             batch_id=uuid7(),
             chunks=packed,
         )
-        wanted = Wanted(document.document_id, document.version, placement, changed=True, to_index=True)
-        await _record(connection, caller, "collection.add_chunks", wanted)
-    return await _indexed(runtime, caller, wanted, is_begun=is_begun, packed_bytes=len(packed))
+        recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
+        await _record(connection, caller, "collection.add_chunks", recorded)
+    return await _await_index(runtime, caller, recorded, is_begun=is_begun, packed_bytes=len(packed))
 
 
-async def reindex_document(runtime: Runtime, caller: Caller, *, request: ReindexDocumentInCollectionRequest) -> Indexed:
+async def reindex_document(
+    runtime: Runtime, caller: Caller, *, request: ReindexDocumentInCollectionRequest
+) -> IndexedDocument:
     """Chunk a document's newest contents again; its old chunks are searched until the new ones take their place.
 
     404 when it is not in the collection; 409 when its chunks there are a caller's.
     """
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
-        document = await document_for(connection, caller, document_id=request.document_id, lock=True)
+        document = await require_document(connection, caller, document_id=request.document_id, lock=True)
         placement = await _placement(connection, caller, request, request.custom_metadata)
         if placement.membership is None:
             raise NotFound("The document is not in this collection; add it first.", code="document_not_in_collection")
@@ -132,12 +136,12 @@ async def reindex_document(runtime: Runtime, caller: Caller, *, request: Reindex
             is_begun=False,
             anew=True,
         )
-        wanted = Wanted(document.document_id, document.version, placement, changed=True, to_index=True)
-        await _record(connection, caller, "collection.reindex_document", wanted)
-    return await _indexed(runtime, caller, wanted, is_begun=False)
+        recorded = RecordedMembership(document.document_id, document.version, placement, changed=True, to_index=True)
+        await _record(connection, caller, "collection.reindex_document", recorded)
+    return await _await_index(runtime, caller, recorded, is_begun=False)
 
 
-async def place(
+async def place_document(
     connection: AsyncConnection,
     caller: Caller,
     *,
@@ -146,7 +150,7 @@ async def place(
     placement: Placement,
     metadata: Mapping[str, str],
     is_begun: bool,
-) -> Wanted:
+) -> RecordedMembership:
     """Record that a document's newest version is wanted in a collection with this metadata, unless it is already.
 
     With `is_begun` it is indexed there at once, else in its turn. The caller's rights to both have been checked, and
@@ -155,7 +159,7 @@ async def place(
     there = placement.membership
     changed = there is None or there.version != version or there.custom_metadata != metadata
     to_index = there is None or there.indexed_version != version
-    wanted = Wanted(document_id, version, placement, changed=changed, to_index=to_index)
+    recorded = RecordedMembership(document_id, version, placement, changed=changed, to_index=to_index)
     if changed:
         await request_indexing_in_space(
             connection,
@@ -166,8 +170,8 @@ async def place(
             custom_metadata=metadata,
             is_begun=is_begun,
         )
-        await _record(connection, caller, "collection.add_document", wanted)
-    return wanted
+        await _record(connection, caller, "collection.add_document", recorded)
+    return recorded
 
 
 async def _placement(
@@ -176,7 +180,7 @@ async def _placement(
     request: AddDocumentToCollectionRequest | AddDocumentChunksToCollectionRequest | ReindexDocumentInCollectionRequest,
     metadata: Mapping[str, str] | None,
 ) -> Placement:
-    return await placement_for(
+    return await check_placement(
         connection,
         caller,
         document_id=request.document_id,
@@ -185,23 +189,23 @@ async def _placement(
     )
 
 
-async def _record(connection: AsyncConnection, caller: Caller, action: str, wanted: Wanted) -> None:
-    details = {"collectionId": str(wanted.placement.collection.collection_id), "version": wanted.version}
+async def _record(connection: AsyncConnection, caller: Caller, action: str, recorded: RecordedMembership) -> None:
+    details = {"collectionId": str(recorded.placement.collection.collection_id), "version": recorded.version}
     await record(
-        connection, caller, action=action, target_type="document", target_id=wanted.document_id, details=details
+        connection, caller, action=action, target_type="document", target_id=recorded.document_id, details=details
     )
 
 
-async def _indexed(
-    runtime: Runtime, caller: Caller, wanted: Wanted, *, is_begun: bool, packed_bytes: int = 0
-) -> Indexed:
-    there, collection = wanted.placement.membership, wanted.placement.collection
+async def _await_index(
+    runtime: Runtime, caller: Caller, recorded: RecordedMembership, *, is_begun: bool, packed_bytes: int = 0
+) -> IndexedDocument:
+    there, collection = recorded.placement.membership, recorded.placement.collection
     chunk_count, embedded = (there.chunk_count if there else 0), 0
-    status = CollectionIndexStatus.INDEXED if wanted.changed else CollectionIndexStatus.UNCHANGED
-    if wanted.to_index:
+    status = CollectionIndexStatus.INDEXED if recorded.changed else CollectionIndexStatus.UNCHANGED
+    if recorded.to_index:
         waiter = runtime.indexer.request(
             caller.organization_id,
-            document_id=wanted.document_id,
+            document_id=recorded.document_id,
             space_ids=[collection.space_id],
             is_begun=is_begun,
             packed_bytes=packed_bytes,
@@ -211,10 +215,10 @@ async def _indexed(
         if outcomes is not None:
             chunk_count = outcomes[collection.space_id].chunk_count
             embedded = outcomes[collection.space_id].embedded_chunk_count
-    return Indexed(
-        document_id=wanted.document_id,
+    return IndexedDocument(
+        document_id=recorded.document_id,
         document_collection_id=collection.collection_id,
-        document_version=wanted.version,
+        document_version=recorded.version,
         chunk_count=chunk_count,
         embedded_chunk_count=embedded,
         status=status,

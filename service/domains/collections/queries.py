@@ -75,7 +75,7 @@ def _collections(caller: Caller, *further: ColumnElement[Any]) -> Select[*tuple[
     )
 
 
-def _stored(row: AnyRow) -> StoredCollection:
+def _to_collection(row: AnyRow) -> StoredCollection:
     roles = row.roles or ()
     return StoredCollection(
         collection_id=row.collection_id,
@@ -104,7 +104,7 @@ async def read_collection(
         await connection.execute(kept)
     statement = _collections(caller).where(*own)
     row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else _stored(row)
+    return None if row is None else _to_collection(row)
 
 
 async def list_searchable(
@@ -119,7 +119,7 @@ async def list_searchable(
         )
         .order_by(collections.c.collection_id)
     )
-    return [_stored(row) for row in await connection.execute(statement)]
+    return [_to_collection(row) for row in await connection.execute(statement)]
 
 
 async def insert_collection(
@@ -157,10 +157,10 @@ async def delete_collection(
 
     The documents' places there are locked first: whoever indexes waiting chunks takes the place before the chunks.
     """
-    places = select(space_documents.c.document_id).where(
+    entries = select(space_documents.c.document_id).where(
         space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id
     )
-    await connection.execute(places.order_by(space_documents.c.document_id).with_for_update())
+    await connection.execute(entries.order_by(space_documents.c.document_id).with_for_update())
     waiting = (
         delete(caller_chunks)
         .where(caller_chunks.c.organization_id == organization_id, caller_chunks.c.space_id == space_id)
@@ -194,7 +194,7 @@ async def list_collections(
     )
     if name_contains is not None:
         statement = statement.where(collections.c.name.icontains(name_contains, autoescape=True))
-    return [(_stored(row), row.document_count) for row in await connection.execute(statement)]
+    return [(_to_collection(row), row.document_count) for row in await connection.execute(statement)]
 
 
 _document_resources = resources.alias("document_resources")
@@ -221,7 +221,7 @@ async def read_membership(
     )
 
 
-async def forget_chunks(
+async def delete_waiting_chunks(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> None:
     """Remove a caller's chunks that still wait to be indexed in a space, or in the one built to replace it."""
@@ -278,7 +278,7 @@ async def list_members(
     return (await connection.execute(statement)).all()
 
 
-async def list_places(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> Sequence[AnyRow]:
+async def list_memberships(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> Sequence[AnyRow]:
     """Return where a document is wanted: the catalog, and the collections the caller has a role in (an admin: all)."""
     statement = (
         select(space_documents, collections.c.collection_id, collections.c.name)
@@ -300,7 +300,7 @@ async def list_places(connection: AsyncConnection, caller: Caller, *, document_i
     return (await connection.execute(statement)).all()
 
 
-async def catalog_space_id(connection: AsyncConnection, organization_id: UUID) -> tuple[int, int] | None:
+async def find_catalog_space_id(connection: AsyncConnection, organization_id: UUID) -> tuple[int, int] | None:
     """Return the catalog's space and its embeddings' dimensions; None before the first upload."""
     statement = select(spaces.c.space_id, spaces.c.dimensions).where(
         spaces.c.organization_id == organization_id, spaces.c.is_catalog

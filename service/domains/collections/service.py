@@ -71,7 +71,7 @@ async def create_collection(
     return collection_id
 
 
-async def collection_for(
+async def require_collection(
     connection: AsyncConnection, caller: Caller, *, collection_id: UUID, at_least: Role, lock: bool = False
 ) -> StoredCollection:
     """Return a collection in which the caller has this role or a better one; 404 without any role, 403 below it."""
@@ -86,7 +86,7 @@ async def collection_for(
     return collection
 
 
-async def document_for(
+async def require_document(
     connection: AsyncConnection, caller: Caller, *, document_id: UUID, lock: bool = False
 ) -> StoredDocument:
     """Return a document the caller may READ; 404 otherwise, an admin's too. `lock` holds it until the end."""
@@ -96,7 +96,7 @@ async def document_for(
     return document
 
 
-async def placement_for(
+async def check_placement(
     connection: AsyncConnection,
     caller: Caller,
     *,
@@ -105,7 +105,9 @@ async def placement_for(
     custom_metadata: Mapping[str, str] | None,
 ) -> Placement:
     """Check that the caller may put a document with this metadata into a collection: 404, 403 or 400 if not."""
-    collection = await collection_for(connection, caller, collection_id=collection_id, at_least=Role.EDITOR, lock=True)
+    collection = await require_collection(
+        connection, caller, collection_id=collection_id, at_least=Role.EDITOR, lock=True
+    )
     check_metadata(custom_metadata or {}, collection.fields)
     membership = await queries.read_membership(
         connection, caller.organization_id, document_id=document_id, space_id=collection.space_id
@@ -127,14 +129,14 @@ async def remove_document(
     connection: AsyncConnection, caller: Caller, *, document_id: UUID, collection_id: UUID
 ) -> None:
     """Take a document out of a collection and its index; 404 when it is not in it, or not the caller's to READ."""
-    await document_for(connection, caller, document_id=document_id, lock=True)
-    placement = await placement_for(
+    await require_document(connection, caller, document_id=document_id, lock=True)
+    placement = await check_placement(
         connection, caller, document_id=document_id, collection_id=collection_id, custom_metadata=None
     )
     if placement.membership is None:
         raise NotFound("The document is not in this collection.", code="document_not_in_collection")
     space_id = placement.collection.space_id
-    await queries.forget_chunks(connection, caller.organization_id, document_id=document_id, space_id=space_id)
+    await queries.delete_waiting_chunks(connection, caller.organization_id, document_id=document_id, space_id=space_id)
     await remove_from_space(connection, caller.organization_id, space_id=space_id, document_id=document_id)
     await record(
         connection,

@@ -32,7 +32,7 @@ from carrel.wire.docstore import (
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.collections.queries import read_collection
-from service.domains.collections.service import collection_for
+from service.domains.collections.service import require_collection
 from service.domains.docstore import queries
 from service.domains.docstore.addresses import AllowedHosts
 from service.domains.docstore.filters import filter_query
@@ -64,7 +64,7 @@ async def create_sync(
     Raises BadRequest for an address, filter or reader that is not taken; NotFound or Forbidden for the collection.
     """
     await _check(runtime, request.docstore_uri, request.config)
-    collection = await collection_for(
+    collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.EDITOR, lock=True
     )
     await _check_readers(connection, caller, request.config)

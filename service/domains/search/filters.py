@@ -76,10 +76,10 @@ def conditions_without_schema(filters: Sequence[MetadataFilter]) -> tuple[Condit
     Equality and `contains` compare text; an order is that of numbers or times when the filter's value is one (what a
     document holds that isn't, doesn't match), and of text otherwise.
     """
-    return tuple(Condition(each.field, each.operator, *_ordered_as(each)) for each in filters)
+    return tuple(Condition(each.field, each.operator, *_parse_ordering(each)) for each in filters)
 
 
-def _ordered_as(each: MetadataFilter) -> tuple[Kind, Value]:
+def _parse_ordering(each: MetadataFilter) -> tuple[Kind, Value]:
     for kind in (Kind.DOUBLE, Kind.DATETIME) if each.operator in ORDERINGS else ():
         value = parse_as(kind, each.value)
         if value is not None:

@@ -1,7 +1,7 @@
 """From two rankings to one: scores standardised within each leg, and their mean.
 
-What is ranked (documents in the catalog, chunks in a collection) is a *unit*. Both scores of every unit are exact;
-the legs only say which units are worth scoring, and over which the scores are standardised.
+What is ranked (documents in the catalog, chunks in a collection) is a *hit*. Both scores of every hit are exact;
+the legs only say which hits are worth scoring, and over which the scores are standardised.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.domains.search.question import Unit
+from service.domains.search.search_query import Hit
 
 SMALLEST_DEVIATION = 1e-6
 
-# So many deviations below the dense leg's units, nothing is further away in meaning. They lie the closer together the
+# So many deviations below the dense leg's hits, nothing is further away in meaning. They lie the closer together the
 # more texts there are of a kind, and what only a rare word finds would count the less for it, without a limit.
 FURTHEST_IN_MEANING = -4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """A unit's BM25 score (0: no term in common) and its cosine with the query."""
+    """A hit's BM25 score (0: no term in common) and its cosine with the query."""
 
     lexical: float
     dense: float
@@ -53,14 +53,14 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """The units each leg found, best first."""
+    """The hits each leg found, best first."""
 
-    lexical: Sequence[Unit]
-    dense: Sequence[Unit]
+    lexical: Sequence[Hit]
+    dense: Sequence[Hit]
 
     @property
-    def union(self) -> list[Unit]:
-        """Every unit either leg found, once."""
+    def union(self) -> list[Hit]:
+        """Every hit either leg found, once."""
         return list(dict.fromkeys((*self.dense, *self.lexical)))
 
 
@@ -71,26 +71,26 @@ def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
     return Scale(mean=float(padded.mean()), deviation=max(float(padded.std()), SMALLEST_DEVIATION))
 
 
-def fusion_of(legs: Legs, scores: Mapping[Unit, Scores]) -> Fusion:
-    """Return the scales of a search: the dense leg's over its units, the lexical one's padded to as many.
+def fusion_of(legs: Legs, scores: Mapping[Hit, Scores]) -> Fusion:
+    """Return the scales of a search: the dense leg's over its hits, the lexical one's padded to as many.
 
-    The padding tells a word that few units contain (far above the mean) from one that all of them do.
+    The padding tells a word that few hits contain (far above the mean) from one that all of them do.
     """
-    lexical = [scores[unit].lexical for unit in legs.lexical if scores[unit].lexical > 0]
-    dense = [scores[unit].dense for unit in legs.dense]
+    lexical = [scores[hit].lexical for hit in legs.lexical if scores[hit].lexical > 0]
+    dense = [scores[hit].dense for hit in legs.dense]
     return Fusion(lexical=scale_of(lexical, at_least=len(dense)), dense=scale_of(dense))
 
 
-def fuse(scores: Mapping[Unit, Scores], fusion: Fusion) -> list[Unit]:
-    """Return the units best first; equal ones in their own order."""
-    return sorted(scores, key=lambda unit: (-fusion.score(scores[unit]), unit))
+def fuse(scores: Mapping[Hit, Scores], fusion: Fusion) -> list[Hit]:
+    """Return the hits best first; equal ones in their own order."""
+    return sorted(scores, key=lambda hit: (-fusion.score(scores[hit]), hit))
 
 
-def shown_scores(similarities: Sequence[float]) -> list[float]:
+def smooth_scores(similarities: Sequence[float]) -> list[float]:
     """Return scores between 0 and 1 that never rise with the rank and stay as near to the similarities as can be.
 
     Similarities in the order of the ranking; neighbours out of order share their mean (isotonic regression by pooling
-    adjacent violators), so a ranking by similarity shows exactly that, and what else moved a unit doesn't show.
+    adjacent violators), so a ranking by similarity shows exactly that, and what else moved a hit doesn't show.
     """
     pools: list[tuple[float, int]] = []
     for similarity in similarities:

@@ -19,7 +19,7 @@ async def query_log(
 ) -> AdminSearchLogQueryResponse:
     """A page of searches, newest first; for admins. Of a search whose words were erased everything else is left."""
     cursor = Cursor.read(caller, operation="admin/searchLog/query", request=request)
-    wanted = SearchFilter(
+    filters = SearchFilter(
         since=request.from_,
         until=request.to,
         without_results=request.without_results,
@@ -28,7 +28,7 @@ async def query_log(
     )
     before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_searches(
-        connection, caller.organization_id, wanted=wanted, before=before, limit=cursor.limit
+        connection, caller.organization_id, filters=filters, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [row.at.isoformat(), str(row.search_id)])
     return AdminSearchLogQueryResponse(

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.search import SearchFeedback
 from service.domains.search import sql
 from service.domains.search.fusion import Scores
-from service.domains.search.question import WHOLE, Question, Scope, Unit
+from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
 from service.domains.search.sql import AnySelect, Shape
 from service.permissions.queries import reader_parameters
 from service.platform.sql import AnyRow, optional_in
@@ -32,14 +32,14 @@ BEST_DOCUMENTS = 500
 
 @dataclass(frozen=True, slots=True)
 class ExactScores:
-    """A unit's scores, and the number of its chunk that is nearest in meaning."""
+    """A hit's scores, and the number of its chunk that is nearest in meaning."""
 
     scores: Scores
     nearest_chunk: int
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ChunkWeights:
     """How much each exact score counts when the chunk to show of a document is chosen."""
 
     lexical: float
@@ -51,96 +51,105 @@ def shape_of(scope: Scope) -> Shape:
     return Shape(scope.space.dimensions, scope.by_chunk, scope.conditions, bool(scope.resource_types))
 
 
-def _parameters(scope: Scope, question: Question) -> dict[str, Any]:
+def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:
     """Return what every statement of a search is bound to."""
     return {
         "organization_id": scope.caller.organization_id,
         "space_id": scope.space.space_id,
         "resource_types": list(scope.resource_types),
-        "vector": question.vector,
-        "code": question.code,
-        "terms": question.terms,
+        "vector": search_query.vector,
+        "code": search_query.code,
+        "terms": search_query.terms,
         **reader_parameters(scope.caller),
     }
 
 
-def _units(units: Collection[Unit], *, prefix: str = "") -> dict[str, Any]:
+def _hits(hits: Collection[Hit], *, prefix: str = "") -> dict[str, Any]:
     return {
-        f"{prefix}ids": [unit.document_id for unit in units],
-        f"{prefix}numbers": [unit.chunk_no for unit in units],
+        f"{prefix}ids": [hit.document_id for hit in hits],
+        f"{prefix}numbers": [hit.chunk_no for hit in hits],
     }
 
 
-async def dense_leg(connection: AsyncConnection, scope: Scope, question: Question, *, at_least: int) -> list[Unit]:
-    """The units nearest in meaning, best first: candidates by their binary codes, then by exact inner product."""
+async def dense_leg(
+    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int
+) -> list[Hit]:
+    """The hits nearest in meaning, best first: candidates by their binary codes, then by exact inner product."""
     limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS}
-    parameters = _parameters(scope, question) | limits
+    parameters = _parameters(scope, search_query) | limits
     return await _leg(connection, sql.dense_leg(shape_of(scope)), parameters, at_least=at_least)
 
 
-async def lexical_leg(connection: AsyncConnection, scope: Scope, question: Question, *, at_least: int) -> list[Unit]:
-    """The units with the highest BM25 scores, best first; none without a term of the query."""
-    parameters = _parameters(scope, question)
+async def lexical_leg(
+    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int
+) -> list[Hit]:
+    """The hits with the highest BM25 scores, best first; none without a term of the query."""
+    parameters = _parameters(scope, search_query)
     return await _leg(connection, sql.lexical_leg(shape_of(scope)), parameters, at_least=at_least)
 
 
 async def _leg(
     connection: AsyncConnection, statement: AnySelect, parameters: Mapping[str, Any], *, at_least: int
-) -> list[Unit]:
-    """The units of a leg's first 100 chunks, best first, or of as many more as `at_least` units take."""
+) -> list[Hit]:
+    """The hits of a leg's first 100 chunks, best first, or of as many more as `at_least` hits take."""
     rows = await connection.execute(statement, parameters)
     return [
-        Unit(row[0], row[1] if len(row) > 2 else WHOLE)
+        Hit(row[0], row[1] if len(row) > 2 else WHOLE)
         for place, row in enumerate(rows)
         if row[-1] <= sql.LEG or place < at_least
     ]
 
 
 async def exact_scores(
-    connection: AsyncConnection, scope: Scope, question: Question, *, units: Collection[Unit]
-) -> dict[Unit, ExactScores]:
-    """Both scores of units the legs found, each the maximum over a unit's chunks, and its chunk nearest in meaning."""
-    parameters = _parameters(scope, question) | _units(units)
+    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, hits: Collection[Hit]
+) -> dict[Hit, ExactScores]:
+    """Both scores of hits the legs found, each the maximum over a hit's chunks, and its chunk nearest in meaning."""
+    parameters = _parameters(scope, search_query) | _hits(hits)
     rows = await connection.execute(sql.exact_scores(shape_of(scope)), parameters)
     return {
-        Unit(row.document_id, row.unit_no): ExactScores(Scores(-row.lexical, -row.dense), nearest_chunk=row.nearest)
+        Hit(row.document_id, row.hit_no): ExactScores(Scores(-row.lexical, -row.dense), nearest_chunk=row.nearest)
         for row in rows
     }
 
 
-async def scores_near(
+async def score_near(
     connection: AsyncConnection,
     scope: Scope,
-    question: Question,
+    search_query: SearchQuery,
     *,
-    units: Collection[Unit],
-    examples: Sequence[Unit],
+    hits: Collection[Hit],
+    examples: Sequence[Hit],
     weight: float,
-) -> dict[Unit, float]:
-    """The cosines of units with the question moved towards the mean of `examples` (chunks), `weight` times it."""
+) -> dict[Hit, float]:
+    """The cosines of hits with the question moved towards the mean of `examples` (chunks), `weight` times it."""
     weights = "[" + ",".join([repr(weight)] * scope.space.dimensions) + "]"
-    parameters = _parameters(scope, question) | _units(units) | _units(examples, prefix="example_")
+    parameters = _parameters(scope, search_query) | _hits(hits) | _hits(examples, prefix="example_")
     rows = await connection.execute(sql.scores_near(shape_of(scope)), parameters | {"weights": weights})
-    return {Unit(row.document_id, row.unit_no): -row.dense for row in rows}
+    return {Hit(row.document_id, row.hit_no): -row.dense for row in rows}
 
 
 async def read_found_documents(
-    connection: AsyncConnection, scope: Scope, question: Question, *, units: Sequence[Unit], shown: Shown
+    connection: AsyncConnection,
+    scope: Scope,
+    search_query: SearchQuery,
+    *,
+    hits: Sequence[Hit],
+    chunk_weights: ChunkWeights,
 ) -> dict[UUID, AnyRow]:
     """What is shown of documents that were found: their record, their resource, and the text of their best chunk."""
-    shares = {"lexical_share": shown.lexical, "dense_share": shown.dense}
-    parameters = _parameters(scope, question) | _units(units) | shares
+    shares = {"lexical_share": chunk_weights.lexical, "dense_share": chunk_weights.dense}
+    parameters = _parameters(scope, search_query) | _hits(hits) | shares
     rows = await connection.execute(sql.found_documents(shape_of(scope)), parameters)
     return {row.document_id: row for row in rows}
 
 
 async def read_found_chunks(
-    connection: AsyncConnection, scope: Scope, question: Question, *, units: Sequence[Unit]
-) -> dict[Unit, AnyRow]:
+    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, hits: Sequence[Hit]
+) -> dict[Hit, AnyRow]:
     """What is shown of chunks that were found: id and text, their document, and its metadata in the collection."""
-    parameters = _parameters(scope, question) | _units(units)
+    parameters = _parameters(scope, search_query) | _hits(hits)
     rows = await connection.execute(sql.found_chunks(shape_of(scope)), parameters)
-    return {Unit(row.document_id, row.unit_no): row for row in rows}
+    return {Hit(row.document_id, row.hit_no): row for row in rows}
 
 
 async def log_search(
@@ -175,7 +184,7 @@ async def list_searches(
     connection: AsyncConnection,
     organization_id: UUID,
     *,
-    wanted: SearchFilter,
+    filters: SearchFilter,
     before: tuple[datetime, UUID] | None,
     limit: int,
 ) -> Sequence[AnyRow]:
@@ -184,7 +193,7 @@ async def list_searches(
         select(searches, principals.c.name, principals.c.email, free_texts.c.text)
         .outerjoin(principals, principals.c.principal_id == searches.c.principal_id)
         .outerjoin(free_texts, free_texts.c.subject_id == searches.c.search_id)
-        .where(searches.c.organization_id == organization_id, *_logged(wanted))
+        .where(searches.c.organization_id == organization_id, *_log_conditions(filters))
         .order_by(searches.c.at.desc(), searches.c.search_id.desc())
         .limit(limit)
     )
@@ -220,15 +229,15 @@ async def count_searches(
     return (await connection.execute(statement)).all()
 
 
-def _logged(wanted: SearchFilter) -> list[ColumnElement[bool]]:
-    conditions = [optional_in(searches.c.search_id, wanted.ids)]
-    if wanted.since is not None:
-        conditions.append(searches.c.at >= wanted.since)
-    if wanted.until is not None:
-        conditions.append(searches.c.at < wanted.until)
-    if wanted.without_results:
+def _log_conditions(filters: SearchFilter) -> list[ColumnElement[bool]]:
+    conditions = [optional_in(searches.c.search_id, filters.ids)]
+    if filters.since is not None:
+        conditions.append(searches.c.at >= filters.since)
+    if filters.until is not None:
+        conditions.append(searches.c.at < filters.until)
+    if filters.without_results:
         # Written out, so that the index of such searches is known to do.
         conditions.append(searches.c.result_count == literal_column("0"))
-    if wanted.feedback is not None:
-        conditions.append(searches.c.feedback == wanted.feedback)
+    if filters.feedback is not None:
+        conditions.append(searches.c.feedback == filters.feedback)
     return conditions

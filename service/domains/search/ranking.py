@@ -7,9 +7,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.search import SearchMode
 from service.domains.search import queries
-from service.domains.search.fusion import Fusion, Legs, Scores, fuse, fusion_of, shown_scores
-from service.domains.search.queries import ExactScores, Shown
-from service.domains.search.question import Question, Scope, Unit
+from service.domains.search.fusion import Fusion, Legs, Scores, fuse, fusion_of, smooth_scores
+from service.domains.search.queries import ChunkWeights, ExactScores
+from service.domains.search.search_query import Hit, Scope, SearchQuery
 from service.index.queries import count_frequencies
 from service.index.terms import weigh_query
 from service.schema.indexing import TOTAL_TERM
@@ -23,85 +23,93 @@ FEEDBACK_EXAMPLES = 3
 class Ranking:
     """Units best first, each with its cosine; the question as it was asked, and what decides which chunk is shown."""
 
-    units: Sequence[Unit]
+    hits: Sequence[Hit]
     cosines: Sequence[float]
-    question: Question
-    shown: Shown
+    search_query: SearchQuery
+    chunk_weights: ChunkWeights
 
     def scores(self) -> list[float]:
         """Return the scores to report: between 0 and 1, following the rank and the cosine."""
-        return shown_scores(self.cosines)
+        return smooth_scores(self.cosines)
 
 
 async def rank(
-    connection: AsyncConnection, scope: Scope, question: Question, *, at_least: int, feedback: bool = True
+    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int, feedback: bool = True
 ) -> Ranking:
     """Rank what is in scope. The connection is in a REPEATABLE READ transaction, which every step reads from.
 
-    A leg names at least so many units, if it can. `feedback` asks a hybrid search a second time among what it found.
+    A leg names at least so many hits, if it can. `feedback` asks a hybrid search a second time among what it found.
     """
-    legs, question = await _legs(connection, scope, question, at_least=at_least)
-    exact = await queries.exact_scores(connection, scope, question, units=legs.union) if legs.union else {}
-    scores = {unit: each.scores for unit, each in exact.items()}
+    legs, search_query = await _legs(connection, scope, search_query, at_least=at_least)
+    exact = await queries.exact_scores(connection, scope, search_query, hits=legs.union) if legs.union else {}
+    scores = {hit: each.scores for hit, each in exact.items()}
     if not scores:
-        return Ranking((), (), question, Shown(0, 1))
-    if question.mode is SearchMode.HYBRID:
+        return Ranking((), (), search_query, ChunkWeights(0, 1))
+    if search_query.mode is SearchMode.HYBRID:
         fusion = fusion_of(legs, scores)
-        units = fuse(scores, fusion)
+        hits = fuse(scores, fusion)
         if feedback:
-            units = await _asked_again(connection, scope, question, legs=legs, exact=exact, first=units)
-        shown = _shown(fusion)
+            hits = await _search_again(connection, scope, search_query, legs=legs, exact=exact, first=hits)
+        chunk_weights = _weigh_chunks(fusion)
     else:
-        shown = Shown(lexical=1, dense=0) if question.mode is SearchMode.LEXICAL else Shown(lexical=0, dense=1)
-        units = sorted(
-            scores, key=lambda unit: (-shown.lexical * scores[unit].lexical - shown.dense * scores[unit].dense, unit)
+        chunk_weights = (
+            ChunkWeights(lexical=1, dense=0)
+            if search_query.mode is SearchMode.LEXICAL
+            else ChunkWeights(lexical=0, dense=1)
         )
-    return Ranking(units, [scores[unit].dense for unit in units], question, shown)
+        hits = sorted(
+            scores,
+            key=lambda hit: (
+                -chunk_weights.lexical * scores[hit].lexical - chunk_weights.dense * scores[hit].dense,
+                hit,
+            ),
+        )
+    return Ranking(hits, [scores[hit].dense for hit in hits], search_query, chunk_weights)
 
 
 async def _legs(
-    connection: AsyncConnection, scope: Scope, question: Question, *, at_least: int
-) -> tuple[Legs, Question]:
-    lexical: list[Unit] = []
-    dense: list[Unit] = []
-    if question.mode is not SearchMode.SEMANTIC and question.words:
-        if not question.is_weighed:
-            question = await _weighed(connection, scope, question)
-        lexical = await queries.lexical_leg(connection, scope, question, at_least=at_least)
-    if question.mode is not SearchMode.LEXICAL:
-        dense = await queries.dense_leg(connection, scope, question, at_least=at_least)
-    return Legs(lexical=lexical, dense=dense), question
+    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int
+) -> tuple[Legs, SearchQuery]:
+    lexical: list[Hit] = []
+    dense: list[Hit] = []
+    if search_query.mode is not SearchMode.SEMANTIC and search_query.words:
+        if not search_query.is_weighed:
+            search_query = await _weigh(connection, scope, search_query)
+        lexical = await queries.lexical_leg(connection, scope, search_query, at_least=at_least)
+    if search_query.mode is not SearchMode.LEXICAL:
+        dense = await queries.dense_leg(connection, scope, search_query, at_least=at_least)
+    return Legs(lexical=lexical, dense=dense), search_query
 
 
-async def _weighed(connection: AsyncConnection, scope: Scope, question: Question) -> Question:
+async def _weigh(connection: AsyncConnection, scope: Scope, search_query: SearchQuery) -> SearchQuery:
     frequencies = await count_frequencies(
         connection,
         scope.caller.organization_id,
         space_id=scope.space.space_id,
-        terms=[TOTAL_TERM, *sorted(question.term_set)],
+        terms=[TOTAL_TERM, *sorted(search_query.term_set)],
     )
     total = frequencies.get(TOTAL_TERM, 0)
-    return question.weighed(
-        weigh_query(question.words, language=question.language, frequencies=frequencies, total=total)
+    return search_query.with_weights(
+        weigh_query(search_query.words, language=search_query.language, frequencies=frequencies, total=total)
     )
 
 
-async def _asked_again(
+async def _search_again(
     connection: AsyncConnection,
     scope: Scope,
-    question: Question,
+    search_query: SearchQuery,
     *,
     legs: Legs,
-    exact: Mapping[Unit, ExactScores],
-    first: Sequence[Unit],
-) -> list[Unit]:
-    examples = [Unit(unit.document_id, exact[unit].nearest_chunk) for unit in first[:FEEDBACK_EXAMPLES]]
-    near = await queries.scores_near(
-        connection, scope, question, units=legs.union, examples=examples, weight=FEEDBACK_WEIGHT
+    exact: Mapping[Hit, ExactScores],
+    first: Sequence[Hit],
+) -> list[Hit]:
+    examples = [Hit(hit.document_id, exact[hit].nearest_chunk) for hit in first[:FEEDBACK_EXAMPLES]]
+    near = await queries.score_near(
+        connection, scope, search_query, hits=legs.union, examples=examples, weight=FEEDBACK_WEIGHT
     )
-    scores = {unit: Scores(lexical=exact[unit].scores.lexical, dense=near[unit]) for unit in near}
+    scores = {hit: Scores(lexical=exact[hit].scores.lexical, dense=near[hit]) for hit in near}
     return fuse(scores, fusion_of(legs, scores))
 
 
-def _shown(fusion: Fusion) -> Shown:
-    return Shown(lexical=1 / fusion.lexical.deviation, dense=1 / fusion.dense.deviation)
+def _weigh_chunks(fusion: Fusion) -> ChunkWeights:
+    return ChunkWeights(lexical=1 / fusion.lexical.deviation, dense=1 / fusion.dense.deviation)

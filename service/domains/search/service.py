@@ -31,13 +31,13 @@ from carrel.wire.search import (
 )
 from service.audit.service import record
 from service.auth.callers import Caller, acting_for
-from service.domains.collections.service import collection_for
+from service.domains.collections.service import require_collection
 from service.domains.search import queries
 from service.domains.search.filters import conditions_by_schema, conditions_without_schema
-from service.domains.search.fusion import shown_scores
-from service.domains.search.question import Question, Scope, Unit, ask
+from service.domains.search.fusion import smooth_scores
 from service.domains.search.ranking import Ranking, rank
-from service.domains.search.snapshot import snapshot_of
+from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
+from service.domains.search.snapshot import open_snapshot
 from service.domains.search.snippets import merge_texts, snippet_of
 from service.index.service import Space, find_catalog
 from service.platform.database import leave_out_when_full
@@ -55,7 +55,7 @@ async def search_catalog(
 
     Raises BadRequest for a query without anything in it, and what `acting_for` raises.
     """
-    query = _checked(request.search_query)
+    query = _require_text(request.search_query)
     options = request.search_options
     async with runtime.database.transaction(caller.organization_id) as connection:
         acting = await acting_for(connection, caller, request.user_email)
@@ -65,7 +65,9 @@ async def search_catalog(
         async with runtime.database.transaction(caller.organization_id) as connection:
             return SearchDocumentCatalogResponse(search_id=await search.log(connection, 0), results=[])
     conditions = conditions_without_schema(options.metadata_filters)
-    async with snapshot_of(runtime, caller.organization_id, space, ask=partial(_asked, runtime, search)) as read:
+    async with open_snapshot(
+        runtime, caller.organization_id, space, prepare=partial(_embed_query, runtime, search)
+    ) as read:
         scope = Scope(
             caller=acting,
             space=read.space,
@@ -73,15 +75,15 @@ async def search_catalog(
             conditions=conditions,
             resource_types=tuple(options.resource_types or ()),
         )
-        ranking = await rank(read.connection, scope, read.question, at_least=options.max_results)
-        units = ranking.units[: options.max_results]
+        ranking = await rank(read.connection, scope, read.search_query, at_least=options.max_results)
+        hits = ranking.hits[: options.max_results]
         found = await queries.read_found_documents(
-            read.connection, scope, ranking.question, units=units, shown=ranking.shown
+            read.connection, scope, ranking.search_query, hits=hits, chunk_weights=ranking.chunk_weights
         )
         search_id = await search.log(read.connection, len(found))
     results = [
-        _document(found[unit.document_id], score, ranking.question)
-        for unit, score in zip(units, ranking.scores(), strict=False)
+        _to_document(found[hit.document_id], score, ranking.search_query)
+        for hit, score in zip(hits, ranking.scores(), strict=False)
     ]
     return SearchDocumentCatalogResponse(search_id=search_id, results=results)
 
@@ -94,11 +96,11 @@ async def search_collection(
     Raises NotFound when it may not search the collection, BadRequest for an empty query or a filter that doesn't fit
     the collection's schema, and what `acting_for` raises.
     """
-    query = _checked(request.search_query)
+    query = _require_text(request.search_query)
     options = request.search_options
     async with runtime.database.transaction(caller.organization_id) as connection:
         acting = await acting_for(connection, caller, request.user_email)
-        collection = await collection_for(
+        collection = await require_collection(
             connection, acting, collection_id=request.document_collection_id, at_least=Role.VIEWER
         )
     conditions = conditions_by_schema(
@@ -108,16 +110,20 @@ async def search_collection(
     search = _Search(
         acting, query, options.mode, collection_id=collection.collection_id, is_kept=not runtime.disk.is_full
     )
-    async with snapshot_of(runtime, caller.organization_id, space, ask=partial(_asked, runtime, search)) as read:
+    async with open_snapshot(
+        runtime, caller.organization_id, space, prepare=partial(_embed_query, runtime, search)
+    ) as read:
         scope = Scope(caller=acting, space=read.space, by_chunk=True, conditions=conditions)
-        ranking = await rank(read.connection, scope, read.question, at_least=options.max_chunks)
-        scores = _above(options.threshold or 0, _reported(ranking, collection.distance_metric), options.max_chunks)
-        found = await queries.read_found_chunks(read.connection, scope, read.question, units=list(scores))
+        ranking = await rank(read.connection, scope, read.search_query, at_least=options.max_chunks)
+        scores = _cut_below(
+            options.threshold or 0, _score_results(ranking, collection.distance_metric), options.max_chunks
+        )
+        found = await queries.read_found_chunks(read.connection, scope, read.search_query, hits=list(scores))
         search_id = await search.log(read.connection, len(found))
     return SearchDocumentCollectionResponse(
         search_id=search_id,
-        results=_grouped(scores, found, merged=options.merge_contents),
-        search_terms_used=list(dict.fromkeys(read.question.words)),
+        results=_group_by_document(scores, found, merged=options.merge_contents),
+        search_terms_used=list(dict.fromkeys(read.search_query.words)),
         structured_filters_applied=[
             AppliedFilter(field=each.field, operator=each.operator, value=each.value)
             for each in request.structured_query_filters
@@ -177,22 +183,24 @@ class _Search:
         return search_id
 
 
-def _checked(query: str) -> str:
+def _require_text(query: str) -> str:
     if not query.strip():
         message = "The query is empty. Send the words or the question to search for."
         raise BadRequest(message, code="empty_query", details=[FieldError("searchQuery", message)])
     return query
 
 
-async def _asked(runtime: Runtime, search: _Search, space: Space) -> Question:
+async def _embed_query(runtime: Runtime, search: _Search, space: Space) -> SearchQuery:
     """Embed a query, while no transaction is open."""
     embedder = runtime.embedders.get(space.model)
     [embedding] = await embedder.embed([search.query])
-    return ask(search.query, mode=search.mode, language=space.language, embedding=embedding, mean=embedder.model.mean)
+    return prepare_query(
+        search.query, mode=search.mode, language=space.language, embedding=embedding, mean=embedder.model.mean
+    )
 
 
-def _document(row: AnyRow, score: float, question: Question) -> CatalogSearchResult:
-    passage = snippet_of(row.text, question.term_set, language=question.language)
+def _to_document(row: AnyRow, score: float, search_query: SearchQuery) -> CatalogSearchResult:
+    passage = snippet_of(row.text, search_query.term_set, language=search_query.language)
     return CatalogSearchResult(
         document_id=row.document_id,
         document_name=row.name,
@@ -206,8 +214,8 @@ def _document(row: AnyRow, score: float, question: Question) -> CatalogSearchRes
     )
 
 
-def _reported(ranking: Ranking, metric: str) -> dict[Unit, float]:
-    """Return the units' scores in the collection's metric, best first.
+def _score_results(ranking: Ranking, metric: str) -> dict[Hit, float]:
+    """Return the hits' scores in the collection's metric, best first.
 
     Vectors have unit norm, so the metrics rank alike: COSINE and DOTPRODUCT are the same number, and a EUCLIDEAN
     distance d becomes 1 / (1 + d).
@@ -215,31 +223,31 @@ def _reported(ranking: Ranking, metric: str) -> dict[Unit, float]:
     similarities = list(ranking.cosines)
     if metric == DistanceMetric.EUCLIDEAN:
         similarities = [1 / (1 + sqrt(max(0.0, 2 - 2 * cosine))) for cosine in similarities]
-    return dict(zip(ranking.units, shown_scores(similarities), strict=True))
+    return dict(zip(ranking.hits, smooth_scores(similarities), strict=True))
 
 
-def _above(threshold: float, scores: Mapping[Unit, float], most: int) -> dict[Unit, float]:
-    kept = [(unit, score) for unit, score in scores.items() if score >= threshold]
+def _cut_below(threshold: float, scores: Mapping[Hit, float], most: int) -> dict[Hit, float]:
+    kept = [(hit, score) for hit, score in scores.items() if score >= threshold]
     return dict(kept[:most])
 
 
-def _grouped(
-    scores: Mapping[Unit, float], found: Mapping[Unit, AnyRow], *, merged: bool
+def _group_by_document(
+    scores: Mapping[Hit, float], found: Mapping[Hit, AnyRow], *, merged: bool
 ) -> list[CollectionSearchResult]:
     """Gather chunks, best first, by document; the document of the best chunk comes first."""
-    by_document: dict[UUID, list[Unit]] = {}
-    for unit in scores:
-        by_document.setdefault(unit.document_id, []).append(unit)
-    return [_collected(units, scores, found, merged=merged) for units in by_document.values()]
+    by_document: dict[UUID, list[Hit]] = {}
+    for hit in scores:
+        by_document.setdefault(hit.document_id, []).append(hit)
+    return [_to_result(hits, scores, found, merged=merged) for hits in by_document.values()]
 
 
-def _collected(
-    units: Sequence[Unit], scores: Mapping[Unit, float], found: Mapping[Unit, AnyRow], *, merged: bool
+def _to_result(
+    hits: Sequence[Hit], scores: Mapping[Hit, float], found: Mapping[Hit, AnyRow], *, merged: bool
 ) -> CollectionSearchResult:
-    document = found[units[0]]
+    document = found[hits[0]]
     chunks = [
-        FoundChunk(chunk_id=found[unit].chunk_id, chunk_index=unit.chunk_no, text=found[unit].text, score=scores[unit])
-        for unit in units
+        FoundChunk(chunk_id=found[hit].chunk_id, chunk_index=hit.chunk_no, text=found[hit].text, score=scores[hit])
+        for hit in hits
     ]
     return CollectionSearchResult(
         document_id=document.document_id,

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.domains.search.question import Question
+from service.domains.search.search_query import SearchQuery
 from service.index.service import Space, find_current_space
 from service.runtime import Runtime
 
@@ -23,29 +23,29 @@ class Snapshot:
 
     connection: AsyncConnection
     space: Space
-    question: Question
+    search_query: SearchQuery
 
 
 @asynccontextmanager
-async def snapshot_of(
+async def open_snapshot(
     runtime: Runtime,
     organization_id: UUID,
     space: Space,
     *,
-    ask: Callable[[Space], Awaitable[Question]],
+    prepare: Callable[[Space], Awaitable[SearchQuery]],
     read_only: bool = False,
 ) -> AsyncGenerator[Snapshot]:
     """Open a snapshot of a space that was read a moment ago, or of what has taken its place.
 
-    `ask` embeds the query for a space. A space that has been deleted meanwhile is searched all the same, and empty.
+    `prepare` embeds the query for a space. A space that has been deleted meanwhile is searched all the same, and empty.
     """
     while True:
-        question = await ask(space)
+        search_query = await prepare(space)
         async with runtime.database.transaction(
             organization_id, isolation="REPEATABLE READ", read_only=read_only
         ) as connection:
             now = await find_current_space(connection, organization_id, space_id=space.space_id) or space
             if now.model == space.model:
-                yield Snapshot(connection, now, question)
+                yield Snapshot(connection, now, search_query)
                 return
         space = now

@@ -88,10 +88,10 @@ def _lexical(column: ColumnElement[Any]) -> ColumnElement[float]:
     return column.op("<#>", return_type=Float())(_constant("terms", SPARSEVEC(TERM_DIMENSIONS)))
 
 
-def _within(table: Table, shape: Shape) -> ColumnElement[bool]:
+def _in_scope(table: Table, shape: Shape) -> ColumnElement[bool]:
     """The rows of an index table that are in scope: THE place where a search is narrowed to what may be read."""
     classes: Any = func.array(readable_by_parameters().scalar_subquery())
-    narrowed = [
+    conditions = [
         table.c.organization_id == ORGANIZATION,
         table.c.space_id == SPACE,
         table.c.access_class == any_(classes),
@@ -99,21 +99,21 @@ def _within(table: Table, shape: Shape) -> ColumnElement[bool]:
     if shape.by_resource_type:
         of_type = resources.c.resource_type == any_(_array("resource_types", Text()))
         kinds = select(resources.c.object_id).where(resources.c.organization_id == ORGANIZATION, of_type)
-        narrowed.append(table.c.document_id.in_(kinds))
+        conditions.append(table.c.document_id.in_(kinds))
     if shape.conditions:
         # Once a statement and not once a chunk: reading metadata costs more than a score.
-        fitting = _fitting(shape).cte("fitting").prefix_with("MATERIALIZED")
-        narrowed.append(table.c.document_id.in_(select(fitting.c.document_id)))
-    return and_(*narrowed)
+        fitting = _select_matching(shape).cte("fitting").prefix_with("MATERIALIZED")
+        conditions.append(table.c.document_id.in_(select(fitting.c.document_id)))
+    return and_(*conditions)
 
 
-def _fitting(shape: Shape) -> Select[UUID]:
+def _select_matching(shape: Shape) -> Select[UUID]:
     """The documents whose metadata (in the collection, if it is one) fits every condition."""
-    holder = space_documents if shape.by_chunk else documents
-    statement = select(holder.c.document_id).where(holder.c.organization_id == ORGANIZATION)
+    source = space_documents if shape.by_chunk else documents
+    statement = select(source.c.document_id).where(source.c.organization_id == ORGANIZATION)
     if shape.by_chunk:
         statement = statement.where(space_documents.c.space_id == SPACE)
-    return statement.where(*(_fits(holder.c.custom_metadata, condition) for condition in shape.conditions))
+    return statement.where(*(_fits(source.c.custom_metadata, condition) for condition in shape.conditions))
 
 
 def _fits(metadata: ColumnElement[Any], condition: Condition) -> ColumnElement[bool]:
@@ -121,7 +121,7 @@ def _fits(metadata: ColumnElement[Any], condition: Condition) -> ColumnElement[b
     held: ColumnElement[str] = metadata.op("->>", return_type=Text())(condition.field)
     if condition.operator is FilterOperator.CONTAINS:
         return func.strpos(held, condition.value) > 0
-    value = _read_as(held, condition.kind)
+    value = _cast_value(held, condition.kind)
     fits: ColumnElement[bool] = _COMPARISONS[condition.operator](value, condition.value)
     return or_(value.is_(None), fits) if condition.operator is FilterOperator.NOT_EQUAL else fits
 
@@ -136,7 +136,7 @@ _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
 }
 
 
-def _read_as(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
+def _cast_value(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
     """Read a stored string as a kind; NULL when it can't be, never an error."""
     if kind is Kind.STRING:
         return held.collate("C")
@@ -166,7 +166,7 @@ def dense_leg(shape: Shape) -> AnySelect:
     distance = func.least(*(slot.op("<~>", return_type=Float())(code) for slot in slots)).label("distance")
     nearest = (
         select(pages.c.document_id, distance)
-        .where(_within(pages, shape))
+        .where(_in_scope(pages, shape))
         .order_by(distance, pages.c.document_id)
         .limit(bindparam("page_limit", type_=Integer()))
         .cte("nearest")
@@ -183,7 +183,7 @@ def dense_leg(shape: Shape) -> AnySelect:
         .join(candidates, candidates.c.document_id == chunks.c.document_id)
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE)
     )
-    return _units(scored, shape)
+    return _hits(scored, shape)
 
 
 @lru_cache(SHAPES)
@@ -191,11 +191,11 @@ def lexical_leg(shape: Shape) -> AnySelect:
     """Units with the highest BM25 scores; none without a term of the query."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scored = select(chunks.c.document_id, chunks.c.chunk_no, _lexical(chunks.c.terms).label("negative"))
-    return _units(scored.where(_within(chunks, shape)), shape, below=0)
+    return _hits(scored.where(_in_scope(chunks, shape)), shape, below=0)
 
 
-def _units(scored: AnySelect, shape: Shape, *, below: float | None = None) -> AnySelect:
-    """The units of a leg's best chunks, by the `rank` of each unit's best one, from 1."""
+def _hits(scored: AnySelect, shape: Shape, *, below: float | None = None) -> AnySelect:
+    """The hits of a leg's best chunks, by the `rank` of each hit's best one, from 1."""
     order: list[ColumnElement[Any]] = [
         literal_column(name, NullType()) for name in ("negative", "document_id", "chunk_no")
     ]
@@ -210,55 +210,55 @@ def _units(scored: AnySelect, shape: Shape, *, below: float | None = None) -> An
     return select(chunks.c.document_id, first).group_by(chunks.c.document_id).order_by(first).limit(LEG)
 
 
-def _chosen(shape: Shape, *, ids: str = "ids", numbers: str = "numbers") -> AnySelect:
-    """The chunks that units (parameters `ids` and `numbers`) consist of, with the number each unit goes by."""
+def _select_hits(shape: Shape, *, ids: str = "ids", numbers: str = "numbers") -> AnySelect:
+    """The chunks that hits (parameters `ids` and `numbers`) consist of, with the number each hit goes by."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    units = func.unnest(_array(ids, Uuid()), _array(numbers, Integer()))
-    unit = units.table_valued("document_id", "chunk_no").render_derived(name="unit")
+    hits = func.unnest(_array(ids, Uuid()), _array(numbers, Integer()))
+    hit = hits.table_valued("document_id", "chunk_no").render_derived(name="hit")
     own = and_(
         chunks.c.organization_id == ORGANIZATION,
         chunks.c.space_id == SPACE,
-        chunks.c.document_id == unit.c.document_id,
+        chunks.c.document_id == hit.c.document_id,
     )
     if shape.by_chunk:
-        own = and_(own, chunks.c.chunk_no == unit.c.chunk_no)
-    unit_no = unit.c.chunk_no.label("unit_no")
-    return select(chunks.c.document_id, unit_no, chunks.c.chunk_no).select_from(unit).join(chunks, own)
+        own = and_(own, chunks.c.chunk_no == hit.c.chunk_no)
+    hit_no = hit.c.chunk_no.label("hit_no")
+    return select(chunks.c.document_id, hit_no, chunks.c.chunk_no).select_from(hit).join(chunks, own)
 
 
 @lru_cache(SHAPES)
 def exact_scores(shape: Shape) -> AnySelect:
-    """Both scores of units, negative, each the best of a unit's chunks; and the chunk nearest in meaning."""
+    """Both scores of hits, negative, each the best of a hit's chunks; and the chunk nearest in meaning."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scores = (_dense(chunks.c.embedding, shape).label("dense"), _lexical(chunks.c.terms).label("lexical"))
-    chosen = _chosen(shape).add_columns(*scores).subquery("chosen")
+    chosen = _select_hits(shape).add_columns(*scores).subquery("chosen")
     nearest: Any = aggregate_order_by(chosen.c.chunk_no, chosen.c.dense, chosen.c.chunk_no)
     return select(
         chosen.c.document_id,
-        chosen.c.unit_no,
+        chosen.c.hit_no,
         func.min(chosen.c.lexical).label("lexical"),
         func.min(chosen.c.dense).label("dense"),
         func.array_agg(nearest, type_=ARRAY(Integer))[1].label("nearest"),
-    ).group_by(chosen.c.document_id, chosen.c.unit_no)
+    ).group_by(chosen.c.document_id, chosen.c.hit_no)
 
 
 @lru_cache(SHAPES)
 def scores_near(shape: Shape) -> AnySelect:
-    """The negative cosines of units with the question moved towards the mean of chunks (`example_…`).
+    """The negative cosines of hits with the question moved towards the mean of chunks (`example_…`).
 
     `weights` is a vector that has the weight of that mean in every dimension.
     """
     chunks = INDEX_TABLES[shape.dimensions].chunks
     vector = VECTOR(shape.dimensions)
-    examples = _chosen(Shape(shape.dimensions, by_chunk=True), ids="example_ids", numbers="example_numbers")
+    examples = _select_hits(Shape(shape.dimensions, by_chunk=True), ids="example_ids", numbers="example_numbers")
     example = examples.add_columns(cast(chunks.c.embedding, vector).label("embedding")).subquery("example")
     mean: ColumnElement[Any] = select(func.avg(example.c.embedding)).scalar_subquery()
     moved = func.l2_normalize(_constant("vector", vector).op("+")(mean.op("*")(_constant("weights", vector))))
     asked = select(cast(moved, HALFVEC(shape.dimensions))).scalar_subquery()
     dense = chunks.c.embedding.op("<#>", return_type=Float())(asked).label("dense")
-    chosen = _chosen(shape).add_columns(dense).subquery("chosen")
-    return select(chosen.c.document_id, chosen.c.unit_no, func.min(chosen.c.dense).label("dense")).group_by(
-        chosen.c.document_id, chosen.c.unit_no
+    chosen = _select_hits(shape).add_columns(dense).subquery("chosen")
+    return select(chosen.c.document_id, chosen.c.hit_no, func.min(chosen.c.dense).label("dense")).group_by(
+        chosen.c.document_id, chosen.c.hit_no
     )
 
 
@@ -319,7 +319,7 @@ def found_chunks(shape: Shape) -> AnySelect:
         documents.c.external_url,
         space_documents.c.custom_metadata,
     )
-    return _chosen(shape).add_columns(*columns).join(documents, of_document).join(space_documents, in_space)
+    return _select_hits(shape).add_columns(*columns).join(documents, of_document).join(space_documents, in_space)
 
 
 @lru_cache(1)

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.catalog import UploadStatus
 from service.auth.callers import Caller
-from service.domains.catalog.queries import upload_states
+from service.domains.catalog.queries import read_upload_states
 from service.domains.catalog.uploads import upload_file
 from service.domains.docstore.mapping import MappedDocument, MappingError, map_document
 from service.domains.docstore.running import queries
@@ -95,7 +95,7 @@ async def _unchanged(
     connection: AsyncConnection, caller: Caller, run: Run, mapped: Mapping[UUID, MappedDocument]
 ) -> frozenset[UUID]:
     """Return the documents that are in catalog and collection as the source has them: their fingerprints are equal."""
-    states = await upload_states(connection, caller, document_ids=list(mapped))
+    states = await read_upload_states(connection, caller, document_ids=list(mapped))
     there = await queries.in_collection(
         connection, run.organization_id, collection_id=run.sync.collection_id, document_ids=list(mapped)
     )

@@ -12,7 +12,7 @@ from carrel.wire.common import Role
 from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.oversight import StorageLevel
 from service.auth.callers import Caller, caller_again
-from service.domains.collections.service import collection_for
+from service.domains.collections.service import require_collection
 from service.domains.docstore.mapping import Target
 from service.domains.docstore.queries import StoredSync
 from service.domains.docstore.running import queries
@@ -117,7 +117,7 @@ class Run:
                 "Whoever made this sync is not active any more. Delete it, and create it anew as somebody who is.",
             )
         try:
-            await collection_for(connection, caller, collection_id=self.sync.collection_id, at_least=Role.EDITOR)
+            await require_collection(connection, caller, collection_id=self.sync.collection_id, at_least=Role.EDITOR)
             await resolve_readers(
                 connection,
                 self.organization_id,

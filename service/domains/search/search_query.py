@@ -17,7 +17,7 @@ from service.index.terms import as_sparsevec, query_words, term_of
 WHOLE = -1
 
 
-class Unit(NamedTuple):
+class Hit(NamedTuple):
     """What is ranked: a chunk of a document, or the WHOLE document by its best chunk."""
 
     document_id: UUID
@@ -39,8 +39,8 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A query in the forms that the index is asked with; `terms` has no weights before `weighed`.
+class SearchQuery:
+    """A query in the forms that the index is asked with; `terms` has no weights before `with_weights`.
 
     The ranking weighs a question by the space's statistics, and leaves one as it is that has weights already.
     """
@@ -62,16 +62,16 @@ class Question:
         """Whether its terms have weights."""
         return self.terms != as_sparsevec({})
 
-    def weighed(self, weights: dict[int, float]) -> "Question":
+    def with_weights(self, weights: dict[int, float]) -> "SearchQuery":
         """Return the question with its terms' weights."""
         return replace(self, terms=as_sparsevec(weights))
 
 
-def ask(
+def prepare_query(
     query: str, *, mode: SearchMode, language: str, embedding: NDArray[np.float32], mean: NDArray[np.float32]
-) -> Question:
+) -> SearchQuery:
     """Return the question a query asks; `embedding` has unit norm, `mean` is its model's."""
-    return Question(
+    return SearchQuery(
         mode=mode,
         words=tuple(query_words(query, language)),
         language=language,
