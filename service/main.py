@@ -138,11 +138,11 @@ def _keep_tasks(runtime: Runtime) -> None:
     repeat("statistics", partial(fold_all, database), every=settings.sweep_seconds)
     repeat("rebuilds", partial(rebuild_all, indexer, disk), every=settings.sweep_seconds)
     repeat("idempotency-keys", partial(forgetting.forget, beside), every=forgetting.EVERY_SECONDS)
-    repeat("oauth-tokens", partial(oauth_forgetting.forget, beside), every=oauth_forgetting.EVERY_SECONDS)
+    repeat("oauth-tokens", partial(oauth_forgetting.purge, beside), every=oauth_forgetting.EVERY_SECONDS)
     if settings.text_retention_days is not None:
         erase = partial(erasure.erase_old, beside, days=settings.text_retention_days)
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)
-    repeat("abandoned-replies", partial(abandoned.give_up, beside), every=abandoned.EVERY_SECONDS)
+    repeat("abandoned-replies", partial(abandoned.expire_turns, beside), every=abandoned.EVERY_SECONDS)
     repeat("stalled-jobs", partial(release_stalled, runtime), every=RELEASE_SECONDS)
     _keep_worker(runtime, AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
     if settings.docstore_workers:

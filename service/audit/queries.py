@@ -82,7 +82,7 @@ async def list_entries(
     connection: AsyncConnection,
     organization_id: UUID,
     *,
-    wanted: EntryFilter,
+    filters: EntryFilter,
     before: tuple[datetime, UUID] | None,
     limit: int,
 ) -> Sequence[AnyRow]:
@@ -100,7 +100,7 @@ async def list_entries(
         .outerjoin(actors, actors.c.principal_id == audit_entries.c.actor_id)
         .outerjoin(subjects, subjects.c.principal_id == audit_entries.c.acting_for_id)
         .outerjoin(free_texts, free_texts.c.subject_id == audit_entries.c.audit_log_id)
-        .where(audit_entries.c.organization_id == organization_id, *_conditions(organization_id, wanted))
+        .where(audit_entries.c.organization_id == organization_id, *_conditions(organization_id, filters))
         .order_by(audit_entries.c.at.desc(), audit_entries.c.audit_log_id.desc())
         .limit(limit)
     )
@@ -109,19 +109,19 @@ async def list_entries(
     return (await connection.execute(statement)).all()
 
 
-def _conditions(organization_id: UUID, wanted: EntryFilter) -> list[ColumnElement[bool]]:
-    conditions = [optional_in(audit_entries.c.audit_log_id, wanted.ids)]
-    if wanted.actor is not None:
+def _conditions(organization_id: UUID, filters: EntryFilter) -> list[ColumnElement[bool]]:
+    conditions = [optional_in(audit_entries.c.audit_log_id, filters.ids)]
+    if filters.actor is not None:
         named = select(principals.c.principal_id).where(
-            principals.c.organization_id == organization_id, principals.c.email == wanted.actor
+            principals.c.organization_id == organization_id, principals.c.email == filters.actor
         )
         conditions.append(or_(audit_entries.c.actor_id.in_(named), audit_entries.c.acting_for_id.in_(named)))
-    if wanted.action is not None:
-        conditions.append(audit_entries.c.action == wanted.action)
-    if wanted.target_id is not None:
-        conditions.append(audit_entries.c.target_id == wanted.target_id)
-    if wanted.since is not None:
-        conditions.append(audit_entries.c.at >= wanted.since)
-    if wanted.until is not None:
-        conditions.append(audit_entries.c.at < wanted.until)
+    if filters.action is not None:
+        conditions.append(audit_entries.c.action == filters.action)
+    if filters.target_id is not None:
+        conditions.append(audit_entries.c.target_id == filters.target_id)
+    if filters.since is not None:
+        conditions.append(audit_entries.c.at >= filters.since)
+    if filters.until is not None:
+        conditions.append(audit_entries.c.at < filters.until)
     return conditions

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.domains.oauth.forgetting import forget
+from service.domains.oauth.forgetting import purge
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import (
@@ -252,7 +252,7 @@ def test_what_is_needed_no_more_is_removed(service: RunningService) -> None:
     later(service, days=20)
     kept = ada.tokens(app)
     later(service, days=20)
-    service.run(forget(service.runtime))
+    service.run(purge(service.runtime))
     with service.owner_connection() as connection:
         counts = {
             table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - ours
@@ -261,7 +261,7 @@ def test_what_is_needed_no_more_is_removed(service: RunningService) -> None:
     assert counts == {"oauth_codes": 1, "oauth_access_tokens": 0, "oauth_refresh_tokens": 1, "oauth_token_families": 1}
     assert app.refresh(kept["refresh_token"]).status_code == 200
     later(service, days=40)
-    service.run(forget(service.runtime))
+    service.run(purge(service.runtime))
     with service.owner_connection() as connection:
         assert connection.execute("SELECT count(*) FROM oauth_codes").fetchone() == (0,)
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from service.domains.oauth.forgetting import forget
+from service.domains.oauth.forgetting import purge
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import Pkce, a_person, an_app, error, later, works
@@ -64,7 +64,7 @@ def test_a_replay_ends_a_family_however_old_it_is(service: RunningService, reuse
     for _ in range(3):
         later(service, days=25)
         newest = done(app.refresh(newest["refresh_token"]))
-        service.run(forget(service.runtime))
+        service.run(purge(service.runtime))
     assert works(service, newest["access_token"])
     stolen = {"first": first, "second": second}.get(reused)
     answer = app.exchange(code, pkce) if stolen is None else app.refresh(stolen["refresh_token"])

@@ -228,7 +228,7 @@ def test_a_collection_is_not_deleted_while_an_agent_is_given_it(service: Running
     async def give() -> None:
         deletion = {"documentCollectionId": collection}
         async with service.runtime.database.transaction(organization) as connection:
-            assert await queries.hold_collections(connection, organization, collection_ids=ids) == {*ids}
+            assert await queries.lock_collections(connection, organization, collection_ids=ids) == {*ids}
             deleting = asyncio.create_task(
                 asyncio.to_thread(service.call, "documentCollections/deleteDocumentCollection", deletion)
             )

@@ -121,7 +121,7 @@ def test_a_run_that_waits_for_room_is_not_taken_for_lost(syncing: Syncing, monke
         config = DocstoreConfig.model_validate(sync.config)
         run = Run(runtime, organization_id, sync, config, source=cast("Source", None), is_new=True)
         before, disk.level = await progress_at(), StorageLevel.LOW
-        waiting = asyncio.create_task(run.tell())
+        waiting = asyncio.create_task(run.report_alive())
         async with asyncio.timeout(30):
             while await progress_at() == before:  # noqa: ASYNC110 - it happens in the database
                 await asyncio.sleep(0.05)

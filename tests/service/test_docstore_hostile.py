@@ -19,7 +19,7 @@ from pymongo.hello import Hello
 from carrel.wire.docstore import DocstoreConfig
 from service.domains.docstore.addresses import AddressDenied, AllowedHosts, Egress
 from service.domains.docstore.announcements import MOST_ITERATIONS, MOST_MEMBERS
-from service.domains.docstore.asking import Asking
+from service.domains.docstore.asking import SourceClient
 from service.domains.docstore.mongodb import PAGE_DOCUMENTS, MongoSource, open_mongodb
 from service.domains.docstore.sources import SourceError
 from service.domains.docstore.values import SourceId
@@ -189,8 +189,8 @@ def test_a_member_that_is_denied_is_no_reason_for_another_error() -> None:
     egress = Egress(AllowedHosts())
     with pytest.raises(AddressDenied):
         egress.judge(("10.0.0.1", 27017))
-    asking = Asking(egress, words=frozenset(), seconds=1)
+    asking = SourceClient(egress, words=frozenset(), seconds=1)
     refused = OperationFailure("no", code=2, details={"errmsg": "unknown operator"})
-    assert asking.told(refused).code == "source_refused_filter"
-    assert asking.told(AutoReconnect("no")).code == "source_host_not_allowed"
-    assert asking.told(AddressDenied("no")).code == "source_host_not_allowed"
+    assert asking.to_source_error(refused).code == "source_refused_filter"
+    assert asking.to_source_error(AutoReconnect("no")).code == "source_host_not_allowed"
+    assert asking.to_source_error(AddressDenied("no")).code == "source_host_not_allowed"

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from service.domains.answering import ModelFailure
-from service.domains.conversations.abandoned import give_up
+from service.domains.conversations.abandoned import expire_turns
 from service.domains.conversations.drafts import Superseded
 from service.domains.conversations.jobs import answer_turn
 from service.platform import secrets
@@ -350,14 +350,14 @@ def test_a_turn_whose_job_is_gone_fails_in_time(desk: Desk, script: Script) -> N
     following = done(visitor.send("Two", first["conversationId"]))
     script.scene()
     age(desk)
-    assert service.run(give_up(service.runtime)) == 0
+    assert service.run(expire_turns(service.runtime)) == 0
     with service.owner_connection() as connection:
         connection.execute("DELETE FROM procrastinate_jobs")
-    assert service.run(give_up(service.runtime)) == 1
+    assert service.run(expire_turns(service.runtime)) == 1
     assert visitor.fetch(first["jobId"])["errorCode"] == "reply_lost"
     # The next in the conversation has its job then.
     assert script.scene(1).assignment.message == "Two"
-    assert service.run(give_up(service.runtime)) == 0
+    assert service.run(expire_turns(service.runtime)) == 0
     script.end(a_reply("Done"), number=1)
     assert visitor.finished(following["jobId"])["status"] == "COMPLETED"
     script.end(a_reply("Too late"))
@@ -376,7 +376,7 @@ def test_without_a_job_a_young_turn_is_left_alone(desk: Desk, script: Script) ->
     script.scene()
     with desk.service.owner_connection() as connection:
         connection.execute("DELETE FROM procrastinate_jobs")
-    assert desk.service.run(give_up(desk.service.runtime)) == 0
+    assert desk.service.run(expire_turns(desk.service.runtime)) == 0
     script.end(a_reply("Done"))
 
 

@@ -36,7 +36,7 @@ def quiet(make_service: Callable[..., RunningService], monkeypatch: pytest.Monke
     async def nothing(*_: object) -> None:
         """Leave it to the test."""
 
-    monkeypatch.setattr(rules, "_soon", nothing)
+    monkeypatch.setattr(rules, "_run_now", nothing)
     return make_service(sweep_seconds=3600, database_pool_size=10)
 
 

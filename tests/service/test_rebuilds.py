@@ -22,7 +22,7 @@ def quiet(make_service: Callable[..., RunningService], monkeypatch: pytest.Monke
     async def nothing(*_: object) -> None:
         """Leave it to the test."""
 
-    monkeypatch.setattr("service.domains.rebuilds.service._soon", nothing)
+    monkeypatch.setattr("service.domains.rebuilds.service._run_now", nothing)
     return make_service(sweep_seconds=3600)
 
 

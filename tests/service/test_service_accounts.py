@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from service.domains.service_accounts import accounts
-from service.domains.service_accounts.addresses import LONGEST, local_part
+from service.domains.service_accounts.addresses import LONGEST, make_local_part
 from service.platform.identifiers import document_id_for
 from tests.harness.documents import get_document, upload, uploaded
 from tests.harness.services import RunningService
@@ -93,7 +93,7 @@ def test_an_account_is_made_once_by_a_request_that_is_sent_again(service: Runnin
 )
 def test_an_address_is_made_of_any_name(service: RunningService, name: str, expected: str) -> None:
     """Plain ASCII that every other request takes as an address, whatever was written."""
-    assert local_part(name) == expected
+    assert make_local_part(name) == expected
     enable_service_accounts(service)
     robot = an_account(service, name)
     assert (robot["email"], robot["displayName"]) == (f"{expected}@example.test", name)

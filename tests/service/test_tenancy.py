@@ -318,7 +318,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "list members": lambda c: identity.list_members(c, own, group_id=crew, **page),
         "count members": lambda c: memberships.count_members(c, own, group_ids=[crew]),
         "list keys": lambda c: identity.list_api_keys(c, own, ids=None, **page),
-        "list entries": lambda c: audit.list_entries(c, own, wanted=audit.EntryFilter(), before=None, limit=9),
+        "list entries": lambda c: audit.list_entries(c, own, filters=audit.EntryFilter(), before=None, limit=9),
         "find a resource": lambda c: permissions.find_resource(
             c, own, resource_type="UPLOADED_DOCUMENT", resource_id=things.document_id
         ),
@@ -336,18 +336,20 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         ),
         "find the catalog": lambda c: indexing.find_catalog_space(c, own),
         "get a sync": lambda c: docstore.get_sync(c, own, sync_id=sync),
-        "show a sync": lambda c: docstore.show_sync(c, own, sync_id=sync),
+        "show a sync": lambda c: docstore.read_sync(c, own, sync_id=sync),
         "list syncs": lambda c: docstore.list_syncs(c, caller, collection_id=None, **page),
         "list failures of a sync": lambda c: docstore.list_failures(c, own, sync_id=sync, **page),
-        "list addresses": lambda c: docstore.sealed_uris(c, own),
-        "list what vanished": lambda c: docstore_runs.vanished_documents(c, own, sync_id=sync, listing_no=1, **page),
+        "list addresses": lambda c: docstore.lock_sealed_uris(c, own),
+        "list what vanished": lambda c: docstore_runs.list_unlisted_documents(
+            c, own, sync_id=sync, listing_no=1, **page
+        ),
         "search by meaning": lambda c: search.dense_leg(c, scope, question, at_least=10),
         "search by words": lambda c: search.lexical_leg(c, scope, question, at_least=10),
         "get an agent": lambda c: agents.get_agent(c, own, agent_id=agent),
         "get a deployed agent": lambda c: agents.get_deployed_agent(c, caller, agent_id=agent),
         "list agents": lambda c: agents.list_agents(c, own, name_contains=None, ids=None, **page),
         "list deployed agents": lambda c: agents.list_deployed_agents(c, caller, among_ids=None, **page),
-        "hold collections": lambda c: agents.hold_collections(c, own, collection_ids=[collection]),
+        "hold collections": lambda c: agents.lock_collections(c, own, collection_ids=[collection]),
         "get a client": lambda c: oauth.get_client(c, own, client_id=client),
         "list clients": lambda c: oauth.list_clients(c, own, status=None, ids=None, **page),
         "get a consent": lambda c: oauth.get_consent(c, own, principal_id=ada, client_id=client),

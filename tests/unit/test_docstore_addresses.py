@@ -67,7 +67,7 @@ def test_a_setting_allows_networks_and_names_alone() -> None:
 
 def test_an_allowed_name_allows_the_addresses_it_has() -> None:
     """And those alone; a name that nobody has allows nothing."""
-    allowed = AllowedHosts.of(["localhost", "nobody.invalid"]).resolved()
+    allowed = AllowedHosts.of(["localhost", "nobody.invalid"]).resolve()
     assert allowed.allows(ipaddress.ip_address("127.0.0.1"))
     assert not allowed.allows(ipaddress.ip_address("127.0.0.2"))
 
@@ -83,7 +83,7 @@ async def test_every_connection_of_a_context_is_judged() -> None:
             writer.close()
             await writer.wait_closed()
 
-        with egress.enforced():
+        with egress.enforce():
             with pytest.raises(AddressDenied):
                 await connect()
             with pytest.raises(AddressDenied):
@@ -92,7 +92,7 @@ async def test_every_connection_of_a_context_is_judged() -> None:
                 unix.connect("/tmp/nothing.sock")  # noqa: S108 - it is never connected to
         assert egress.denied
         await connect()
-        with Egress(AllowedHosts.of(["127.0.0.1"])).enforced():
+        with Egress(AllowedHosts.of(["127.0.0.1"])).enforce():
             await connect()
 
 

@@ -53,11 +53,11 @@ ADMINS_ALONE = "only admins call it"
 RIGHTS_FIRST = "its callers have checked the caller's rights to the object"
 OWN = "it selects by the caller's own id"
 EXCUSED = {
-    "domains.access.listings.queries.totals": ADMINS_ALONE,
+    "domains.access.listings.queries.read_totals": ADMINS_ALONE,
     "domains.access.lookups.queries.resources_in": "it selects from the access classes that it is given",
     "domains.access.resources.queries.find_name": ADMINS_ALONE,
     "domains.agents.queries.get_agent": ADMINS_ALONE,
-    "domains.agents.queries.hold_collections": ADMINS_ALONE,
+    "domains.agents.queries.lock_collections": ADMINS_ALONE,
     "domains.agents.queries.is_name_taken": ADMINS_ALONE,
     "domains.agents.queries.list_agents": ADMINS_ALONE,
     "domains.catalog.queries.read_file": RIGHTS_FIRST,
@@ -72,7 +72,7 @@ EXCUSED = {
     "domains.conversations.queries.replace_passages": "it writes what the sender was just shown",
     "domains.conversations.reading.queries.find_conversation": OWN,
     "domains.conversations.reading.queries.list_conversations": OWN,
-    "domains.docstore.queries.show_sync": ADMINS_ALONE,
+    "domains.docstore.queries.read_sync": ADMINS_ALONE,
     "domains.docstore.running.queries.in_collection": "a sync looks for its own documents",
     "domains.documents.queries.existing_documents": "it is a part of statements that add the condition",
     "domains.documents.queries.read_document": "it returns the readers too, and `rights` judges the caller by them",

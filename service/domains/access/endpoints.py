@@ -141,7 +141,7 @@ async def list_access_holders(
     request: AdminAccessListHoldersRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminAccessListHoldersResponse:
     """List who holds which role in which access class."""
-    return await listings.list_holders(connection, caller, request=request)
+    return await listings.list_grantees(connection, caller, request=request)
 
 
 @router.post("/admin/access/listGroupPeople", tags=["extension"])

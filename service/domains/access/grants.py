@@ -29,7 +29,7 @@ Identity = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _DesiredGrants:
     """What one resource's access is to be, and where the request says so."""
 
     field: str
@@ -43,11 +43,11 @@ class _Wanted:
 
 async def set_grants(connection: AsyncConnection, caller: Caller, *, request: AdminGrantsSetRequest) -> ResourceGrants:
     """Replace the grants on a resource, effective at commit; for admins. NotFound for an unknown resource."""
-    await _set(connection, caller, wanted=[_Wanted(field="", grants=request)])
+    await _set(connection, caller, desired=[_DesiredGrants(field="", grants=request)])
     resource = await _find(connection, caller, request.resource)
     grants = await classes.list_grants(connection, caller.organization_id, access_class=resource.access_class)
     return ResourceGrants(
-        resource=_named(resource),
+        resource=_to_identifier(resource),
         grants=[_grant(row) for row in grants],
         organization_wide=await _organization_wide(connection, caller, resource),
     )
@@ -57,10 +57,10 @@ async def set_many_grants(
     connection: AsyncConnection, caller: Caller, *, requests: Sequence[AdminGrantsSetRequest]
 ) -> int:
     """Replace the grants on many resources, all or none, and say on how many; for admins."""
-    wanted = [_Wanted(field=f"resources.{place}.", grants=request) for place, request in enumerate(requests)]
-    _refuse_duplicates(wanted)
-    await _set(connection, caller, wanted=wanted)
-    return len(wanted)
+    desired = [_DesiredGrants(field=f"resources.{place}.", grants=request) for place, request in enumerate(requests)]
+    _refuse_duplicates(desired)
+    await _set(connection, caller, desired=desired)
+    return len(desired)
 
 
 async def list_grants(
@@ -73,24 +73,24 @@ async def list_grants(
         connection,
         caller.organization_id,
         access_class=resource.access_class,
-        after=_after(cursor),
+        after=_read_position(cursor),
         limit=cursor.limit,
     )
     page = cursor.page(grants, position=lambda row: [str(row.principal_id), row.role])
     return AdminGrantsListResponse(
-        resource=_named(resource),
+        resource=_to_identifier(resource),
         grants=[_grant(row) for row in page.items],
         organization_wide=await _organization_wide(connection, caller, resource),
         next_page_token=page.next_page_token,
     )
 
 
-async def _set(connection: AsyncConnection, caller: Caller, *, wanted: Sequence[_Wanted]) -> None:
-    resources = await _lock(connection, caller, wanted=wanted)
+async def _set(connection: AsyncConnection, caller: Caller, *, desired: Sequence[_DesiredGrants]) -> None:
+    resources = await _lock(connection, caller, desired=desired)
     current = {row.access_class for row in resources.values()}
     before = await classes.list_readers(connection, caller.organization_id, access_classes=current)
     owners = {row.access_class: row.principal_id for row in before if row.role == Role.OWNER}
-    accesses = await _accesses(connection, caller, wanted=wanted, resources=resources, owners=owners)
+    accesses = await _accesses(connection, caller, desired=desired, resources=resources, owners=owners)
     digests = {object_id: access.digest() for object_id, access in accesses.items()}
     distinct = {digests[object_id]: access for object_id, access in accesses.items()}
     of_digest = await access_classes_for(connection, caller.organization_id, distinct)
@@ -100,21 +100,25 @@ async def _set(connection: AsyncConnection, caller: Caller, *, wanted: Sequence[
         if row.access_class != of_digest[digests[row.object_id]]
     }
     await move(connection, caller.organization_id, classes=moved)
-    holders: dict[int, list[tuple[UUID, str]]] = {}
+    grantees: dict[int, list[tuple[UUID, str]]] = {}
     for row in before:
-        holders.setdefault(row.access_class, []).append((row.principal_id, row.role))
+        grantees.setdefault(row.access_class, []).append((row.principal_id, row.role))
     changes = [
-        _change(row, before=holders.get(row.access_class, ()), after=accesses[row.object_id].grants())
+        _change(row, before=grantees.get(row.access_class, ()), after=accesses[row.object_id].grants())
         for row in resources.values()
         if row.object_id in moved
     ]
     await record_all(connection, caller, changes=changes)
 
 
-async def _lock(connection: AsyncConnection, caller: Caller, *, wanted: Sequence[_Wanted]) -> dict[Identity, AnyRow]:
-    rows = await queries.lock_resources(connection, caller.organization_id, identities=[one.identity for one in wanted])
+async def _lock(
+    connection: AsyncConnection, caller: Caller, *, desired: Sequence[_DesiredGrants]
+) -> dict[Identity, AnyRow]:
+    rows = await queries.lock_resources(
+        connection, caller.organization_id, identities=[one.identity for one in desired]
+    )
     found: dict[Identity, AnyRow] = {(row.resource_type, row.resource_id): row for row in rows}
-    missing = [one for one in wanted if one.identity not in found]
+    missing = [one for one in desired if one.identity not in found]
     if missing:
         raise unknown_resource(*(f"{one.field}resource" for one in missing[:MOST_DETAILS]))
     return found
@@ -124,25 +128,25 @@ async def _accesses(
     connection: AsyncConnection,
     caller: Caller,
     *,
-    wanted: Sequence[_Wanted],
+    desired: Sequence[_DesiredGrants],
     resources: Mapping[Identity, AnyRow],
     owners: Mapping[int, UUID],
 ) -> dict[UUID, Access]:
     references = [
         (f"{one.field}grants.{place}.principal", grant.principal)
-        for one in wanted
+        for one in desired
         for place, grant in enumerate(one.grants.grants)
     ]
     named = iter(await resolve(connection, caller.organization_id, references=references))
     accesses: dict[UUID, Access] = {}
-    for one in wanted:
-        holders = [(grant.role, next(named).principal_id) for grant in one.grants.grants]
+    for one in desired:
+        grantees = [(grant.role, next(named).principal_id) for grant in one.grants.grants]
         everyone = [caller.organization_id] if one.grants.organization_wide else []
         resource = resources[one.identity]
         accesses[resource.object_id] = Access(
             owner_id=owners.get(resource.access_class),
-            viewers=frozenset([*(who for role, who in holders if role is GrantRole.VIEWER), *everyone]),
-            editors=frozenset(who for role, who in holders if role is GrantRole.EDITOR),
+            viewers=frozenset([*(who for role, who in grantees if role is GrantRole.VIEWER), *everyone]),
+            editors=frozenset(who for role, who in grantees if role is GrantRole.EDITOR),
         )
     return accesses
 
@@ -164,11 +168,11 @@ def _change(resource: AnyRow, *, before: Iterable[tuple[UUID, str]], after: Iter
     )
 
 
-def _refuse_duplicates(wanted: Sequence[_Wanted]) -> None:
-    first: dict[Identity, _Wanted] = {}
+def _refuse_duplicates(desired: Sequence[_DesiredGrants]) -> None:
+    first: dict[Identity, _DesiredGrants] = {}
     again = [
         FieldError(f"{one.field}resource", "given more than once")
-        for one in wanted
+        for one in desired
         if first.setdefault(one.identity, one) is not one
     ]
     if again:
@@ -179,11 +183,11 @@ def _identity(resource: ResourceReference) -> Identity:
     return resource.resource_type.value, resource.resource_id
 
 
-def _named(resource: AnyRow) -> ResourceIdentifier:
+def _to_identifier(resource: AnyRow) -> ResourceIdentifier:
     return ResourceIdentifier(resource_id=resource.resource_id, resource_type=resource.resource_type)
 
 
-def _after(cursor: Cursor) -> tuple[UUID, str] | None:
+def _read_position(cursor: Cursor) -> tuple[UUID, str] | None:
     """The (principal, role) that the page comes after."""
     return (UUID(cursor.after[0]), cursor.after[1]) if cursor.after else None
 

@@ -21,7 +21,7 @@ from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller, principals_of
 from service.auth.queries import get_acting_principal
 from service.domains.agents import queries
-from service.domains.agents.service import agent_of, unknown_agent
+from service.domains.agents.service import require_agent, unknown_agent
 from service.identity.principals import named_principal, resolve
 from service.permissions.access import Access, roles_by_id
 from service.permissions.classes.queries import list_grants
@@ -39,11 +39,11 @@ async def deploy_agent(
 
     Raises NotFound, and BadRequest naming the principals this organization doesn't have.
     """
-    agent = await agent_of(connection, caller.organization_id, agent_id=request.agent_id)
+    agent = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
     if await lock_resource(connection, caller.organization_id, agent.agent_id) is None:
         raise unknown_agent()
     before = await access_of(connection, caller.organization_id, agent.agent_id)
-    after = await _wanted(connection, caller, request=request)
+    after = await _desired_access(connection, caller, request=request)
     if after != before:
         await set_access(connection, caller.organization_id, object_id=agent.agent_id, access=after)
         await record(
@@ -56,7 +56,7 @@ async def deploy_agent(
         )
     return AdminAgentsDeployResponse(
         agent_id=agent.agent_id,
-        principals=await _holders(connection, caller, agent.agent_id),
+        principals=await _list_deployed_to(connection, caller, agent.agent_id),
         organization_wide=request.organization_wide,
     )
 
@@ -73,7 +73,7 @@ async def list_deployed_agents(
     return Page([_agent(row) for row in page.items], page.next_page_token)
 
 
-async def names_of_deployed(
+async def read_deployed_names(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, agent_ids: Collection[UUID]
 ) -> dict[UUID, str]:
     """The names of those of these agents that are deployed to a user: of others there is nothing to be known."""
@@ -91,14 +91,14 @@ class _Person:
     principals: tuple[UUID, ...]
 
 
-async def _wanted(connection: AsyncConnection, caller: Caller, *, request: AdminAgentsDeployRequest) -> Access:
+async def _desired_access(connection: AsyncConnection, caller: Caller, *, request: AdminAgentsDeployRequest) -> Access:
     references = [(f"principals.{place}", principal) for place, principal in enumerate(request.principals)]
     named = await resolve(connection, caller.organization_id, references=references)
     everyone = [caller.organization_id] if request.organization_wide else []
     return Access(owner_id=None, viewers=frozenset([*(one.principal_id for one in named), *everyone]))
 
 
-async def _holders(connection: AsyncConnection, caller: Caller, agent_id: UUID) -> list[NamedPrincipal]:
+async def _list_deployed_to(connection: AsyncConnection, caller: Caller, agent_id: UUID) -> list[NamedPrincipal]:
     resource = await get_resource(connection, caller.organization_id, object_id=agent_id)
     if resource is None:
         raise unknown_agent()

@@ -57,7 +57,7 @@ def _agents(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     )
 
 
-def _deployed(caller: Reader) -> tuple[ColumnElement[bool], ...]:
+def _deployed_conditions(caller: Reader) -> tuple[ColumnElement[bool], ...]:
     """What is true of the agents that the caller may use, their resources joined."""
     return (
         agents.c.organization_id == caller.organization_id,
@@ -66,7 +66,7 @@ def _deployed(caller: Reader) -> tuple[ColumnElement[bool], ...]:
     )
 
 
-def _stored(row: AnyRow) -> StoredAgent:
+def _to_agent(row: AnyRow) -> StoredAgent:
     return StoredAgent(
         agent_id=row.agent_id,
         name=row.name,
@@ -83,7 +83,7 @@ def _stored(row: AnyRow) -> StoredAgent:
 async def get_agent(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent | None:
     """Return an agent whoever asks; None when there is none (any more)."""
     row = (await connection.execute(_agents(organization_id).where(agents.c.agent_id == agent_id))).one_or_none()
-    return None if row is None else _stored(row)
+    return None if row is None else _to_agent(row)
 
 
 async def get_deployed_agent(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> StoredAgent | None:
@@ -91,10 +91,10 @@ async def get_deployed_agent(connection: AsyncConnection, caller: Caller, *, age
     statement = (
         _agents(caller.organization_id)
         .join(resources, resources.c.object_id == agents.c.agent_id)
-        .where(*_deployed(caller), agents.c.agent_id == agent_id)
+        .where(*_deployed_conditions(caller), agents.c.agent_id == agent_id)
     )
     row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else _stored(row)
+    return None if row is None else _to_agent(row)
 
 
 async def list_agents(
@@ -111,7 +111,7 @@ async def list_agents(
     statement = page.where(optional_in(agents.c.agent_id, ids))
     if name_contains:
         statement = statement.where(agents.c.name.icontains(name_contains, autoescape=True))
-    return [_stored(row) for row in await connection.execute(statement)]
+    return [_to_agent(row) for row in await connection.execute(statement)]
 
 
 async def list_deployed_agents(
@@ -121,7 +121,7 @@ async def list_deployed_agents(
     statement = (
         select(agents.c.agent_id, agents.c.name, agents.c.description)
         .join(resources, resources.c.object_id == agents.c.agent_id)
-        .where(*_deployed(caller), agents.c.agent_id > after)
+        .where(*_deployed_conditions(caller), agents.c.agent_id > after)
         .order_by(agents.c.agent_id)
         .limit(limit)
     )
@@ -140,7 +140,7 @@ async def count_documents_through_agents(connection: AsyncConnection, caller: Ca
         .join(_document_resources, _document_resources.c.object_id == space_documents.c.document_id)
         .where(
             space_documents.c.organization_id == caller.organization_id,
-            space_documents.c.space_id.in_(_searched(caller).with_only_columns(collections.c.space_id)),
+            space_documents.c.space_id.in_(_select_searchable(caller).with_only_columns(collections.c.space_id)),
             _document_resources.c.access_class.in_(readable_classes(caller)),
         )
     )
@@ -159,10 +159,10 @@ async def list_agents_without_search(connection: AsyncConnection, caller: Caller
         select(agents.c.name, func.count().over().label("total"))
         .join(resources, resources.c.object_id == agents.c.agent_id)
         .where(
-            *_deployed(caller),
+            *_deployed_conditions(caller),
             agents.c.api_access_enabled,
             agents.c.agent_id.in_(having_some),
-            agents.c.agent_id.not_in(_searched(caller)),
+            agents.c.agent_id.not_in(_select_searchable(caller)),
         )
         .order_by(agents.c.agent_id)
         .limit(limit)
@@ -170,12 +170,12 @@ async def list_agents_without_search(connection: AsyncConnection, caller: Caller
     return (await connection.execute(statement)).all()
 
 
-def _searched(caller: Caller) -> Select[UUID]:
+def _select_searchable(caller: Caller) -> Select[UUID]:
     """The agents a program may message as the caller, once for each of their collections that it may search."""
     messaged = (
         select(agents.c.agent_id)
         .join(resources, resources.c.object_id == agents.c.agent_id)
-        .where(*_deployed(caller), agents.c.api_access_enabled)
+        .where(*_deployed_conditions(caller), agents.c.api_access_enabled)
     )
     return (
         select(agent_collections.c.agent_id)
@@ -240,7 +240,7 @@ async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, ag
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def hold_collections(
+async def lock_collections(
     connection: AsyncConnection, organization_id: UUID, *, collection_ids: Collection[UUID]
 ) -> set[UUID]:
     """Keep collections from being deleted until the transaction ends, in one order; which of them there are."""

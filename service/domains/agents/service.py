@@ -32,11 +32,11 @@ from service.web.pagination import Cursor, Page
 
 __all__ = [
     "StoredAgent",
-    "agent_of",
     "create_agent",
     "delete_agent",
     "get_deployed_agent",
     "list_agents",
+    "require_agent",
     "unknown_agent",
     "update_agent",
 ]
@@ -53,7 +53,7 @@ def unknown_agent() -> NotFound:
     )
 
 
-async def agent_of(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent:
+async def require_agent(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent:
     """Return an agent of the organization, for admins; NotFound when there is none (any more)."""
     agent = await queries.get_agent(connection, organization_id, agent_id=agent_id)
     if agent is None:
@@ -70,7 +70,7 @@ async def create_agent(
     """
     _refuse_unknown_model(request.model, models)
     await lock_organization(connection, caller.organization_id)
-    await _hold_collections(connection, caller, request.collection_ids)
+    await _lock_collections(connection, caller, request.collection_ids)
     agent_id = uuid7()
     row = {"agent_id": agent_id, **{name: getattr(request, name) for name in _ROW}}
     if not await queries.insert_agent(connection, caller, row=row):
@@ -86,7 +86,7 @@ async def create_agent(
         resource_id=str(agent_id),
         access=Access(owner_id=None),
     )
-    agent = await agent_of(connection, caller.organization_id, agent_id=agent_id)
+    agent = await require_agent(connection, caller.organization_id, agent_id=agent_id)
     await _record(connection, caller, "agent.create", agent_id, details=_settings(agent))
     return _definition(agent)
 
@@ -100,9 +100,9 @@ async def update_agent(
     """
     _refuse_unknown_model(request.model, models)
     await lock_organization(connection, caller.organization_id)
-    before = await agent_of(connection, caller.organization_id, agent_id=request.agent_id)
-    await _hold_collections(connection, caller, request.collection_ids or ())
-    after = _merged(before, request)
+    before = await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
+    await _lock_collections(connection, caller, request.collection_ids or ())
+    after = _merge(before, request)
     if after == before:
         return _definition(before)
     await _refuse_taken_name(connection, caller, after)
@@ -113,7 +113,7 @@ async def update_agent(
     )
     details = {"changed": _names_of_changes(before, after), **_settings(after)}
     await _record(connection, caller, "agent.update", after.agent_id, details=details)
-    return _definition(await agent_of(connection, caller.organization_id, agent_id=after.agent_id))
+    return _definition(await require_agent(connection, caller.organization_id, agent_id=after.agent_id))
 
 
 async def list_agents(
@@ -161,9 +161,9 @@ def _name_taken() -> Conflict:
     return Conflict("Another agent has this name. Choose another one.", code="agent_name_taken")
 
 
-async def _hold_collections(connection: AsyncConnection, caller: Caller, collection_ids: Sequence[UUID]) -> None:
+async def _lock_collections(connection: AsyncConnection, caller: Caller, collection_ids: Sequence[UUID]) -> None:
     """Keep collections until the transaction ends; BadRequest names those that this organization doesn't have."""
-    known = await queries.hold_collections(connection, caller.organization_id, collection_ids=collection_ids)
+    known = await queries.lock_collections(connection, caller.organization_id, collection_ids=collection_ids)
     unknown = [
         FieldError(f"collectionIds.{place}", f"{collection_id} is unknown in this organization")
         for place, collection_id in enumerate(collection_ids)
@@ -178,7 +178,7 @@ async def _hold_collections(connection: AsyncConnection, caller: Caller, collect
         )
 
 
-def _merged(before: StoredAgent, request: AdminAgentsUpdateRequest) -> StoredAgent:
+def _merge(before: StoredAgent, request: AdminAgentsUpdateRequest) -> StoredAgent:
     """The agent with what is given changed; a `model` that is given as None is the service's default."""
     given = {name: value for name in _ROW if (value := getattr(request, name)) is not None}
     if "model" in request.model_fields_set:

@@ -16,12 +16,12 @@ AT_ONCE = 100
 PATIENCE = timedelta(minutes=10)
 
 
-async def give_up(runtime: Runtime) -> int:
+async def expire_turns(runtime: Runtime) -> int:
     """Fail the turns that nobody answers, in every organization; returns how many there were."""
-    return sum([await _give_up_in(runtime, one) for one in await organization_ids(runtime.database)])
+    return sum([await _expire_turns_in(runtime, one) for one in await organization_ids(runtime.database)])
 
 
-async def _give_up_in(runtime: Runtime, organization_id: UUID) -> int:
+async def _expire_turns_in(runtime: Runtime, organization_id: UUID) -> int:
     patience = PATIENCE + timedelta(seconds=2 * runtime.settings.model_seconds)
     async with runtime.database.transaction(organization_id) as connection:
         before = await runtime.clock.now(connection) - patience

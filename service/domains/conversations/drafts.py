@@ -51,7 +51,7 @@ class Draft:
             return
         self._written_at = now
         try:
-            await self._write(text, [*self.carried, *stored(passages, resting=range(len(passages)))])
+            await self._write(text, [*self.carried, *to_stored_passages(passages, resting=range(len(passages)))])
         except (DBAPIError, PoolTimeoutError) as error:
             logger.warning("reply_progress_not_kept", kind=type(error).__name__)
 
@@ -64,7 +64,7 @@ class Draft:
         attempt = self.next_attempt(text)
         async with self._runtime.database.transaction(organization_id) as connection:
             values = {"reply": text, "attempt": attempt}
-            mine = await queries.advance(
+            mine = await queries.update_turn(
                 connection, organization_id, turn_id=turn_id, attempt=self.attempt, values=values
             )
             if not mine:
@@ -74,7 +74,7 @@ class Draft:
         self.attempt, self._text, self._passages = attempt, text, passages
 
 
-def stored(passages: Sequence[Passage], *, resting: Sequence[int]) -> list[StoredPassage]:
+def to_stored_passages(passages: Sequence[Passage], *, resting: Sequence[int]) -> list[StoredPassage]:
     """Passages as they are kept; the reply rests on those of these numbers."""
     chosen = frozenset(resting)
     return [

@@ -42,11 +42,11 @@ async def give_feedback(
         target_type="message",
         target_id=message_id,
         details=details,
-        text=_words(feedback),
+        text=_join_texts(feedback),
     )
     return ProvideMessageFeedbackResponse(audit_log_id=audit_log_id)
 
 
-def _words(feedback: MessageFeedback) -> str:
+def _join_texts(feedback: MessageFeedback) -> str:
     suggested = feedback.suggested_answer and f"Suggested answer: {feedback.suggested_answer}"
     return "\n\n".join(part for part in (feedback.descriptive_feedback, suggested) if part)

@@ -69,7 +69,7 @@ async def enqueue_next(
     runtime: Runtime, connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID
 ) -> None:
     """Have the first turn of a locked conversation answered that is to be; nobody is at another one of it."""
-    turn_id = await queries.next_running(connection, organization_id, conversation_id=conversation_id)
+    turn_id = await queries.find_next_running(connection, organization_id, conversation_id=conversation_id)
     if turn_id is not None:
         await runtime.jobs.enqueue(connection, ANSWER_TURN, organization_id=organization_id, turn_id=turn_id)
 
@@ -162,13 +162,13 @@ async def _finish(runtime: Runtime, started: _Started, outcome: Reply | ServiceE
             await _end(runtime, connection, work, attempt=draft.attempt, error=error)
         else:
             if await outcomes.complete(connection, caller, work, draft=draft, reply=outcome):
-                await _go_on(runtime, connection, work)
+                await _enqueue_following(runtime, connection, work)
 
 
 async def _end(runtime: Runtime, connection: AsyncConnection, work: Work, *, attempt: int, error: ServiceError) -> None:
     if await outcomes.fail(connection, work, attempt=attempt, error=error):
-        await _go_on(runtime, connection, work)
+        await _enqueue_following(runtime, connection, work)
 
 
-async def _go_on(runtime: Runtime, connection: AsyncConnection, work: Work) -> None:
+async def _enqueue_following(runtime: Runtime, connection: AsyncConnection, work: Work) -> None:
     await enqueue_next(runtime, connection, work.organization_id, conversation_id=work.conversation_id)

@@ -22,14 +22,16 @@ from service.web.idempotency import Attempt as Request
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunTurn:
     """The turn a message made, and its conversation."""
 
     turn_id: UUID
     conversation_id: UUID
 
 
-async def begin(runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool) -> Begun:
+async def begin_turn(
+    runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool
+) -> BegunTurn:
     """Have a message answered as the caller, in the request's transaction.
 
     `by_program`: on v0, which the agent must be open to. Raises Forbidden for an access token for other agents;
@@ -53,13 +55,13 @@ async def begin(runtime: Runtime, request: Request, caller: Caller, *, message: 
     kept = await request.claim()
     if kept is not None:
         request.response.headers[REPLAYED] = "true"
-        return await _again(runtime, request, caller, turn_id=UUID(bytes=kept.body))
+        return await _repeat(runtime, request, caller, turn_id=UUID(bytes=kept.body))
     begun = await _add(runtime, request, caller, message=message)
     await request.keep(begun.turn_id.bytes)
     return begun
 
 
-async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: Message) -> Begun:
+async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: Message) -> BegunTurn:
     connection, conversation_id = request.connection, message.conversation_id
     if conversation_id is None:
         conversation_id = uuid7()
@@ -74,19 +76,19 @@ async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: M
         "request_id": request_id() or None,
         "message": message.text,
     }
-    busy = await queries.next_running(connection, caller.organization_id, conversation_id=conversation_id)
+    busy = await queries.find_next_running(connection, caller.organization_id, conversation_id=conversation_id)
     await queries.insert_turn(connection, caller, conversation_id=conversation_id, row=row)
     if busy is None:
         await enqueue_next(runtime, connection, caller.organization_id, conversation_id=conversation_id)
-    return Begun(turn_id, conversation_id)
+    return BegunTurn(turn_id, conversation_id)
 
 
-async def _again(runtime: Runtime, request: Request, caller: Caller, *, turn_id: UUID) -> Begun:
+async def _repeat(runtime: Runtime, request: Request, caller: Caller, *, turn_id: UUID) -> BegunTurn:
     connection, organization_id = request.connection, caller.organization_id
     conversation_id = await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
     if conversation_id is None:  # erased since
         raise unknown_conversation()
-    busy = await queries.next_running(connection, organization_id, conversation_id=conversation_id)
-    if await queries.run_again(connection, organization_id, turn_id=turn_id) and busy is None:
+    busy = await queries.find_next_running(connection, organization_id, conversation_id=conversation_id)
+    if await queries.rerun_turn(connection, organization_id, turn_id=turn_id) and busy is None:
         await enqueue_next(runtime, connection, organization_id, conversation_id=conversation_id)
-    return Begun(turn_id, conversation_id)
+    return BegunTurn(turn_id, conversation_id)

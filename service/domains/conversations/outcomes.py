@@ -9,7 +9,7 @@ from service.audit.service import Change, record_later
 from service.auth.callers import Caller
 from service.domains.answering.models import Reply
 from service.domains.conversations import queries
-from service.domains.conversations.drafts import Draft, stored
+from service.domains.conversations.drafts import Draft, to_stored_passages
 from service.domains.conversations.models import Work
 from service.platform.errors import ServiceError
 
@@ -23,7 +23,7 @@ async def complete(connection: AsyncConnection, caller: Caller, work: Work, *, d
     """
     cited = list(dict.fromkeys(citation.passage_no for citation in reply.citations))
     resting = cited if reply.quotes_only else range(len(reply.passages))
-    passages = stored(reply.passages, resting=resting)
+    passages = to_stored_passages(reply.passages, resting=resting)
     if not reply.quotes_only:
         passages += draft.carried
     values = {

@@ -115,22 +115,24 @@ async def insert_turn(
     await connection.execute(insert(turns).values(values).add_cte(touched))
 
 
-async def next_running(connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID) -> UUID | None:
+async def find_next_running(
+    connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID
+) -> UUID | None:
     """The first turn of a conversation that is to be answered."""
     statement = (
         select(turns.c.turn_id)
-        .where(_is(organization_id), turns.c.conversation_id == conversation_id, turns.c.status == RUNNING)
+        .where(_is_turn(organization_id), turns.c.conversation_id == conversation_id, turns.c.status == RUNNING)
         .order_by(turns.c.turn_no)
         .limit(1)
     )
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
-async def run_again(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> bool:
+async def rerun_turn(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> bool:
     """Have a turn that failed answered again; False when it isn't one."""
     statement = (
         update(turns)
-        .where(_is(organization_id, turn_id), turns.c.status == FAILED)
+        .where(_is_turn(organization_id, turn_id), turns.c.status == FAILED)
         .values(
             status=RUNNING, error_code=null(), error_message=null(), retry_after=null(), audit_log_id=null(),
             finished_at=null(),
@@ -159,7 +161,7 @@ async def begin_attempt(connection: AsyncConnection, organization_id: UUID, *, t
     statement = (
         update(turns)
         .where(
-            _is(organization_id, turn_id),
+            _is_turn(organization_id, turn_id),
             turns.c.status == RUNNING,
             conversations.c.conversation_id == turns.c.conversation_id,
         )
@@ -174,18 +176,18 @@ async def get_work(connection: AsyncConnection, organization_id: UUID, *, turn_i
     statement = (
         select(*_WORK)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
-        .where(_is(organization_id, turn_id), turns.c.status == RUNNING)
+        .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING)
     )
     return (await connection.execute(statement)).one_or_none()
 
 
-async def advance(
+async def update_turn(
     connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
 ) -> bool:
     """Change a turn as the worker of this attempt; False when it is over: done, given up, or erased."""
     statement = (
         update(turns)
-        .where(_is(organization_id, turn_id), turns.c.status == RUNNING, turns.c.attempt == attempt)
+        .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING, turns.c.attempt == attempt)
         .values(values)
         .returning(turns.c.turn_id)
     )
@@ -197,12 +199,12 @@ async def end_turn(
 ) -> bool:
     """The same, noting when it ended."""
     values = {**values, "finished_at": func.now()}
-    return await advance(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values)
+    return await update_turn(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values)
 
 
 async def note_entry(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, audit_log_id: UUID) -> None:
     """Keep which entry of the audit log tells of a turn."""
-    await connection.execute(update(turns).where(_is(organization_id, turn_id)).values(audit_log_id=audit_log_id))
+    await connection.execute(update(turns).where(_is_turn(organization_id, turn_id)).values(audit_log_id=audit_log_id))
 
 
 async def list_history(
@@ -212,7 +214,7 @@ async def list_history(
     statement = (
         select(turns.c.turn_id, turns.c.message, turns.c.reply)
         .where(
-            _is(caller.organization_id),
+            _is_turn(caller.organization_id),
             turns.c.conversation_id == conversation_id,
             turns.c.turn_no < before,
             turns.c.status == COMPLETED,
@@ -260,13 +262,13 @@ async def replace_passages(
 
 async def is_withheld(connection: AsyncConnection, caller: Caller, *, turn_id: UUID) -> bool:
     """Whether a turn's reply rests on what the caller may not READ."""
-    statement = select(withheld_from(caller)).where(_is(caller.organization_id, turn_id)).select_from(turns)
+    statement = select(withheld_from(caller)).where(_is_turn(caller.organization_id, turn_id)).select_from(turns)
     return (await connection.execute(statement)).scalar_one()
 
 
 async def note_feedback(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, feedback: str) -> None:
     """Keep the last verdict on a reply."""
-    await connection.execute(update(turns).where(_is(organization_id, turn_id)).values(feedback=feedback))
+    await connection.execute(update(turns).where(_is_turn(organization_id, turn_id)).values(feedback=feedback))
 
 
 async def list_abandoned(
@@ -287,7 +289,7 @@ async def list_abandoned(
     statement = (
         select(turns.c.turn_id)
         .where(
-            _is(organization_id),
+            _is_turn(organization_id),
             turns.c.status == RUNNING,
             turns.c.created_at < before,
             ~others.where(other.c.turn_no < turns.c.turn_no).exists(),
@@ -326,7 +328,7 @@ async def delete_conversations_of(connection: AsyncConnection, organization_id: 
 
 async def _delete(connection: AsyncConnection, organization_id: UUID, conversation_ids: Sequence[UUID]) -> int:
     # They are locked, as by whoever adds a turn or ends one: the conversation first, or the two wait for each other.
-    words = delete(turns).where(_is(organization_id), in_array(turns.c.conversation_id, conversation_ids))
+    words = delete(turns).where(_is_turn(organization_id), in_array(turns.c.conversation_id, conversation_ids))
     count = (await connection.execute(words)).rowcount
     statement = delete(conversations).where(
         conversations.c.organization_id == organization_id, in_array(conversations.c.conversation_id, conversation_ids)
@@ -335,6 +337,6 @@ async def _delete(connection: AsyncConnection, organization_id: UUID, conversati
     return count
 
 
-def _is(organization_id: UUID, turn_id: UUID | None = None) -> ColumnElement[bool]:
+def _is_turn(organization_id: UUID, turn_id: UUID | None = None) -> ColumnElement[bool]:
     own = turns.c.organization_id == organization_id
     return own if turn_id is None else own & (turns.c.turn_id == turn_id)

@@ -62,7 +62,7 @@ class Position:
         return f"{self.attempt}-{self.sent}"
 
 
-async def look(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenTurn:
+async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenTurn:
     """The job as it is now, for the caller as it is now; raises what keeps the caller from seeing it."""
     async with authenticated_again(request, runtime) as (connection, caller):
         authorize(caller, MESSAGE)
@@ -87,7 +87,7 @@ async def events(runtime: Runtime, request: Request, *, turn: SeenTurn, position
             quiet_since = time.monotonic()
         await asyncio.sleep(LOOK_SECONDS)
         try:
-            turn = await look(runtime, request, job_id=turn.turn_id)
+            turn = await read_job(runtime, request, job_id=turn.turn_id)
         except (ServiceError, SQLAlchemyError) as error:
             logger.info("stream_ended", kind=type(error).__name__)
             return

@@ -11,7 +11,7 @@ from carrel.wire.conversations import (
 from service.auth.authorization import MESSAGE, authorize
 from service.auth.callers import acting_for
 from service.domains.conversations.feedback import give_feedback
-from service.domains.conversations.messages import begin
+from service.domains.conversations.messages import begin_turn
 from service.domains.conversations.models import Message, unknown_conversation
 from service.domains.conversations.reading.results import result_of
 from service.domains.conversations.reading.turns import see_turn
@@ -32,7 +32,7 @@ async def send_message(
     async with runtime.database.transaction(caller.organization_id) as connection:
         acting = await acting_for(connection, caller, request.user_email)
         attempt = attempt_of(http, response, caller=caller, connection=connection)
-        begun = await begin(runtime, attempt, acting, message=message, by_program=True)
+        begun = await begin_turn(runtime, attempt, acting, message=message, by_program=True)
     await wait_until_done(runtime, http, organization_id=caller.organization_id, turn_id=begun.turn_id)
     async with authenticated_again(http, runtime) as (connection, again):
         authorize(again, MESSAGE)

@@ -21,7 +21,7 @@ from carrel.wire.conversations import (
 )
 from service.domains.conversations import streaming
 from service.domains.conversations.feedback import give_feedback
-from service.domains.conversations.messages import begin
+from service.domains.conversations.messages import begin_turn
 from service.domains.conversations.models import Message
 from service.domains.conversations.reading import listing
 from service.domains.conversations.reading.jobs import job_of, see_job
@@ -42,7 +42,7 @@ async def send_message(
     """Send a message to an agent that is deployed to the caller; the answer is the job that replies."""
     existing = request.conversation if isinstance(request.conversation, ExistingConversation) else None
     message = Message(request.agent_id, request.message, existing and existing.conversation_id)
-    begun = await begin(runtime, attempt, caller, message=message, by_program=False)
+    begun = await begin_turn(runtime, attempt, caller, message=message, by_program=False)
     return SendAgentMessageResponse(job_id=begun.turn_id, conversation_id=begun.conversation_id)
 
 
@@ -63,7 +63,7 @@ async def stream_agent_response(
 ) -> StreamingResponse:
     """Send how far a job of the caller's is as server-sent events; `Last-Event-ID` goes on where a stream ended."""
     position = streaming.Position.read(http)
-    turn = await streaming.look(runtime, http, job_id=request.job_id)
+    turn = await streaming.read_job(runtime, http, job_id=request.job_id)
     events = streaming.events(runtime, http, turn=turn, position=position)
     return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
 

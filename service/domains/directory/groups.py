@@ -44,7 +44,7 @@ async def upsert_groups(connection: AsyncConnection, caller: Caller, *, groups: 
         names=[group.name for group in groups if group.id is None and group.external_id is None],
     )
     before = _targets(groups, found)
-    after = [_merged(target, group) for target, group in zip(before, groups, strict=True)]
+    after = [_merge(target, group) for target, group in zip(before, groups, strict=True)]
     _refuse_duplicates(after, groups=groups)
     _refuse_taken(after, found=found)
     pairs = list(zip(before, after, strict=True))
@@ -148,7 +148,7 @@ def _only(named: Sequence[Principal], *, field: str) -> Principal | None:
     return next(iter(named), None)
 
 
-def _merged(before: Principal | None, group: GroupUpsert) -> Principal:
+def _merge(before: Principal | None, group: GroupUpsert) -> Principal:
     base = before or Principal(principal_id=uuid7(), kind="group", name=group.name)
     return replace(base, name=group.name, external_id=group.external_id or base.external_id)
 

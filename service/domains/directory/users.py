@@ -71,7 +71,7 @@ async def _put_users(
     existing = {row.email: row for row in found}
     before = [existing.get(email) for email in emails]
     after = [
-        _merged(old or _new_user(email), user, password_hash=hashes.get(email))
+        _merge(old or _new_user(email), user, password_hash=hashes.get(email))
         for old, email, user in zip(before, emails, users, strict=True)
     ]
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
@@ -89,7 +89,7 @@ def _new_user(email: str) -> Principal:
     return Principal(principal_id=uuid7(), kind="user", name=email.partition("@")[0], email=email)
 
 
-def _merged(base: Principal, user: UserUpsert, *, password_hash: str | None) -> Principal:
+def _merge(base: Principal, user: UserUpsert, *, password_hash: str | None) -> Principal:
     return replace(
         base,
         name=base.name if user.name is None else user.name,

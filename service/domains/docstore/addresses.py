@@ -53,7 +53,7 @@ class AllowedHosts:
 
     def allows(self, address: Address) -> bool:
         """Whether this address may be connected to."""
-        meant = _meant(address)
+        meant = _embedded_ipv4(address)
         if any(
             one in network for one in {address, meant} for network in self.networks if one.version == network.version
         ):
@@ -72,7 +72,7 @@ class AllowedHosts:
     def _loopback(self) -> bool:
         return any(self.allows(ipaddress.ip_address(one)) for one in ("127.0.0.1", "::1"))
 
-    def resolved(self) -> "AllowedHosts":
+    def resolve(self) -> "AllowedHosts":
         """Return the same with the addresses that the allowed names have now; blocks."""
         found: set[Network] = set()
         for name in self.names:
@@ -89,7 +89,7 @@ def _is_public(address: Address) -> bool:
     return within and address.is_global and not address.is_multicast
 
 
-def _meant(address: Address) -> Address:
+def _embedded_ipv4(address: Address) -> Address:
     """Return the IPv4 address that an IPv6 one stands for, if it does."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
@@ -111,7 +111,7 @@ class Egress:
         self.denied = False
 
     @contextmanager
-    def enforced(self) -> Generator[None]:
+    def enforce(self) -> Generator[None]:
         """Judge every connection of this context until the block ends."""
         _install()
         token = _current.set(self)

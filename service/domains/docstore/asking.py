@@ -27,7 +27,7 @@ _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RecursionError
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class SourceClient:
     """How questions are asked: of allowed addresses alone, again when the connection broke, errors without secrets.
 
     `hosts` are those of the address, for saying that nobody has one of that name.
@@ -42,21 +42,21 @@ class Asking:
         """Return the answer; SourceError when there is none."""
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
-                with self.egress.enforced():
+                with self.egress.enforce():
                     return await question()
             except ConnectionFailure as error:
                 if self.egress.denied or attempt == MOST_ATTEMPTS:
                     unknown = not self.egress.denied and await self._is_host_unknown()
-                    raise self.told(error, is_host_unknown=unknown) from None
+                    raise self.to_source_error(error, is_host_unknown=unknown) from None
             except (PyMongoError, BSONError, OSError) as error:
-                raise self.told(error) from None
+                raise self.to_source_error(error) from None
             except _MALFORMED as error:
                 logger.warning("docstore_answer_malformed", kind=type(error).__name__)
-                raise self.told(error) from None
+                raise self.to_source_error(error) from None
             await asyncio.sleep(FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
         raise AssertionError
 
-    def told(self, error: Exception, *, is_host_unknown: bool = False) -> SourceError:
+    def to_source_error(self, error: Exception, *, is_host_unknown: bool = False) -> SourceError:
         """Say what went wrong without what the driver says, which names hosts, and may quote the address."""
         if self.egress.denied and isinstance(error, (ConnectionFailure, OSError)):
             return SourceError(
@@ -65,7 +65,7 @@ class Asking:
                 " can allow it with CARREL_DOCSTORE_ALLOWED_HOSTS.",
             )
         if isinstance(error, ConnectionFailure):
-            return unknown_host() if is_host_unknown else _unconnected(error)
+            return unknown_host() if is_host_unknown else _connection_error(error)
         if isinstance(error, ExecutionTimeout):
             return SourceError(
                 "source_too_slow",
@@ -73,7 +73,7 @@ class Asking:
                 " filterExpression and sourceSystemUpdated name.",
             )
         if isinstance(error, OperationFailure):
-            return self._refused(error)
+            return self._refusal(error)
         return SourceError("source_failed", "The document database gave an answer that can't be read.")
 
     async def _is_host_unknown(self) -> bool:
@@ -86,7 +86,7 @@ class Asking:
             return isinstance(error, socket.gaierror) and error.errno in {socket.EAI_NONAME, socket.EAI_NODATA}
         return False
 
-    def _refused(self, error: OperationFailure) -> SourceError:
+    def _refusal(self, error: OperationFailure) -> SourceError:
         # A server may call anything a code.
         code = error.code if isinstance(error.code, int) else None
         said = str((error.details or {}).get("errmsg", ""))
@@ -113,7 +113,7 @@ class Asking:
         return "".join(one if one.isprintable() else " " for one in said[:LONGEST_QUOTE])
 
 
-def _unconnected(error: ConnectionFailure) -> SourceError:
+def _connection_error(error: ConnectionFailure) -> SourceError:
     # Of why a server could not be reached, the driver keeps nothing but words.
     if "SSL handshake failed" in str(error):
         return SourceError(

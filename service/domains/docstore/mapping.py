@@ -65,12 +65,12 @@ def map_document(document: SourceDocument, target: Target) -> MappedDocument:
     if document.fields is None:
         raise MappingError("undecodable", "The document is not valid BSON. Mend it in its database.")
     try:
-        return _mapped(document.source_id, document.fields, target)
+        return _map(document.source_id, document.fields, target)
     except RecursionError:
         raise MappingError("too_deep", "The document is nested deeper than MongoDB lets documents be.") from None
 
 
-def _mapped(source_id: SourceId, values: Mapping[str, Any], target: Target) -> MappedDocument:
+def _map(source_id: SourceId, values: Mapping[str, Any], target: Target) -> MappedDocument:
     fields = target.config.source_fields
     name = _text_of(values, fields.source_name, "sourceName")
     content, suffix = _body(values, fields.body)

@@ -26,7 +26,7 @@ from pymongo.errors import PyMongoError
 from carrel.wire.docstore import DocstoreConfig
 from service.domains.docstore.addresses import AllowedHosts, Egress
 from service.domains.docstore.announcements import bound_announcements
-from service.domains.docstore.asking import Asking
+from service.domains.docstore.asking import SourceClient
 from service.domains.docstore.filters import filter_query
 from service.domains.docstore.paths import value_at
 from service.domains.docstore.sources import Page, Position, SourceDocument, SourceError
@@ -81,7 +81,7 @@ async def open_mongodb(
     """Open the source of a sync; nothing is connected before it is first asked. A query may take so many seconds."""
     bound_announcements()
     parts = await connection_parts(uri, seconds=connect_seconds)
-    egress = Egress(await asyncio.to_thread(allowed.resolved))
+    egress = Egress(await asyncio.to_thread(allowed.resolve))
     milliseconds = int(connect_seconds * 1000)
     options: dict[str, Any] = {
         **parts.options,
@@ -104,12 +104,12 @@ async def open_mongodb(
             "invalid_docstore_uri", "The options of the address don't go together. Update the sync."
         ) from None
     names = tuple(host for host, _ in parts.hosts)
-    asking = Asking(egress, words=words_of(uri, parts), seconds=seconds, hosts=names)
+    asking = SourceClient(egress, words=words_of(uri, parts), seconds=seconds, hosts=names)
     try:
         collection = client.get_database(parts.database).get_collection(config.collection_name, codec_options=_RAW)
         yield MongoSource(collection, config, asking)
     finally:
-        with egress.enforced():
+        with egress.enforce():
             await client.close()
         egress.close_forgotten()
 
@@ -117,7 +117,7 @@ async def open_mongodb(
 class MongoSource:
     """One MongoDB collection, narrowed by the sync's filter; of each document only the mapped fields are fetched."""
 
-    def __init__(self, collection: AsyncCollection[Raw], config: DocstoreConfig, asking: Asking) -> None:
+    def __init__(self, collection: AsyncCollection[Raw], config: DocstoreConfig, asking: SourceClient) -> None:
         self._collection = collection
         self._filter = filter_query(config.filter_expression)
         self._asking = asking
@@ -237,7 +237,7 @@ class MongoSource:
                 size += len(raw.raw)
                 if size >= PAGE_BYTES:
                     break
-        documents = await asyncio.to_thread(_decoded_all, found, self._updated)
+        documents = await asyncio.to_thread(_to_documents, found, self._updated)
         return _Found(documents, is_all=len(found) < limit and size < PAGE_BYTES)
 
     def _since(self, position: Position) -> Query:
@@ -281,11 +281,11 @@ def _position_after(position: Position, documents: Sequence[SourceDocument]) -> 
     return None if after == position else after
 
 
-def _decoded_all(found: Sequence[Raw], updated: str | None) -> list[SourceDocument]:
-    return [_decoded(raw, updated) for raw in found]
+def _to_documents(found: Sequence[Raw], updated: str | None) -> list[SourceDocument]:
+    return [_to_document(raw, updated) for raw in found]
 
 
-def _decoded(raw: Raw, updated: str | None) -> SourceDocument:
+def _to_document(raw: Raw, updated: str | None) -> SourceDocument:
     try:
         fields = known = _decode(raw, _CODEC)
     except (BSONError, ValueError):

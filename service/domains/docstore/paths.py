@@ -22,12 +22,12 @@ def _resolve(value: Any, segments: tuple[str, ...]) -> Any:
         items = cast("list[Any]", value)
         if first.isascii() and first.isdecimal():
             return _resolve(items[int(first)], rest) if int(first) < len(items) else _MISSING
-        found = [one for one in _resolved_each(items, segments) if one is not _MISSING]
+        found = [one for one in _resolve_each(items, segments) if one is not _MISSING]
         return found or _MISSING
     return _MISSING
 
 
-def _resolved_each(items: list[Any], segments: tuple[str, ...]) -> Iterator[Any]:
+def _resolve_each(items: list[Any], segments: tuple[str, ...]) -> Iterator[Any]:
     for item in items:
         found = _resolve(item, segments)
         yield from cast("list[Any]", found) if isinstance(found, list) else (found,)

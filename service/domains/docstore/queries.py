@@ -43,11 +43,11 @@ class StoredSync:
         return cls(**{name: getattr(row, name) for name in cls.__dataclass_fields__})
 
 
-def _own(organization_id: UUID, sync_id: UUID) -> ColumnElement[bool]:
+def _is_sync(organization_id: UUID, sync_id: UUID) -> ColumnElement[bool]:
     return and_(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == sync_id)
 
 
-def _shown(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+def _select_syncs(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     """Select an organization's syncs, each with the numbers of its documents that exist and of its failures."""
     tried, failed = (
         select(func.count()).where(
@@ -98,24 +98,24 @@ async def get_sync(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, lock: bool = False
 ) -> StoredSync | None:
     """Return a sync whoever asks; `lock` keeps it as it is until the transaction ends."""
-    statement = select(docstore_syncs).where(_own(organization_id, sync_id))
+    statement = select(docstore_syncs).where(_is_sync(organization_id, sync_id))
     if lock:
         statement = statement.with_for_update()
     row = (await connection.execute(statement)).one_or_none()
     return None if row is None else StoredSync.of(row)
 
 
-async def show_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> AnyRow:
+async def read_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> AnyRow:
     """Return all columns of a sync that there is, with `document_count` and `failed_count`."""
-    return (await connection.execute(_shown(organization_id).where(docstore_syncs.c.sync_id == sync_id))).one()
+    return (await connection.execute(_select_syncs(organization_id).where(docstore_syncs.c.sync_id == sync_id))).one()
 
 
 async def list_syncs(
     connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
-    """Return syncs as `show_sync` does, by id: those into collections that the caller may edit; an admin, all."""
+    """Return syncs as `read_sync` does, by id: those into collections that the caller may edit; an admin, all."""
     statement = (
-        _shown(caller.organization_id)
+        _select_syncs(caller.organization_id)
         .join(resources, resources.c.object_id == docstore_syncs.c.collection_id)
         .where(docstore_syncs.c.sync_id > after)
         .order_by(docstore_syncs.c.sync_id)
@@ -134,7 +134,7 @@ async def replace_sync(
     """Give a sync another address and config; it begins anew, and a run that goes on writes no more."""
     statement = (
         update(docstore_syncs)
-        .where(_own(organization_id, sync_id))
+        .where(_is_sync(organization_id, sync_id))
         .values(
             sealed_uri=sealed_uri,
             config=dict(config),
@@ -147,13 +147,13 @@ async def replace_sync(
     await connection.execute(statement)
 
 
-async def want_run(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> bool:
+async def request_run(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> bool:
     """Want a run of a sync; False when one is wanted already, or goes on and has told of itself lately."""
     told = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
     statement = (
         update(docstore_syncs)
         .where(
-            _own(organization_id, sync_id),
+            _is_sync(organization_id, sync_id),
             or_(docstore_syncs.c.status.in_(("COMPLETED", "FAILED")), told < func.now() - LOST_AFTER),
         )
         .values(status="PENDING", attempt=docstore_syncs.c.attempt + 1, progress_at=func.now())
@@ -163,7 +163,7 @@ async def want_run(connection: AsyncConnection, organization_id: UUID, *, sync_i
 
 async def delete_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> None:
     """Forget a sync, its address, and what it brought; the documents stay."""
-    await connection.execute(delete(docstore_syncs).where(_own(organization_id, sync_id)))
+    await connection.execute(delete(docstore_syncs).where(_is_sync(organization_id, sync_id)))
 
 
 async def list_failures(
@@ -183,7 +183,7 @@ async def list_failures(
     return (await connection.execute(statement)).all()
 
 
-async def sealed_uris(connection: AsyncConnection, organization_id: UUID) -> dict[UUID, bytes]:
+async def lock_sealed_uris(connection: AsyncConnection, organization_id: UUID) -> dict[UUID, bytes]:
     """Return every sealed address of an organization, by sync, locked."""
     statement = (
         select(docstore_syncs.c.sync_id, docstore_syncs.c.sealed_uri)
@@ -198,5 +198,5 @@ async def set_sealed_uri(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, sealed_uri: bytes | None
 ) -> None:
     """Keep an address sealed anew; None when nobody can read it any more."""
-    statement = update(docstore_syncs).where(_own(organization_id, sync_id)).values(sealed_uri=sealed_uri)
+    statement = update(docstore_syncs).where(_is_sync(organization_id, sync_id)).values(sealed_uri=sealed_uri)
     await connection.execute(statement)

@@ -9,12 +9,12 @@ from service.domains.docstore.sealing import SealError, seal, unseal
 from service.platform.keys import Keys
 
 
-async def seal_anew(connection: AsyncConnection, organization_id: UUID, *, old: Keys | None, new: Keys) -> None:
+async def reseal(connection: AsyncConnection, organization_id: UUID, *, old: Keys | None, new: Keys) -> None:
     """Encrypt every address of an organization under the new key.
 
     One that can't be read, because the old key is lost, is given up: its sync asks for the address again.
     """
-    for sync_id, sealed in (await queries.sealed_uris(connection, organization_id)).items():
+    for sync_id, sealed in (await queries.lock_sealed_uris(connection, organization_id)).items():
         anew: bytes | None = None
         if old is not None:
             try:

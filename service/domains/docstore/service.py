@@ -75,11 +75,11 @@ async def create_sync(
         sync_id=sync_id,
         collection_id=collection.collection_id,
         sealed_uri=seal(runtime.keys, caller.organization_id, sync_id=sync_id, uri=request.docstore_uri),
-        config=_kept(request.config),
+        config=_to_json(request.config),
     )
     await _record(connection, caller, "docstore.create_sync", sync_id, collection.collection_id)
     await _enqueue(runtime, connection, caller.organization_id, sync_id)
-    return _launched(sync_id, launched=True)
+    return _to_launched(sync_id, launched=True)
 
 
 async def update_sync(
@@ -98,11 +98,11 @@ async def update_sync(
         caller.organization_id,
         sync_id=sync.sync_id,
         sealed_uri=seal(runtime.keys, caller.organization_id, sync_id=sync.sync_id, uri=request.docstore_uri),
-        config=_kept(request.config),
+        config=_to_json(request.config),
     )
     await _record(connection, caller, "docstore.update_sync", sync.sync_id, sync.collection_id)
     await _enqueue(runtime, connection, caller.organization_id, sync.sync_id)
-    return _launched(sync.sync_id, launched=True)
+    return _to_launched(sync.sync_id, launched=True)
 
 
 async def launch_sync(
@@ -110,17 +110,17 @@ async def launch_sync(
 ) -> DocstoreSyncLaunched:
     """Launch a run that goes on where the last one stopped, unless one goes on; for EDITORs of the collection."""
     sync = await _known_sync(connection, caller, sync_id, lock=True)
-    launched = await queries.want_run(connection, caller.organization_id, sync_id=sync.sync_id)
+    launched = await queries.request_run(connection, caller.organization_id, sync_id=sync.sync_id)
     if launched:
         await _record(connection, caller, "docstore.launch_sync", sync.sync_id, sync.collection_id)
         await _enqueue(runtime, connection, caller.organization_id, sync.sync_id)
-    return _launched(sync.sync_id, launched=launched)
+    return _to_launched(sync.sync_id, launched=launched)
 
 
 async def get_sync(connection: AsyncConnection, caller: Caller, *, sync_id: UUID) -> DocstoreSync:
     """Return a sync and how its last run went, for EDITORs of its collection and admins; 404 for others."""
     sync = await _known_sync(connection, caller, sync_id)
-    return _shown(await queries.show_sync(connection, caller.organization_id, sync_id=sync.sync_id))
+    return _to_sync(await queries.read_sync(connection, caller.organization_id, sync_id=sync.sync_id))
 
 
 async def list_syncs(
@@ -132,7 +132,7 @@ async def list_syncs(
         connection, caller, collection_id=request.document_collection_id, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.sync_id)])
-    return Page(items=[_shown(row) for row in page.items], next_page_token=page.next_page_token)
+    return Page(items=[_to_sync(row) for row in page.items], next_page_token=page.next_page_token)
 
 
 async def list_failures(
@@ -205,15 +205,15 @@ async def _enqueue(runtime: Runtime, connection: AsyncConnection, organization_i
     await runtime.jobs.enqueue(connection, RUN_SYNC, organization_id=organization_id, lock=lock, sync_id=sync_id)
 
 
-def _kept(config: DocstoreConfig) -> dict[str, Any]:
+def _to_json(config: DocstoreConfig) -> dict[str, Any]:
     return cast("dict[str, Any]", json.loads(config.to_json()))
 
 
-def _launched(sync_id: UUID, *, launched: bool) -> DocstoreSyncLaunched:
+def _to_launched(sync_id: UUID, *, launched: bool) -> DocstoreSyncLaunched:
     return DocstoreSyncLaunched(docstore_credential_id=sync_id, resource_id=str(sync_id), sync_launched=launched)
 
 
-def _shown(row: AnyRow) -> DocstoreSync:
+def _to_sync(row: AnyRow) -> DocstoreSync:
     return DocstoreSync(
         docstore_credential_id=row.sync_id,
         resource_id=str(row.sync_id),
@@ -230,8 +230,8 @@ def _shown(row: AnyRow) -> DocstoreSync:
         ),
         document_count=row.document_count,
         cursor=row.cursor,
-        warning=_told(row.warning_code, row.warning_message),
-        last_error=_told(row.error_code, row.error_message),
+        warning=_to_error(row.warning_code, row.warning_message),
+        last_error=_to_error(row.error_code, row.error_message),
         created_at=row.created_at,
         updated_at=row.updated_at,
         wanted_at=max(row.updated_at, row.progress_at or row.updated_at) if row.status == "PENDING" else None,
@@ -244,7 +244,7 @@ def _with_defaults(kept: dict[str, Any]) -> dict[str, Any]:
     return DocstoreConfig.model_validate(kept).model_dump(mode="json", by_alias=True)
 
 
-def _told(code: str | None, message: str | None) -> DocstoreError | None:
+def _to_error(code: str | None, message: str | None) -> DocstoreError | None:
     return None if code is None else DocstoreError(code=code, message=message or "")
 
 

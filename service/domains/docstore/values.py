@@ -36,14 +36,14 @@ def to_extended(value: Any) -> Any:
 
 def extended_text(value: Any) -> str:
     """Return a value as text in canonical Extended JSON."""
-    return json.dumps(_wrapped(value), ensure_ascii=True, separators=(",", ":"))
+    return json.dumps(_wrap(value), ensure_ascii=True, separators=(",", ":"))
 
 
-def _wrapped(value: Any) -> Any:
+def _wrap(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _wrapped(one) for key, one in cast("Mapping[str, Any]", value).items()}
+        return {key: _wrap(one) for key, one in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_wrapped(one) for one in cast("list[Any]", value)]
+        return [_wrap(one) for one in cast("list[Any]", value)]
     if value is None or isinstance(value, str | bool):
         return value
     return extended_default(value, _CANONICAL)

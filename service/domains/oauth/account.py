@@ -47,9 +47,9 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     called, email = form.get("organization"), form.get("email", "")
     if not browser.known:
         return cookieless(request, again="sign-in")
-    if not browser.sent(runtime, form.get("csrf", ""), purpose=PURPOSE):
+    if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=PURPOSE):
         return await _page(request, runtime, browser, Refused(STALE, 403))
-    found = await organization_called(runtime, called)
+    found = await find_organization(runtime, called)
     attempt = Attempt(
         organization_id=found or await _any_organization(runtime),
         # Nobody has such an address, so it is counted and refused like any other that is unknown.
@@ -65,7 +65,7 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     return response
 
 
-async def organization_called(runtime: Runtime, name: str | None) -> UUID | None:
+async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:
     """The organization of this name, or the only one there is, whatever is said; None where that isn't one."""
     organizations = await _organizations(runtime)
     if len(organizations) > 1:

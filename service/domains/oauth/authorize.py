@@ -16,8 +16,8 @@ from service.domains.oauth import queries
 from service.domains.oauth.meanings import meanings_to
 from service.domains.oauth.requests import first_of, form_of
 from service.domains.oauth.server import Answer
-from service.domains.oauth.signing_in import sign_in_page, signed_in
-from service.domains.oauth.visits import PROMPTS_SIGN_IN, STALE, Asked, Visit
+from service.domains.oauth.signing_in import sign_in_page, submit_sign_in
+from service.domains.oauth.visits import PROMPTS_SIGN_IN, STALE, AuthorizationRequest, Visit
 from service.domains.signin.passwords import Refused
 from service.domains.signin.sessions import SignedIn, end_session
 from service.platform.errors import BadRequest
@@ -45,19 +45,19 @@ async def decide(request: Request, runtime: RuntimeDep) -> Response:
     visit = Visit.of(request, runtime)
     form = first_of(await form_of(request))
     if form.get("action") == "signIn":
-        return await signed_in(visit, form)
+        return await submit_sign_in(visit, form)
     async with runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
         if isinstance(asked, Answer):
             return visit.redirect(asked)
         if asked.person is None:
-            return visit.again()
-        if not visit.sent(form, visit.consent_purpose(asked.person)):
+            return visit.show_next()
+        if not visit.is_own_form(form, visit.consent_purpose(asked.person)):
             return await _next_page(visit, asked, notice=STALE)
-        return await _decided(visit, asked, action=form.get("action"), person=asked.person)
+        return await _apply_decision(visit, asked, action=form.get("action"), person=asked.person)
 
 
-async def _next_page(visit: Visit, asked: Asked, *, notice: str | None = None) -> Response:
+async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str | None = None) -> Response:
     person, prompts = asked.person, asked.prompts
     if person is None or prompts & PROMPTS_SIGN_IN:
         if "none" in prompts:
@@ -86,18 +86,20 @@ def grantable(scopes: Sequence[str], person: SignedIn) -> tuple[str, ...]:
     return tuple(scope for scope in scopes if person.is_admin or scope != ApiScope.ADMIN)
 
 
-async def _decided(visit: Visit, asked: Asked, *, action: str | None, person: SignedIn) -> Response:
+async def _apply_decision(
+    visit: Visit, asked: AuthorizationRequest, *, action: str | None, person: SignedIn
+) -> Response:
     if action == "allow":
         return await _allow(visit, asked, person=person)
     if action == "deny":
         return visit.redirect(await asked.respond(None))
     if action == "switch":
         await end_session(asked.connection, visit.browser, organization_id=person.organization_id)
-        return visit.again()
+        return visit.show_next()
     raise BadRequest("This form has no such button. Go back and try again.")
 
 
-async def _allow(visit: Visit, asked: Asked, *, person: SignedIn) -> Response:
+async def _allow(visit: Visit, asked: AuthorizationRequest, *, person: SignedIn) -> Response:
     scopes = grantable(asked.scopes, person)
     if not scopes:
         return visit.redirect(asked.refuse("access_denied", "Only an admin can allow api:admin."))
@@ -116,7 +118,7 @@ async def _allow(visit: Visit, asked: Asked, *, person: SignedIn) -> Response:
 
 
 async def _consent_page(
-    visit: Visit, asked: Asked, *, person: SignedIn, new: Sequence[str], notice: str | None
+    visit: Visit, asked: AuthorizationRequest, *, person: SignedIn, new: Sequence[str], notice: str | None
 ) -> Response:
     scopes = grantable(asked.scopes, person)
     meanings = await meanings_to(asked.connection, person, scopes=scopes)

@@ -43,7 +43,7 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
         person = await find_session(connection, browser, now=await runtime.clock.now(connection))
         if person is None:
             return _to_sign_in()
-        if not browser.sent(runtime, form.get("csrf", ""), purpose=_purpose(person)):
+        if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(person)):
             return await _consents_page(request, runtime, connection, person=person, browser=browser, notice=STALE)
         if form.get("action") == "signOut":
             await end_session(connection, browser, organization_id=person.organization_id)

@@ -30,7 +30,7 @@ class ClientRoute(APIRoute):
         """Answer what goes wrong before the server can judge the request."""
         handler = super().get_route_handler()
 
-        async def answered(request: Request) -> Response:
+        async def handle(request: Request) -> Response:
             try:
                 return await handler(request)
             except ServiceError as error:
@@ -38,7 +38,7 @@ class ClientRoute(APIRoute):
             except DATABASE_ERRORS as error:
                 return _refusal(answer_for_database(request, error))
 
-        return answered
+        return handle
 
 
 router = APIRouter(route_class=ClientRoute, include_in_schema=False)
@@ -47,13 +47,13 @@ router = APIRouter(route_class=ClientRoute, include_in_schema=False)
 @router.post("/api/oauth/token")
 async def token(request: Request, runtime: RuntimeDep) -> Response:
     """Give tokens for a code or a refresh token (RFC 6749, sections 4.1.3 and 6)."""
-    return await _answered(request, runtime, AuthorizationServer.token)
+    return await _answer(request, runtime, AuthorizationServer.token)
 
 
 @router.post("/api/oauth/revoke")
 async def revoke(request: Request, runtime: RuntimeDep) -> Response:
     """Stop a token (RFC 7009)."""
-    return await _answered(request, runtime, AuthorizationServer.revocation)
+    return await _answer(request, runtime, AuthorizationServer.revocation)
 
 
 @router.get(METADATA)
@@ -84,7 +84,7 @@ def description(issuer: str) -> dict[str, object]:
     }
 
 
-async def _answered(
+async def _answer(
     request: Request, runtime: Runtime, endpoint: Callable[[AuthorizationServer, OAuthRequest], Answer]
 ) -> Response:
     """Answer from a transaction that is committed, whatever the answer is: a refusal may have revoked something."""

@@ -12,10 +12,10 @@ EVERY_SECONDS = 3600
 KEPT = timedelta(days=1)
 
 
-async def forget(runtime: Runtime) -> None:
+async def purge(runtime: Runtime) -> None:
     """Remove what expired more than a day ago and tells of no theft any more, in every organization."""
     for organization_id in await organization_ids(runtime.database):
         async with runtime.database.transaction(organization_id) as connection:
             now = await runtime.clock.now(connection)
-            await queries.forget_expired(connection, organization_id, now=now, kept=KEPT)
-            await sign_in_queries.forget_expired(connection, organization_id, now=now)
+            await queries.delete_expired(connection, organization_id, now=now, kept=KEPT)
+            await sign_in_queries.delete_expired(connection, organization_id, now=now)

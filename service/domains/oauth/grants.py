@@ -170,7 +170,7 @@ def judge_parameters(grant: CodeGrant) -> None:
     def judge(grant: CodeGrant, _redirect_uri: str) -> None:
         form, values = grant.request.form, grant.request.values
         if any(len(values.get(name, ())) > 1 for name in ONCE):
-            raise repeated()
+            raise repeated_parameter()
         if "response_type" not in form:
             raise InvalidRequestError("Send response_type=code.")
         if form["response_type"] != "code":
@@ -184,12 +184,12 @@ def judge_parameters(grant: CodeGrant) -> None:
 def malformed(request: Request) -> OAuth2Error | None:
     """What makes a request to the token endpoint one that no grant can judge."""
     if any(len(values) > 1 for values in request.values.values()):
-        return repeated()
+        return repeated_parameter()
     if "grant_type" not in request.form:
         return InvalidRequestError("Send grant_type: authorization_code or refresh_token.")
     return None
 
 
-def repeated() -> InvalidRequestError:
+def repeated_parameter() -> InvalidRequestError:
     """What a request is told that says something twice."""
     return InvalidRequestError("Send each parameter once.")

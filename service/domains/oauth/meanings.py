@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.scopes import agent_of, meaning
-from service.domains.agents.deploying import names_of_deployed
+from service.domains.agents.deploying import read_deployed_names
 from service.domains.signin.sessions import SignedIn
 
 
 async def meanings_to(connection: AsyncConnection, person: SignedIn, *, scopes: Sequence[str]) -> list[str]:
     """What each scope allows, in plain words; an agent is named to those it is deployed to, and by its id to others."""
     agents = {scope: agent_id for scope in scopes if (agent_id := agent_of(scope))}
-    names = await names_of_deployed(
+    names = await read_deployed_names(
         connection, person.organization_id, principal_id=person.principal_id, agent_ids=agents.values()
     )
     return [meaning(scope, agent_name=names.get(agents[scope]) if scope in agents else None) for scope in scopes]

@@ -42,7 +42,7 @@ async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> An
     return (await connection.execute(_CLIENT_OF_ID, {"param_client_id": client_id})).one_or_none()
 
 
-async def hold_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
+async def lock_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
     """Let nobody delete a client until the transaction ends; False when it is gone.
 
     Whoever deletes one waits for all that is being done for it, instead of failing it half-way.
@@ -352,7 +352,7 @@ async def revoke_families(
     return len(stopped)
 
 
-async def forget_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:
+async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime, kept: timedelta) -> None:
     """Remove what expired longer ago than `kept`: access tokens, unused codes, and families that can't be refreshed.
 
     Codes and refresh tokens that were used stay as long as their family lives, and go with it: whoever brings one of

@@ -17,7 +17,7 @@ Parameters = Sequence[tuple[str, str]]
 
 def query_of(request: Request) -> Parameters:
     """The query's parameters; those without a value count as left out (RFC 6749, section 3.1)."""
-    return _parsed(request.scope["query_string"])
+    return _parse(request.scope["query_string"])
 
 
 async def form_of(request: Request) -> Parameters:
@@ -33,7 +33,7 @@ async def form_of(request: Request) -> Parameters:
         content += piece
         if len(content) > MOST_FORM_BYTES:
             raise TooLarge(f"The form is larger than {MOST_FORM_BYTES} bytes.")
-    return _parsed(bytes(content))
+    return _parse(bytes(content))
 
 
 def first_of(parameters: Parameters) -> dict[str, str]:
@@ -55,7 +55,7 @@ def with_parameters(uri: str, parameters: Parameters) -> str:
     return f"{uri}{joint}{urlencode(parameters)}"
 
 
-def _parsed(content: bytes) -> Parameters:
+def _parse(content: bytes) -> Parameters:
     try:
         return parse_qsl(content.decode("latin-1"), max_num_fields=MOST_PARAMETERS)
     except ValueError as exc:

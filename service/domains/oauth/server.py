@@ -28,7 +28,7 @@ from service.domains.oauth.grants import (
     S256Required,
     judge_parameters,
     malformed,
-    repeated,
+    repeated_parameter,
 )
 from service.domains.oauth.models import Client, Code, Request, Token
 from service.domains.oauth.requests import Parameters, with_parameters
@@ -72,8 +72,8 @@ class AuthorizationServer(AuthlibServer):
         self.store = store
         self._issuer = issuer
         generator = BearerTokenGenerator(
-            _minting(secrets.ACCESS_TOKEN),
-            _minting(secrets.REFRESH_TOKEN),
+            _make_mint(secrets.ACCESS_TOKEN),
+            _make_mint(secrets.REFRESH_TOKEN),
             _seconds,
         )
         self.register_token_generator("default", generator)
@@ -113,7 +113,7 @@ class AuthorizationServer(AuthlibServer):
     def revocation(self, request: Request) -> Answer:
         """Answer a request to the revocation endpoint (RFC 7009)."""
         if any(len(values) > 1 for values in request.values.values()):
-            return self.handle_error_response(request, repeated())
+            return self.handle_error_response(request, repeated_parameter())
         return cast("Answer", self.create_endpoint_response("revocation", request))
 
     def query_client(self, client_id: str | None) -> Client | None:
@@ -195,11 +195,11 @@ def _seconds(_client: object, _grant_type: str) -> int:
     return int(lifetimes.ACCESS_TOKEN.total_seconds())
 
 
-def _minting(prefix: secrets.Prefix) -> Callable[..., str]:
-    def minted(**_: object) -> str:
+def _make_mint(prefix: secrets.Prefix) -> Callable[..., str]:
+    def mint(**_: object) -> str:
         return secrets.mint(prefix).value.get_secret_value()
 
-    return minted
+    return mint
 
 
 def _basic(authorization: str) -> tuple[str | None, str]:

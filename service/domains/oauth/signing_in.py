@@ -6,14 +6,14 @@ from fastapi import Response
 from pydantic import SecretStr
 
 from service.domains.oauth.server import Answer
-from service.domains.oauth.visits import STALE, Asked, Visit
+from service.domains.oauth.visits import STALE, AuthorizationRequest, Visit
 from service.domains.signin.attempts import Attempt
 from service.domains.signin.passwords import Refused, sign_in
 from service.web.pages import page
 from service.web.pages.routing import cookieless, depth_of
 
 
-async def signed_in(visit: Visit, form: dict[str, str]) -> Response:
+async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
     """Take what was entered on the page: the next page, or the same one saying why not."""
     async with visit.runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
@@ -21,9 +21,9 @@ async def signed_in(visit: Visit, form: dict[str, str]) -> Response:
         return visit.redirect(asked)
     if not visit.browser.known:
         return cookieless(visit.request, again=visit.address)
-    if not visit.sent(form, "signIn"):
+    if not visit.is_own_form(form, "signIn"):
         # Another tab may have signed in meanwhile: then there is nothing left to ask here.
-        return visit.again() if asked.person else sign_in_page(visit, asked, Refused(STALE, 403))
+        return visit.show_next() if asked.person else sign_in_page(visit, asked, Refused(STALE, 403))
     attempt = Attempt(
         organization_id=asked.client.organization_id,
         email=form.get("email", ""),
@@ -33,12 +33,14 @@ async def signed_in(visit: Visit, form: dict[str, str]) -> Response:
     outcome = await sign_in(visit.runtime, visit.browser, attempt)
     if isinstance(outcome, Refused):
         return sign_in_page(visit, asked, outcome, email=attempt.email)
-    response = visit.again()
+    response = visit.show_next()
     outcome.keep(response)
     return response
 
 
-def sign_in_page(visit: Visit, asked: Asked, refused: Refused | None = None, *, email: str = "") -> Response:
+def sign_in_page(
+    visit: Visit, asked: AuthorizationRequest, refused: Refused | None = None, *, email: str = ""
+) -> Response:
     """The page, in a browser that is given its value with it."""
     upstream = visit.runtime.settings.oidc_issuer
     response = page(

@@ -55,7 +55,7 @@ class Store:
         row = self.ask(queries.enter_by_client, client_id=parsed) if (parsed := _uuid(client_id)) else None
         if row is None or row.status != "approved":
             return None
-        held = self.ask(queries.hold_client, row.organization_id, client_id=row.client_id)
+        held = self.ask(queries.lock_client, row.organization_id, client_id=row.client_id)
         return Client(row) if held else None
 
     def is_active(self, client: Client, principal_id: UUID) -> bool:

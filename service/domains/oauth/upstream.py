@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import normal_email
 from service.audit.service import Change, record_for
-from service.domains.oauth.account import organization_called
+from service.domains.oauth.account import find_organization
 from service.domains.oauth.requests import Parameters, first_of, query_of
 from service.domains.oauth.server import Answer
 from service.domains.oauth.visits import PROMPTS_SIGN_IN, Visit
@@ -50,7 +50,9 @@ async def leave(request: Request, runtime: RuntimeDep) -> Response:
     if isinstance(asked, Answer):
         return visit.redirect(asked)
     prompt = next(iter(sorted(asked.prompts & PROMPTS_SIGN_IN)), None)
-    return await _sent_there(visit.browser, runtime, parameters=visit.parameters, now=asked.now, prompt=prompt)
+    return await _redirect_to_provider(
+        visit.browser, runtime, parameters=visit.parameters, now=asked.now, prompt=prompt
+    )
 
 
 @router.get("/account/upstream")
@@ -59,13 +61,13 @@ async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
     parameters = [(ACCOUNT, first_of(query_of(request)).get("organization", "-"))]
-    return await _sent_there(Browser.of(request, runtime), runtime, parameters=parameters, now=now)
+    return await _redirect_to_provider(Browser.of(request, runtime), runtime, parameters=parameters, now=now)
 
 
-async def _sent_there(
+async def _redirect_to_provider(
     browser: Browser, runtime: Runtime, *, parameters: Parameters, now: datetime, prompt: str | None = None
 ) -> Response:
-    state = _signed(browser, runtime, parameters=parameters, now=now)
+    state = _sign_state(browser, runtime, parameters=parameters, now=now)
     async with httpx.AsyncClient() as http:
         proof = _proof(browser, runtime, state)
         address = await Provider(runtime.settings, http).sign_in_address(proof, state=state, prompt=prompt)
@@ -90,25 +92,25 @@ async def come_back(request: Request, runtime: RuntimeDep) -> Response:
         subject = await Provider(runtime.settings, http).subject(given["code"], proof, issuer=given.get("iss"))
     given_before = dict(parameters)
     if "client_id" not in given_before:
-        organization_id = await organization_called(runtime, given_before[ACCOUNT])
+        organization_id = await find_organization(runtime, given_before[ACCOUNT])
         if organization_id is None:
-            raise _unknown()
+            raise _unknown_person()
         response = Response(status_code=303, headers={"Location": "../../../account/consents"})
         async with runtime.database.transaction(organization_id) as connection:
-            renewed = await _begun(connection, browser, organization_id, subject=subject, now=now)
+            renewed = await _begin_session(connection, browser, organization_id, subject=subject, now=now)
     else:
         visit = Visit.of(request, runtime, parameters)
-        response = visit.again(at="../authorize")
+        response = visit.show_next(at="../authorize")
         async with runtime.database.transaction(None) as connection:
             asked = await visit.open(connection)
             if isinstance(asked, Answer):
                 return visit.redirect(asked)
-            renewed = await _begun(connection, browser, asked.client.organization_id, subject=subject, now=now)
+            renewed = await _begin_session(connection, browser, asked.client.organization_id, subject=subject, now=now)
     renewed.keep(response)
     return response
 
 
-async def _begun(
+async def _begin_session(
     connection: AsyncConnection, browser: Browser, organization_id: UUID, *, subject: Subject, now: datetime
 ) -> Browser:
     person = await _person(connection, organization_id, subject=subject, now=now)
@@ -127,7 +129,7 @@ async def _person(connection: AsyncConnection, organization_id: UUID, *, subject
     else:
         person = await _newly_bound(connection, organization_id, subject=subject, now=now)
     if person is None or not person.active:
-        raise _unknown()
+        raise _unknown_person()
     return person
 
 
@@ -158,7 +160,7 @@ def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:
     )
 
 
-def _signed(browser: Browser, runtime: Runtime, *, parameters: Parameters, now: datetime) -> str:
+def _sign_state(browser: Browser, runtime: Runtime, *, parameters: Parameters, now: datetime) -> str:
     content = json.dumps([secrets.token_urlsafe(16), now.timestamp(), urlencode(parameters)]).encode()
     payload = base64url.written(content)
     signature = _secret(browser, runtime, f"state\n{payload}")
@@ -170,10 +172,10 @@ def _parameters(browser: Browser, runtime: Runtime, state: str, *, now: datetime
     payload, _, signature = state.partition(".")
     expected = _secret(browser, runtime, f"state\n{payload}")
     if not browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):
-        raise _stale()
+        raise _stale_sign_in()
     _, begun, query = json.loads(base64url.read(payload))
     if now.timestamp() - begun > LONGEST.total_seconds():
-        raise _stale()
+        raise _stale_sign_in()
     return parse_qsl(query)
 
 
@@ -181,14 +183,14 @@ def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:
     return base64url.written(runtime.keys.upstream_secret(browser=browser.value.get_secret_value(), purpose=purpose))
 
 
-def _unknown() -> BadRequest:
+def _unknown_person() -> BadRequest:
     return BadRequest(
         "There is no account here for the person you signed in as. Ask an admin of your organization.",
         code="unknown_upstream_person",
     )
 
 
-def _stale() -> BadRequest:
+def _stale_sign_in() -> BadRequest:
     return BadRequest(
         "This sign-in was begun in another browser, or too long ago. Go back to the application and start again.",
         code="stale_sign_in",

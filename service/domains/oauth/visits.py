@@ -25,7 +25,7 @@ STALE = "This page was out of date. Please try again."
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuthorizationRequest:
     """An authorization request of a proven client, in the transaction it is judged in."""
 
     connection: AsyncConnection
@@ -79,7 +79,7 @@ class Visit:
         asked = query_of(request) if parameters is None else parameters
         return cls(request, runtime, Browser.of(request, runtime), asked)
 
-    async def open(self, connection: AsyncConnection) -> Asked | Answer:
+    async def open(self, connection: AsyncConnection) -> AuthorizationRequest | Answer:
         """Judge the authorization request, and look who is signed in.
 
         Raises BadRequest when nobody can be sent back anywhere.
@@ -98,14 +98,14 @@ class Visit:
         if isinstance(grant, Answer):
             return grant
         person = await find_session(connection, self.browser, now=now)
-        return Asked(connection, server, request, grant, person, now)
+        return AuthorizationRequest(connection, server, request, grant, person, now)
 
     @property
     def address(self) -> str:
         """The authorization request, as a link relative to itself."""
         return f"authorize?{urlencode(self.parameters)}"
 
-    def again(self, *, at: str = "authorize") -> Response:
+    def show_next(self, *, at: str = "authorize") -> Response:
         """Show the next page of the same request, which lies `at` there; what it wanted to have done first is done."""
         parameters = [(name, value) for name, value in self.parameters if name != "prompt"]
         prompts = [value.split(" ") for name, value in self.parameters if name == "prompt"]
@@ -119,9 +119,9 @@ class Visit:
         headers = {"Location": answer.location or "", "Referrer-Policy": "no-referrer"}
         return Response(status_code=status, headers=headers)
 
-    def sent(self, form: dict[str, str], purpose: str) -> bool:
+    def is_own_form(self, form: dict[str, str], purpose: str) -> bool:
         """Whether the form is one of ours, made for this browser."""
-        return self.browser.sent(self.runtime, form.get("csrf", ""), purpose=purpose)
+        return self.browser.is_own_form(self.runtime, form.get("csrf", ""), purpose=purpose)
 
     def consent_purpose(self, person: SignedIn) -> str:
         """What a consent form is good for: this very request, of this person."""

@@ -47,16 +47,16 @@ async def start_rebuild(runtime: Runtime, caller: Caller, *, request: StartIndex
         caller = await acting_for(connection, caller, request.user_email)
         model = runtime.embedders.get(request.embeddings_model).model
         started = await _start(connection, caller, model=model, request=request)
-        shown = await _shown(connection, caller, started)
+        shown = await _to_rebuild(connection, caller, started)
     if shown.status not in {IndexRebuildStatus.COMPLETED, IndexRebuildStatus.CANCELLED}:
-        runtime.background.spawn(_soon(runtime.indexer, caller.organization_id))
+        runtime.background.spawn(_run_now(runtime.indexer, caller.organization_id))
     return shown
 
 
 async def get_rebuild(connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None) -> IndexRebuild:
     """Return the newest rebuild of an index; Conflict `no_rebuild` when there has been none."""
     await _check(connection, caller, collection_id)
-    return await _shown(connection, caller, await _newest(connection, caller, collection_id))
+    return await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id))
 
 
 async def list_failures(
@@ -92,7 +92,7 @@ async def cancel_rebuild(connection: AsyncConnection, caller: Caller, *, collect
     await retire_replacement(connection, caller.organization_id, space_id=space.space_id)
     await queries.finish_rebuild(connection, caller.organization_id, rebuild_id=rebuild.rebuild_id, status="CANCELLED")
     await _record(connection, caller, "index.rebuild_cancel", rebuild)
-    return await _shown(connection, caller, await _newest(connection, caller, collection_id))
+    return await _to_rebuild(connection, caller, await _newest(connection, caller, collection_id))
 
 
 async def _start(
@@ -102,7 +102,7 @@ async def _start(
     space = await _lock(connection, caller, collection_id)
     newest = await queries.find_newest_rebuild(connection, organization_id, collection_id=collection_id)
     if newest is not None and newest.status == IndexRebuildStatus.RUNNING:
-        return await _again(connection, caller, newest, model=model, force=request.force)
+        return await _retry(connection, caller, newest, model=model, force=request.force)
     if space.model == model.name:
         if newest is not None and (newest.status, newest.model) == (IndexRebuildStatus.COMPLETED, model.name):
             return newest
@@ -124,7 +124,7 @@ async def _start(
     return started
 
 
-async def _again(
+async def _retry(
     connection: AsyncConnection, caller: Caller, running: AnyRow, *, model: EmbeddingModel, force: bool
 ) -> AnyRow:
     """Have what failed tried again at once, and from now on go without it if that is asked for."""
@@ -200,13 +200,13 @@ async def _record(connection: AsyncConnection, caller: Caller, action: str, rebu
     await record(connection, caller, action=action, target_type=TARGET, target_id=rebuild.rebuild_id, details=details)
 
 
-async def _soon(indexer: Indexer, organization_id: UUID) -> None:
+async def _run_now(indexer: Indexer, organization_id: UUID) -> None:
     """Go on at once instead of waiting for the next round."""
     while await rebuild_organization(indexer, organization_id):
         pass
 
 
-async def _shown(connection: AsyncConnection, caller: Caller, rebuild: AnyRow) -> IndexRebuild:
+async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: AnyRow) -> IndexRebuild:
     shown = IndexRebuild(
         index_rebuild_id=rebuild.rebuild_id,
         document_collection_id=rebuild.collection_id,

@@ -17,7 +17,7 @@ from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller
 from service.domains.directory.groups import leave_all_groups
 from service.domains.service_accounts import queries
-from service.domains.service_accounts.addresses import local_part
+from service.domains.service_accounts.addresses import make_local_part
 from service.identity.queries import get_organization, lock_organization
 from service.platform.errors import FieldError, NotFound
 from service.platform.identifiers import uuid7
@@ -31,7 +31,7 @@ async def create_account(connection: AsyncConnection, caller: Caller, *, display
     """Make a service account with an address nobody has or had; for admins. It has no access yet."""
     await lock_organization(connection, caller.organization_id)
     organization = await get_organization(connection, caller.organization_id)
-    email = await _free_address(connection, caller, local=local_part(display_name), domain=organization.domain)
+    email = await _free_address(connection, caller, local=make_local_part(display_name), domain=organization.domain)
     account_id = uuid7()
     row = await queries.insert_account(
         connection, caller.organization_id, account_id=account_id, name=display_name, email=email
@@ -100,17 +100,17 @@ def unknown_account() -> NotFound:
 
 async def _free_address(connection: AsyncConnection, caller: Caller, *, local: str, domain: str) -> str:
     """The first address of this local part, numbered from 2 on, that is not taken. The organization is locked."""
-    candidates = _numbered(local, domain)
+    candidates = _number_addresses(local, domain)
     tried = FIRST_CANDIDATES
     while True:
         some = list(islice(candidates, tried))
-        taken = await queries.taken_addresses(connection, caller.organization_id, emails=some)
+        taken = await queries.list_taken_addresses(connection, caller.organization_id, emails=some)
         if free := next((email for email in some if email not in taken), None):
             return free
         tried *= 4
 
 
-def _numbered(local: str, domain: str) -> Iterator[str]:
+def _number_addresses(local: str, domain: str) -> Iterator[str]:
     yield normal_email(f"{local}@{domain}")
     yield from (normal_email(f"{local}-{number}@{domain}") for number in count(2))
 

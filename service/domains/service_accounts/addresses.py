@@ -9,7 +9,7 @@ LONGEST = 48
 NAMELESS = "service-account"
 
 
-def local_part(display_name: str) -> str:
+def make_local_part(display_name: str) -> str:
     """Lower-case ASCII letters and digits with single hyphens; `NAMELESS` for a name without any of these.
 
     Accents fall away (`Zürich` is `zurich`); other scripts are not transcribed, which could only be guessed at.

@@ -23,7 +23,9 @@ _ACCOUNT = (principals.c.principal_id, principals.c.name, principals.c.email, pr
 _TOKEN = tuple(column for column in service_account_tokens.c if column.name != "secret_hash")
 
 
-async def taken_addresses(connection: AsyncConnection, organization_id: UUID, *, emails: Collection[str]) -> set[str]:
+async def list_taken_addresses(
+    connection: AsyncConnection, organization_id: UUID, *, emails: Collection[str]
+) -> set[str]:
     """Which of these addresses (lower case) somebody has, or a service account had."""
     statement = select(principals.c.email).where(
         principals.c.organization_id == organization_id, in_array(principals.c.email, emails)
@@ -65,7 +67,7 @@ async def get_account(connection: AsyncConnection, organization_id: UUID, *, acc
     return (await connection.execute(statement)).one_or_none()
 
 
-async def hold_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> bool:
+async def lock_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> bool:
     """Keep a service account from being deleted until the transaction ends; False when there is none."""
     statement = _accounts(organization_id).where(principals.c.principal_id == account_id)
     return (await connection.execute(statement.with_for_update(read=True))).one_or_none() is not None
@@ -225,7 +227,7 @@ async def list_reached_collections(
             func.count().filter(editable).over().label("editable"),
         )
         .join(resources, resources.c.object_id == collections.c.collection_id)
-        .where(*_reached(caller, at_least=at_least))
+        .where(*_reached_conditions(caller, at_least=at_least))
         .order_by(collections.c.collection_id)
         .limit(limit)
     )
@@ -248,7 +250,7 @@ async def count_fruitless_collections(connection: AsyncConnection, caller: Calle
         select(func.count())
         .select_from(collections)
         .join(resources, resources.c.object_id == collections.c.collection_id)
-        .where(*_reached(caller, at_least=Role.VIEWER), collections.c.space_id.not_in(fruitful))
+        .where(*_reached_conditions(caller, at_least=Role.VIEWER), collections.c.space_id.not_in(fruitful))
     )
     return (await connection.execute(statement)).scalar_one()
 
@@ -278,7 +280,7 @@ async def list_reached_agents(connection: AsyncConnection, caller: Caller, *, li
     return (await connection.execute(statement)).all()
 
 
-def _reached(caller: Caller, *, at_least: Role) -> tuple[ColumnElement[bool], ...]:
+def _reached_conditions(caller: Caller, *, at_least: Role) -> tuple[ColumnElement[bool], ...]:
     return (
         collections.c.organization_id == caller.organization_id,
         resources.c.access_class.in_(readable_classes(caller, at_least=at_least)),

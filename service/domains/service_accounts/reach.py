@@ -64,7 +64,7 @@ async def preview_reach(
         if request.token_id is not None:
             token = await get_token(connection, caller, token_id=request.token_id)
             if token.status is not CredentialStatus.ACTIVE:
-                return _response(endpoints=[], reach=Reach(), warnings=[_stopped(token)])
+                return _response(endpoints=[], reach=Reach(), warnings=[_describe_stopped(token)])
         bearer = await _bearer(connection, caller, of=token or request)
         reach = await _reach(connection, bearer)
     return _response(endpoints=callable_by(bearer), reach=reach, warnings=list(_warnings(bearer, reach)))
@@ -144,7 +144,7 @@ def _count(rows: Sequence[AnyRow], name: str = "total") -> int:
     return getattr(rows[0], name) if rows else 0
 
 
-def _stopped(token: ServiceAccountToken) -> str:
+def _describe_stopped(token: ServiceAccountToken) -> str:
     how = "was revoked" if token.status is CredentialStatus.REVOKED else "has expired"
     return f"This token {how}: every request with it is refused (401)."
 
@@ -184,7 +184,7 @@ def _messaging_warnings(reach: Reach) -> Iterator[str]:
             "message to one is refused (403). Turn it on with admin/agents/update."
         )
     if reach.without_search:
-        named = _named([row.name for row in reach.without_search])
+        named = _list_names([row.name for row in reach.without_search])
         yield (
             f"{_count(reach.without_search)} of {deployed} agents ({named}) it may message, but search none of their "
             "collections: every question is answered with nothing. Grant the service account the role VIEWER in their "
@@ -206,11 +206,11 @@ def _reading_warnings(reach: Reach) -> Iterator[str]:
     if reach.through_groups:
         yield (
             f"{reach.through_groups} of {reach.documents} documents it reads only as a member of groups "
-            f"({_named(reach.groups)}): what these are granted later, it reads too."
+            f"({_list_names(reach.groups)}): what these are granted later, it reads too."
         )
 
 
-def _named(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     """Name the first few, of which there may be more."""
     more = ", …" if len(names) > MOST_IN_WARNING else ""
     return ", ".join(repr(name) for name in names[:MOST_IN_WARNING]) + more

@@ -35,7 +35,7 @@ async def mint_token(
     """
     refuse_past(request.expires_at)
     account_id = request.service_account_id
-    if not await queries.hold_account(connection, caller.organization_id, account_id=account_id):
+    if not await queries.lock_account(connection, caller.organization_id, account_id=account_id):
         raise unknown_account()
     secret = secrets.mint(secrets.SERVICE_ACCOUNT_TOKEN)
     token_id = uuid7()

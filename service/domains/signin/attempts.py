@@ -62,7 +62,7 @@ async def try_password(runtime: Runtime, attempt: Attempt) -> AnyRow | None:
         return None
     async with runtime.database.transaction(attempt.organization_id) as connection:
         now = await runtime.clock.now(connection)
-        await queries.forget_attempts(connection, attempt.organization_id, subject=attempt.account)
+        await queries.delete_attempts(connection, attempt.organization_id, subject=attempt.account)
         await queries.take_back_attempt(connection, attempt.organization_id, subject=attempt.network, now=now)
     return person
 
@@ -87,11 +87,13 @@ async def _count(runtime: Runtime, attempt: Attempt) -> None:
 def _wait(until: datetime, *, now: datetime) -> TooMany:
     seconds = max(1, ceil((until - now).total_seconds()))
     return TooMany(
-        f"Signing in failed too often. Try again in {_spoken(seconds)}.", retry_after=seconds, code="sign_in_throttled"
+        f"Signing in failed too often. Try again in {_format_wait(seconds)}.",
+        retry_after=seconds,
+        code="sign_in_throttled",
     )
 
 
-def _spoken(seconds: int) -> str:
+def _format_wait(seconds: int) -> str:
     if seconds < 120:
         return f"{seconds} second{'s' if seconds != 1 else ''}"
     return f"{ceil(seconds / 60)} minutes"

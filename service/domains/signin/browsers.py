@@ -39,7 +39,7 @@ class Browser:
         """What is kept of the value once somebody is signed in."""
         return secrets.hash_secret(self.value.get_secret_value())
 
-    def renewed(self) -> "Browser":
+    def renew(self) -> "Browser":
         """The same browser with another value, which nobody can have planted."""
         return Browser(secrets.mint(secrets.SESSION).value, known=False, secure=self.secure)
 
@@ -58,6 +58,6 @@ class Browser:
         """What a form must send back that was made for this browser and purpose."""
         return base64url.written(runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose))
 
-    def sent(self, runtime: Runtime, token: str, *, purpose: str) -> bool:
+    def is_own_form(self, runtime: Runtime, token: str, *, purpose: str) -> bool:
         """Whether a form comes from a page that this browser was shown."""
         return self.known and hmac.compare_digest(self.form_token(runtime, purpose).encode(), token.encode())

@@ -94,7 +94,7 @@ class Provider:
         metadata = await self._json("GET", self._issuer.rstrip("/") + DISCOVERY)
         endpoints = [metadata.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
         if metadata.get("issuer") != self._issuer or not all(self._is_safe(endpoint) for endpoint in endpoints):
-            raise _away("metadata")
+            raise _unavailable("metadata")
         return metadata
 
     def _is_safe(self, endpoint: object) -> bool:
@@ -110,14 +110,14 @@ class Provider:
                 status, content = await self._answer(method, address, **options)
             answer: object = json.loads(content)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError) as exc:
-            raise _away(type(exc).__name__) from exc
+            raise _unavailable(type(exc).__name__) from exc
         if not isinstance(answer, dict):
-            raise _away("answer")
+            raise _unavailable("answer")
         found = cast("Mapping[str, Any]", answer)
         if method == "POST" and status in {400, 401}:
             raise _not_vouched(str(found.get("error")))
         if status != 200:
-            raise _away(str(status))
+            raise _unavailable(str(status))
         return found
 
     async def _answer(self, method: str, address: str, **options: Any) -> tuple[int, bytes]:
@@ -128,11 +128,11 @@ class Provider:
             async for piece in response.aiter_raw():
                 content += piece
                 if len(content) > MOST_BYTES:
-                    raise _away("too large")
+                    raise _unavailable("too large")
         return response.status_code, bytes(content)
 
 
-def _away(reason: str) -> Unavailable:
+def _unavailable(reason: str) -> Unavailable:
     logger.warning("upstream_unavailable", reason=reason)
     return Unavailable(
         "The provider you sign in with can't be reached just now. Try again, or use your password here.",

@@ -128,7 +128,7 @@ async def take_back_attempt(
     await connection.execute(statement.values(failures=sign_in_attempts.c.failures - 1, blocked_until=now))
 
 
-async def forget_attempts(connection: AsyncConnection, organization_id: UUID, *, subject: bytes) -> None:
+async def delete_attempts(connection: AsyncConnection, organization_id: UUID, *, subject: bytes) -> None:
     """Forget every failure of an account."""
     await connection.execute(
         delete(sign_in_attempts).where(
@@ -137,7 +137,7 @@ async def forget_attempts(connection: AsyncConnection, organization_id: UUID, *,
     )
 
 
-async def forget_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime) -> None:
+async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime) -> None:
     """Remove sessions that have ended, and attempts that count no more."""
     await connection.execute(
         delete(browser_sessions).where(

@@ -59,11 +59,11 @@ async def begin_session(
     """Sign a person in; the browser with its new value. Whoever was signed in before is signed out."""
     organization_id = person.organization_id
     await end_session(connection, browser, organization_id=organization_id)
-    renewed = browser.renewed()
+    fresh = browser.renew()
     row = {
         "session_id": uuid7(),
         "principal_id": person.principal_id,
-        "secret_hash": renewed.hash,
+        "secret_hash": fresh.hash,
         "password_mark": password_mark(person.password_hash) if by_password else None,
         "created_at": now,
         "expires_at": now + LIFETIME,
@@ -72,7 +72,7 @@ async def begin_session(
     details = {"by": "password" if by_password else "openIdConnect"}
     change = Change("session.begin", "user", person.principal_id, details=details)
     await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
-    return renewed
+    return fresh
 
 
 async def end_session(connection: AsyncConnection, browser: Browser, *, organization_id: UUID) -> None:

@@ -19,7 +19,7 @@ async def query_log(
 ) -> AdminAuditLogQueryResponse:
     """A page of entries, newest first; for admins. `actor` finds what somebody did, and what was done for them."""
     cursor = Cursor.read(caller, operation="admin/auditLog/query", request=request)
-    wanted = EntryFilter(
+    filters = EntryFilter(
         actor=None if request.actor is None else normal_email(request.actor),
         action=request.action,
         target_id=request.target_id,
@@ -29,7 +29,7 @@ async def query_log(
     )
     before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_entries(
-        connection, caller.organization_id, wanted=wanted, before=before, limit=cursor.limit
+        connection, caller.organization_id, filters=filters, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [row.at.isoformat(), str(row.audit_log_id)])
     return AdminAuditLogQueryResponse(entries=[_entry(row) for row in page.items], next_page_token=page.next_page_token)

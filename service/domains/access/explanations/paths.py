@@ -35,13 +35,13 @@ def chains_to(top: UUID, below: Mapping[UUID, Sequence[UUID]]) -> Iterator[tuple
         if lower:
             pending.extend((one, link) for one in reversed(lower))
         else:
-            yield tuple(_unrolled(link))
+            yield tuple(_unroll(link))
 
 
 _Link = tuple[UUID, "_Link | None"]
 
 
-def _unrolled(link: "_Link | None") -> Iterator[UUID]:
+def _unroll(link: "_Link | None") -> Iterator[UUID]:
     while link is not None:
         yield link[0]
         link = link[1]

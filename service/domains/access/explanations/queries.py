@@ -24,13 +24,13 @@ async def list_groups_around(
 
 
 async def list_roles(
-    connection: AsyncConnection, organization_id: UUID, *, access_class: int, holders: Collection[UUID]
+    connection: AsyncConnection, organization_id: UUID, *, access_class: int, grantees: Collection[UUID]
 ) -> Sequence[AnyRow]:
     """Which of these principals themselves hold which role in a class."""
     statement = select(class_readers.c.principal_id, class_readers.c.role).where(
         class_readers.c.organization_id == organization_id,
         class_readers.c.access_class == access_class,
-        in_array(class_readers.c.principal_id, holders),
+        in_array(class_readers.c.principal_id, grantees),
     )
     return (await connection.execute(statement)).all()
 

@@ -64,9 +64,9 @@ async def explain(
     wide = not shown and await _is_wide(connection, organization_id, access_class=resource.access_class)
     return ExplainAuthorizationResponse(
         authorized=bool(shown),
-        paths=await _written(connection, organization_id, paths=shown, resource=resource),
+        paths=await _describe_paths(connection, organization_id, paths=shown, resource=resource),
         complete=len(first) == len(shown),
-        missing=None if shown else _missing(principal, organization_wide=wide),
+        missing=None if shown else _describe_missing(principal, organization_wide=wide),
     )
 
 
@@ -89,17 +89,17 @@ async def _paths(
         # Everyone in the organization is like a group that each user, and nobody else, is a direct member of.
         levels[organization_id] = 1
         below[organization_id] = [principal.principal_id]
-    roles = await queries.list_roles(connection, organization_id, access_class=access_class, holders=levels)
+    roles = await queries.list_roles(connection, organization_id, access_class=access_class, grantees=levels)
     nearest = sorted(roles, key=lambda row: (levels[row.principal_id], RANKED.index(row.role), row.principal_id))
     return (_Path(chain, Role(row.role)) for row in nearest for chain in chains_to(row.principal_id, below))
 
 
 async def _is_wide(connection: AsyncConnection, organization_id: UUID, *, access_class: int) -> bool:
-    roles = await queries.list_roles(connection, organization_id, access_class=access_class, holders=[organization_id])
+    roles = await queries.list_roles(connection, organization_id, access_class=access_class, grantees=[organization_id])
     return bool(roles)
 
 
-async def _written(
+async def _describe_paths(
     connection: AsyncConnection, organization_id: UUID, *, paths: Sequence[_Path], resource: AnyRow
 ) -> list[list[AuthorizationStep]]:
     ids = {each for path in paths for each in path.chain}
@@ -119,7 +119,7 @@ def _step(row: AnyRow) -> AuthorizationStep:
     return AuthorizationStep(type=kind, id=str(row.principal_id), name=row.name, email=row.email)
 
 
-def _missing(principal: AnyRow, *, organization_wide: bool) -> str:
+def _describe_missing(principal: AnyRow, *, organization_wide: bool) -> str:
     if principal.deleted_at is not None:
         return "This service account was deleted: no grant counts for it any more."
     if not principal.active:

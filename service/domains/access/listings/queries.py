@@ -41,7 +41,7 @@ LIMIT :limit
 """).bindparams(bindparam("digest", type_=LargeBinary()), bindparam("principal_id", type_=Uuid()))
 
 
-async def list_holders(
+async def list_grantees(
     connection: AsyncConnection, organization_id: UUID, *, after: tuple[bytes, UUID, str], limit: int
 ) -> Sequence[AnyRow]:
     """Who holds which role in a class that a resource has, ordered by the class's digest, the principal, and the role.
@@ -110,7 +110,7 @@ def _total(organization_id: UUID, table: Table, *ids: ColumnElement[UUID]) -> li
     ]
 
 
-async def totals(connection: AsyncConnection, organization_id: UUID) -> tuple[Sequence[str], datetime]:
+async def read_totals(connection: AsyncConnection, organization_id: UUID) -> tuple[Sequence[str], datetime]:
     """What together says whether resources, people and groups are as they were, and when this was asked.
 
     An access class never changes, so its holders need not be looked at.
@@ -125,7 +125,7 @@ async def totals(connection: AsyncConnection, organization_id: UUID) -> tuple[Se
     return row[:-1], row[-1]
 
 
-async def any_entry_since(
+async def has_entry_since(
     connection: AsyncConnection, organization_id: UUID, *, since: datetime, but: Collection[str]
 ) -> bool:
     """Whether the audit log has an entry of a later transaction, of another action than these."""

@@ -53,19 +53,19 @@ async def get_state(
     What was added and taken back meanwhile leaves no row behind, but it leaves its entry in the audit log. Raises
     BadRequest `invalid_state` for a state that this service never gave.
     """
-    values, at = await queries.totals(connection, caller.organization_id)
+    values, at = await queries.read_totals(connection, caller.organization_id)
     fingerprint = hashlib.sha256(":".join(values).encode()).hexdigest()[:_FINGERPRINT]
     state = f"{fingerprint}.{(at - _EPOCH) // timedelta(microseconds=1)}"
     if request.since is None:
         return AdminAccessGetStateResponse(state=state)
-    before, since = _read(request.since)
-    changed = before != fingerprint or await queries.any_entry_since(
+    before, since = _parse_state(request.since)
+    changed = before != fingerprint or await queries.has_entry_since(
         connection, caller.organization_id, since=since, but=QUIET
     )
     return AdminAccessGetStateResponse(state=state, changed=changed)
 
 
-def _read(state: str) -> tuple[str, datetime]:
+def _parse_state(state: str) -> tuple[str, datetime]:
     fingerprint, _, microseconds = state.partition(".")
     try:
         return fingerprint, _EPOCH + timedelta(microseconds=int(microseconds))
@@ -74,13 +74,13 @@ def _read(state: str) -> tuple[str, datetime]:
         raise BadRequest(message, code="invalid_state", details=[FieldError("since", message)]) from exc
 
 
-async def list_holders(
+async def list_grantees(
     connection: AsyncConnection, caller: Caller, *, request: AdminAccessListHoldersRequest
 ) -> AdminAccessListHoldersResponse:
     """A page of who holds which role in which class, class by class; for admins."""
     cursor = Cursor.read(caller, operation="admin/access/listHolders", request=request)
     after = (bytes.fromhex(cursor.after[0]), UUID(cursor.after[1]), cursor.after[2]) if cursor.after else (b"", NIL, "")
-    rows = await queries.list_holders(connection, caller.organization_id, after=after, limit=cursor.limit)
+    rows = await queries.list_grantees(connection, caller.organization_id, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: [row.digest.hex(), str(row.principal_id), row.role])
     return AdminAccessListHoldersResponse(
         holders=[

@@ -62,14 +62,14 @@ class ResourceFilter:
 
 
 async def list_resources(
-    connection: AsyncConnection, organization_id: UUID, *, wanted: ResourceFilter, after: UUID, limit: int
+    connection: AsyncConnection, organization_id: UUID, *, resource_filter: ResourceFilter, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
     """The resources that fit, each with its class's digest and its name, in the order of their objects' ids."""
-    if (reader := wanted.only_reader) is not None:
-        classes = _classes(reader, but=wanted.not_readable_by)
-        page = resources_in(literal(organization_id), classes, resource_type=_type(wanted))
+    if (reader := resource_filter.only_reader) is not None:
+        classes = _classes(reader, but=resource_filter.not_readable_by)
+        page = resources_in(literal(organization_id), classes, resource_type=_type(resource_filter))
     else:
-        page = _walked(organization_id, wanted, after=after, limit=limit)
+        page = _select_page(organization_id, resource_filter, after=after, limit=limit)
     shown = page.add_columns(resources.c.access_class).subquery("page")
     statement = (
         select(shown, access_classes.c.digest, _name().label("name"))
@@ -86,7 +86,7 @@ async def list_resources_by_name(
     connection: AsyncConnection,
     organization_id: UUID,
     *,
-    wanted: ResourceFilter,
+    resource_filter: ResourceFilter,
     after: tuple[str, UUID] | None,
     limit: int,
 ) -> Sequence[AnyRow]:
@@ -99,7 +99,7 @@ async def list_resources_by_name(
         select(resources, access_classes.c.digest, _name().label("name"), key.label("sort_key"))
         .select_from(_with_names(organization_id, resources))
         .join(access_classes, access_classes.c.access_class == resources.c.access_class)
-        .where(*_conditions(organization_id, wanted), access_classes.c.organization_id == organization_id)
+        .where(*_conditions(organization_id, resource_filter), access_classes.c.organization_id == organization_id)
         .order_by(key, resources.c.object_id)
         .limit(limit)
     )
@@ -119,49 +119,51 @@ async def find_name(connection: AsyncConnection, organization_id: UUID, *, objec
 
 
 async def count_resources(
-    connection: AsyncConnection, organization_id: UUID, *, wanted: ResourceFilter
+    connection: AsyncConnection, organization_id: UUID, *, resource_filter: ResourceFilter
 ) -> Sequence[AnyRow]:
     """How many resources of each type fit (`resource_type`, `number`), ordered by type."""
     statement = (
         select(resources.c.resource_type, func.count().label("number"))
-        .where(*_conditions(organization_id, wanted))
+        .where(*_conditions(organization_id, resource_filter))
         .group_by(resources.c.resource_type)
         .order_by(resources.c.resource_type)
     )
     return (await connection.execute(statement)).all()
 
 
-def _walked(organization_id: UUID, wanted: ResourceFilter, *, after: UUID, limit: int) -> Select[*tuple[Any, ...]]:
+def _select_page(
+    organization_id: UUID, resource_filter: ResourceFilter, *, after: UUID, limit: int
+) -> Select[*tuple[Any, ...]]:
     return (
         select(resources.c.object_id, resources.c.resource_type, resources.c.resource_id)
-        .where(*_conditions(organization_id, wanted), resources.c.object_id > after)
+        .where(*_conditions(organization_id, resource_filter), resources.c.object_id > after)
         .order_by(resources.c.object_id)
         .limit(limit)
     )
 
 
-def _conditions(organization_id: UUID, wanted: ResourceFilter) -> Iterator[ColumnElement[bool]]:
+def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Iterator[ColumnElement[bool]]:
     yield resources.c.organization_id == organization_id
-    if wanted.object_ids is not None:
-        yield in_array(resources.c.object_id, wanted.object_ids)
-    if wanted.resource_ids is not None:
-        yield in_array(resources.c.resource_id, wanted.resource_ids)
-    of_type = _type(wanted)
+    if resource_filter.object_ids is not None:
+        yield in_array(resources.c.object_id, resource_filter.object_ids)
+    if resource_filter.resource_ids is not None:
+        yield in_array(resources.c.resource_id, resource_filter.resource_ids)
+    of_type = _type(resource_filter)
     if of_type is not None:
         yield resources.c.resource_type == of_type
-    if wanted.readable_by is not None:
-        classes = _classes(wanted.readable_by, but=wanted.not_readable_by)
+    if resource_filter.readable_by is not None:
+        classes = _classes(resource_filter.readable_by, but=resource_filter.not_readable_by)
         # Written so, it is not planned as a join, which would lose the order.
         yield resources.c.access_class.in_(classes).is_(true())
-    if wanted.text is not None:
+    if resource_filter.text is not None:
         # The names are searched once, into a hash: a join would read the name of each resource that is walked past.
         yield or_(
-            resources.c.resource_id.icontains(wanted.text, autoescape=True),
-            resources.c.object_id.in_(_named(organization_id, wanted.text)),
+            resources.c.resource_id.icontains(resource_filter.text, autoescape=True),
+            resources.c.object_id.in_(_name_matches(organization_id, resource_filter.text)),
         )
 
 
-def _named(organization_id: UUID, text: str) -> CompoundSelect[UUID]:
+def _name_matches(organization_id: UUID, text: str) -> CompoundSelect[UUID]:
     return union_all(
         *(
             select(own_id).where(
@@ -177,10 +179,10 @@ def _classes(reader: Reader, *, but: Reader | None) -> Select[int] | CompoundSel
     return classes if but is None else classes.except_(readable_classes(but))
 
 
-def _type(wanted: ResourceFilter) -> ColumnElement[str] | None:
-    if wanted.resource_types is None:
+def _type(resource_filter: ResourceFilter) -> ColumnElement[str] | None:
+    if resource_filter.resource_types is None:
         return None
-    types: Any = literal([*wanted.resource_types], ARRAY(Text))
+    types: Any = literal([*resource_filter.resource_types], ARRAY(Text))
     one: Any = any_(types)
     return one
 

@@ -35,12 +35,16 @@ async def list_resources(
     Raises BadRequest `unknown_principal`.
     """
     cursor = Cursor.read(caller, operation="admin/access/listResources", request=request)
-    wanted = await _wanted(connection, caller, request)
+    resource_filter = await _read_filter(connection, caller, request)
     if request.order is ResourceOrder.NAME:
-        page = await _by_name(connection, caller, wanted=wanted, cursor=cursor)
+        page = await _list_by_name(connection, caller, resource_filter=resource_filter, cursor=cursor)
     else:
         rows = await queries.list_resources(
-            connection, caller.organization_id, wanted=wanted, after=cursor.after_id, limit=cursor.limit
+            connection,
+            caller.organization_id,
+            resource_filter=resource_filter,
+            after=cursor.after_id,
+            limit=cursor.limit,
         )
         page = cursor.page(rows, position=lambda row: [str(row.object_id)])
     return AdminAccessListResourcesResponse(
@@ -62,26 +66,26 @@ async def count_resources(
     connection: AsyncConnection, caller: Caller, *, request: AdminAccessCountResourcesRequest
 ) -> AdminAccessCountResourcesResponse:
     """How many resources of each type fit. Raises BadRequest `unknown_principal`."""
-    wanted = await _wanted(connection, caller, request)
-    rows = await queries.count_resources(connection, caller.organization_id, wanted=wanted)
+    resource_filter = await _read_filter(connection, caller, request)
+    rows = await queries.count_resources(connection, caller.organization_id, resource_filter=resource_filter)
     return AdminAccessCountResourcesResponse(
         counts=[ResourceCount(resource_type=row.resource_type, count=row.number) for row in rows],
         total=sum(row.number for row in rows),
     )
 
 
-async def _by_name(
-    connection: AsyncConnection, caller: Caller, *, wanted: ResourceFilter, cursor: Cursor
+async def _list_by_name(
+    connection: AsyncConnection, caller: Caller, *, resource_filter: ResourceFilter, cursor: Cursor
 ) -> Page[AnyRow]:
     after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_resources_by_name(
-        connection, caller.organization_id, wanted=wanted, after=after, limit=cursor.limit
+        connection, caller.organization_id, resource_filter=resource_filter, after=after, limit=cursor.limit
     )
     return cursor.page(rows, position=lambda row: [row.sort_key, str(row.object_id)])
 
 
-async def _wanted(connection: AsyncConnection, caller: Caller, filters: ResourceFilters) -> ResourceFilter:
-    async def holder(reference: PrincipalReference | None, field: str) -> Holder | None:
+async def _read_filter(connection: AsyncConnection, caller: Caller, filters: ResourceFilters) -> ResourceFilter:
+    async def find(reference: PrincipalReference | None, field: str) -> Holder | None:
         if reference is None:
             return None
         return await holder_named(connection, caller.organization_id, reference, field=field)
@@ -91,6 +95,6 @@ async def _wanted(connection: AsyncConnection, caller: Caller, filters: Resource
         text=filters.query,
         resource_ids=filters.resource_ids,
         resource_types=filters.resource_types,
-        readable_by=await holder(filters.readable_by, "readableBy"),
-        not_readable_by=await holder(filters.not_readable_by, "notReadableBy"),
+        readable_by=await find(filters.readable_by, "readableBy"),
+        not_readable_by=await find(filters.not_readable_by, "notReadableBy"),
     )

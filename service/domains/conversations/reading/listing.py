@@ -19,7 +19,7 @@ from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller
 from service.domains.conversations.models import unknown_conversation
 from service.domains.conversations.reading import queries
-from service.domains.conversations.reading.queries import Place
+from service.domains.conversations.reading.queries import WalkPosition
 from service.domains.conversations.reading.turns import WITHHELD_REPLY, SeenTurn, see_turns
 from service.platform.sql import AnyRow
 from service.web.pagination import Cursor
@@ -35,8 +35,8 @@ async def list_conversations(
     rows = await queries.list_conversations(
         connection,
         caller,
-        agent_ids=_asked(caller, request.agent_id),
-        place=_place(cursor),
+        agent_ids=_select_agents(caller, request.agent_id),
+        position=_read_position(cursor),
         limit=cursor.limit,
     )
     began = cursor.after[0] if cursor.after else rows[0].touched.isoformat() if rows else ""
@@ -74,18 +74,18 @@ async def get_conversation(
     )
 
 
-def _asked(caller: Caller, agent_id: UUID | None) -> Sequence[UUID] | frozenset[UUID] | None:
+def _select_agents(caller: Caller, agent_id: UUID | None) -> Sequence[UUID] | frozenset[UUID] | None:
     allowed = messageable_agents(caller)
     if agent_id is None:
         return allowed
     return [agent_id] if allowed is None or agent_id in allowed else []
 
 
-def _place(cursor: Cursor) -> Place | None:
+def _read_position(cursor: Cursor) -> WalkPosition | None:
     if not cursor.after:
         return None
     began, touched, last_id = cursor.after
-    return Place(datetime.fromisoformat(began), datetime.fromisoformat(touched), UUID(last_id))
+    return WalkPosition(datetime.fromisoformat(began), datetime.fromisoformat(touched), UUID(last_id))
 
 
 def _conversation(row: AnyRow) -> Conversation:

@@ -42,7 +42,7 @@ _TURN = (
 
 
 @dataclass(frozen=True)
-class Place:
+class WalkPosition:
     """Where a walk through conversations is: when the one it began with was touched, and the last one seen."""
 
     began: datetime
@@ -81,7 +81,9 @@ async def find_turn(
     statement = (
         select(*_TURN, conversations.c.agent_id, withheld_from(caller).label("withheld"))
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
-        .where(_own(caller, agent_ids), turns.c.organization_id == caller.organization_id, turns.c.turn_id == turn_id)
+        .where(
+            _is_own(caller, agent_ids), turns.c.organization_id == caller.organization_id, turns.c.turn_id == turn_id
+        )
     )
     return (await connection.execute(statement)).one_or_none()
 
@@ -100,7 +102,7 @@ async def list_turns(
         select(*_TURN, withheld_from(caller).label("withheld"))
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(
-            _own(caller, None),
+            _is_own(caller, None),
             turns.c.organization_id == caller.organization_id,
             turns.c.conversation_id == conversation_id,
             turns.c.turn_no > after,
@@ -152,7 +154,7 @@ async def list_conversations(
     caller: Caller,
     *,
     agent_ids: Collection[UUID] | None,
-    place: Place | None,
+    position: WalkPosition | None,
     limit: int,
 ) -> Sequence[AnyRow]:
     """The caller's own conversations in the order in which they were `touched` last, the latest first.
@@ -161,20 +163,25 @@ async def list_conversations(
     there, so that the walk comes to it once.
     """
     touched: ColumnElement[datetime] = conversations.c.updated_at
-    if place is not None:
-        touched = case((conversations.c.updated_at <= place.began, touched), else_=_touched_before(caller, place.began))
+    if position is not None:
+        touched = case(
+            (conversations.c.updated_at <= position.began, touched),
+            else_=_latest_message_before(caller, position.began),
+        )
     statement = (
         _conversations(caller, agent_ids)
         .add_columns(touched.label("touched"))
         .order_by(touched.desc(), conversations.c.conversation_id.desc())
         .limit(limit)
     )
-    if place is not None:
-        statement = statement.where(tuple_(touched, conversations.c.conversation_id) < (place.touched, place.last_id))
+    if position is not None:
+        statement = statement.where(
+            tuple_(touched, conversations.c.conversation_id) < (position.touched, position.last_id)
+        )
     return (await connection.execute(statement)).all()
 
 
-def _touched_before(caller: Caller, moment: datetime) -> ColumnElement[datetime]:
+def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[datetime]:
     """When the last message came of those the conversation at hand had at a moment; NULL when it had none."""
     return (
         select(func.max(turns.c.created_at))
@@ -214,11 +221,11 @@ def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select
             length.label("length"),
         )
         .join(agents, agents.c.agent_id == conversations.c.agent_id)
-        .where(_own(caller, agent_ids))
+        .where(_is_own(caller, agent_ids))
     )
 
 
-def _own(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bool]:
+def _is_own(caller: Caller, agent_ids: Collection[UUID] | None) -> ColumnElement[bool]:
     own = (conversations.c.organization_id == caller.organization_id) & (
         conversations.c.principal_id == caller.principal_id
     )

@@ -64,7 +64,7 @@ async def see_turns(
     if shown:
         for source in await queries.list_sources(connection, caller, turn_ids=shown, with_text=with_text):
             found[source.turn_id][source.passage_no] = source
-    return [_seen(row, found.get(row.turn_id, {}), with_text=with_text) for row in rows]
+    return [_to_seen_turn(row, found.get(row.turn_id, {}), with_text=with_text) for row in rows]
 
 
 def unknown_message() -> NotFound:
@@ -74,7 +74,7 @@ def unknown_message() -> NotFound:
     )
 
 
-def _seen(row: AnyRow, sources: Sources, *, with_text: bool) -> SeenTurn:
+def _to_seen_turn(row: AnyRow, sources: Sources, *, with_text: bool) -> SeenTurn:
     if row.status == RUNNING:
         return SeenTurn(row, RUNNING, None if row.withheld else row.reply)
     if row.status == FAILED:

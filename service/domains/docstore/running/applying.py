@@ -34,7 +34,7 @@ AT_ONCE = 6
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
+class _Attempt:
     """A source document with the ids it has here, and what it is mapped to, or why it can't be."""
 
     document_id: UUID
@@ -56,7 +56,7 @@ async def apply_documents(
     async with run.transaction() as connection:
         caller = await run.caller(connection)
         await queries.note_documents(connection, run.organization_id, sync_id=run.sync.sync_id, document_ids=ids)
-        unchanged = await _unchanged(connection, caller, run, mapped)
+        unchanged = await _find_unchanged(connection, caller, run, mapped)
     wanted = [one for one in tried if one.document_id in mapped.keys() - unchanged]
     outcomes = await _upload_all(run, caller, wanted, mapped)
     failures = [
@@ -77,21 +77,21 @@ async def apply_documents(
         await queries.save_progress(connection, organization_id, sync_id=sync_id, counts=counts, cursor=cursor)
 
 
-def _map_all(run: Run, documents: Sequence[SourceDocument]) -> list[_Tried]:
+def _map_all(run: Run, documents: Sequence[SourceDocument]) -> list[_Attempt]:
     return [_map(run, document) for document in documents]
 
 
-def _map(run: Run, document: SourceDocument) -> _Tried:
+def _map(run: Run, document: SourceDocument) -> _Attempt:
     external_id = run.target.external_id(document.source_id)
     try:
         mapped: MappedDocument | MappingError = map_document(document, run.target)
     except MappingError as error:
         mapped = error
     document_id = document_id_for(run.organization_id, external_id)
-    return _Tried(document_id, external_id, extended_text(document.source_id.value), mapped)
+    return _Attempt(document_id, external_id, extended_text(document.source_id.value), mapped)
 
 
-async def _unchanged(
+async def _find_unchanged(
     connection: AsyncConnection, caller: Caller, run: Run, mapped: Mapping[UUID, MappedDocument]
 ) -> frozenset[UUID]:
     """Return the documents that are in catalog and collection as the source has them: their fingerprints are equal."""
@@ -107,7 +107,7 @@ async def _unchanged(
 
 
 async def _upload_all(
-    run: Run, caller: Caller, wanted: Sequence[_Tried], mapped: Mapping[UUID, MappedDocument]
+    run: Run, caller: Caller, wanted: Sequence[_Attempt], mapped: Mapping[UUID, MappedDocument]
 ) -> dict[UUID, UploadStatus | ServiceError]:
     """Upload documents side by side; what came of each. What is no document's fault is raised once all have ended."""
     turns = asyncio.Semaphore(AT_ONCE)
@@ -135,7 +135,7 @@ async def _upload_patiently(run: Run, caller: Caller, one: MappedDocument) -> Up
     """Upload a document, after a while when too much waits to be indexed."""
     while True:
         # One document may take minutes, and a run that has lost its place must not bring what it read before.
-        await run.tell()
+        await run.report_alive()
         try:
             return await _upload(run.runtime, caller, one)
         except Unavailable as error:
@@ -167,7 +167,7 @@ async def _upload(runtime: Runtime, caller: Caller, one: MappedDocument) -> Uplo
     return uploaded.status
 
 
-def _failure(one: _Tried, outcome: UploadStatus | ServiceError | MappingError) -> Failure | None:
+def _failure(one: _Attempt, outcome: UploadStatus | ServiceError | MappingError) -> Failure | None:
     if isinstance(outcome, UploadStatus):
         return None
     return Failure(one.document_id, one.source_id, one.external_id, outcome.code, outcome.message)

@@ -22,7 +22,7 @@ _ADVICE = f"Correct sourceFields or filterExpression, or mend the documents in t
 _ADVICE_OTHERWISE = f"Put right what is said of them, here or in the source; {_AGAIN}"
 
 
-async def try_again(run: Run) -> None:
+async def retry_failures(run: Run) -> None:
     """Read every document on the list of failures again, and apply it.
 
     What fails again stays on the list; what the source doesn't have any more leaves it.

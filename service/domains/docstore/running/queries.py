@@ -1,4 +1,4 @@
-"""Every statement of a run: each writes only while the run is the one that may (`hold`)."""
+"""Every statement of a run: each writes only while the run is the one that may (`lock_run`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -95,7 +95,7 @@ async def begin_run(connection: AsyncConnection, organization_id: UUID, *, sync_
     return replace(StoredSync.of(before), attempt=attempt)
 
 
-async def hold(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, attempt: int) -> bool:
+async def lock_run(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, attempt: int) -> bool:
     """Keep anything from taking this run's place until the transaction ends; False when something has."""
     statement = select(docstore_syncs.c.sync_id).where(_run(organization_id, sync_id, attempt))
     return (await connection.execute(statement.with_for_update())).one_or_none() is not None
@@ -310,7 +310,7 @@ async def group_failures(
     return (await connection.execute(statement)).all()
 
 
-async def vanished_documents(
+async def list_unlisted_documents(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, listing_no: int, after: UUID, limit: int
 ) -> Sequence[UUID]:
     """Return documents that a listing doesn't have, by id."""
@@ -328,7 +328,7 @@ async def vanished_documents(
     return (await connection.execute(statement)).scalars().all()
 
 
-async def forget_document(
+async def delete_document_record(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, document_id: UUID
 ) -> None:
     """Forget that a document was tried, and why it failed, once it is gone from source and catalog alike."""

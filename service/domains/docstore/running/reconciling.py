@@ -89,7 +89,7 @@ async def _remove(run: Run, listing_no: int) -> None:
     after = NIL
     while True:
         async with run.transaction() as connection:
-            gone = await queries.vanished_documents(
+            gone = await queries.list_unlisted_documents(
                 connection,
                 run.organization_id,
                 sync_id=run.sync.sync_id,
@@ -115,5 +115,5 @@ async def _remove_one(run: Run, document_id: UUID) -> None:
         except (NotFound, Forbidden):
             pass
         sync_id, organization_id = run.sync.sync_id, run.organization_id
-        await queries.forget_document(connection, organization_id, sync_id=sync_id, document_id=document_id)
+        await queries.delete_document_record(connection, organization_id, sync_id=sync_id, document_id=document_id)
         await queries.save_progress(connection, organization_id, sync_id=sync_id, counts=Counts(deleted=deleted))

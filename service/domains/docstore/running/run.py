@@ -69,25 +69,25 @@ class Run:
         Waits before that while a disk runs short: the run goes on where it is when there is room.
         """
         await self._wait_for_room()
-        async with self._held() as connection:
+        async with self._lock() as connection:
             yield connection
 
     @asynccontextmanager
-    async def _held(self) -> AsyncGenerator[AsyncConnection]:
+    async def _lock(self) -> AsyncGenerator[AsyncConnection]:
         async with self.runtime.database.transaction(self.organization_id) as connection:
-            if not await queries.hold(
+            if not await queries.lock_run(
                 connection, self.organization_id, sync_id=self.sync.sync_id, attempt=self.sync.attempt
             ):
                 raise OvertakenError
             yield connection
 
-    async def tell(self) -> None:
+    async def report_alive(self) -> None:
         """Say that the run still goes on, once there is room; OvertakenError when something has taken its place."""
         await self._wait_for_room()
-        await self._tell()
+        await self._report_alive()
 
-    async def _tell(self) -> None:
-        async with self._held() as connection:
+    async def _report_alive(self) -> None:
+        async with self._lock() as connection:
             await queries.save_progress(
                 connection, self.organization_id, sync_id=self.sync.sync_id, counts=queries.Counts()
             )
@@ -97,7 +97,7 @@ class Run:
         disk = self.runtime.disk
         while disk.level is not StorageLevel.OK:
             if not disk.is_full:
-                await self._tell()
+                await self._report_alive()
             with suppress(TimeoutError):
                 await asyncio.wait_for(disk.wait_for_room(), MOST_SILENT_SECONDS)
 

@@ -29,18 +29,18 @@ async def walk(run: Run) -> None:
     # Without times, what changed behind a walk is found by the next whole one alone.
     resumes = phase in {SNAPSHOT, CHANGES} and (is_dated or not run.is_new)
     if resumes and run.is_new:
-        await failed.try_again(run)
+        await failed.retry_failures(run)
     if resumes and phase == CHANGES:
-        await _walk_changes(run, *await _where_it_stopped(run, kept))
+        await _walk_changes(run, *await _read_position(run, kept))
         return
     since = await _walk_snapshot(run, kept if resumes else None)
     if is_dated:
-        await _walk_changes(run, since, began=await _now(run))
+        await _walk_changes(run, since, began=await _read_now(run))
 
 
 async def _walk_snapshot(run: Run, kept: Mapping[str, Any] | None) -> Position:
     """Walk all documents, on from where `kept` says; returns where the walk by changes is to begin."""
-    mark = from_extended(kept["mark"]) if kept else _earlier(await run.source.newest(), await _now(run))
+    mark = from_extended(kept["mark"]) if kept else _earlier(await run.source.newest(), await _read_now(run))
     begin = Position.from_json(kept["after"]) if kept else Position()
     async for page in run.source.snapshot(begin.source_id):
         after = (page.position or begin).to_json()
@@ -58,20 +58,20 @@ async def _walk_changes(run: Run, since: Position, began: datetime | None) -> No
         await apply_documents(run, page.documents, cursor=cursor)
 
 
-async def _where_it_stopped(run: Run, kept: Mapping[str, Any]) -> tuple[Position, datetime | None]:
+async def _read_position(run: Run, kept: Mapping[str, Any]) -> tuple[Position, datetime | None]:
     """Return where a walk by changes goes on, or the next one begins, and the moment at which it began."""
     stopped, began = Position.from_json(kept["after"]), from_extended(kept["began"])
     if not run.is_new:
         return stopped, began
     seconds = run.runtime.settings.docstore_overlap_seconds
-    return Position(updated=_before(_earlier(stopped.updated, began), seconds)), await _now(run)
+    return Position(updated=_before(_earlier(stopped.updated, began), seconds)), await _read_now(run)
 
 
 def _changes_cursor(position: Position, *, began: datetime | None) -> dict[str, Any]:
     return {"phase": CHANGES, "after": position.to_json(), "began": to_extended(began)}
 
 
-async def _now(run: Run) -> datetime:
+async def _read_now(run: Run) -> datetime:
     async with run.transaction() as connection:
         return await run.runtime.clock.now(connection)
 
