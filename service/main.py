@@ -29,7 +29,7 @@ from service.domains.docstore.running.task import DOCSTORE, RUN_SYNC
 from service.domains.oauth import account, authorize, consents, upstream
 from service.domains.oauth import admin_endpoints as oauth_clients
 from service.domains.oauth import endpoints as oauth
-from service.domains.oauth import forgetting as oauth_forgetting
+from service.domains.oauth import purging as oauth_purging
 from service.domains.rebuilds import endpoints as rebuilds
 from service.domains.search import endpoints as search
 from service.domains.service_accounts import endpoints as service_accounts
@@ -51,7 +51,7 @@ from service.runtime.jobs.worker import RELEASE_SECONDS, keep_working, release_s
 from service.web import operations, pages, reference_page
 from service.web.dependencies import V0_PREFIX, V1_PREFIX
 from service.web.edge import Edge
-from service.web.idempotency import forgetting
+from service.web.idempotency import purging
 from service.web.metrics import Metrics
 from service.web.openapi import DescribedApi
 from service.web.pages import confidential
@@ -137,8 +137,8 @@ def _keep_tasks(runtime: Runtime) -> None:
     repeat("sweeping", partial(sweep, indexer, disk), every=settings.sweep_seconds)
     repeat("statistics", partial(fold_all, database), every=settings.sweep_seconds)
     repeat("rebuilds", partial(rebuild_all, indexer, disk), every=settings.sweep_seconds)
-    repeat("idempotency-keys", partial(forgetting.forget, beside), every=forgetting.EVERY_SECONDS)
-    repeat("oauth-tokens", partial(oauth_forgetting.purge, beside), every=oauth_forgetting.EVERY_SECONDS)
+    repeat("idempotency-keys", partial(purging.purge, beside), every=purging.EVERY_SECONDS)
+    repeat("oauth-tokens", partial(oauth_purging.purge, beside), every=oauth_purging.EVERY_SECONDS)
     if settings.text_retention_days is not None:
         erase = partial(erasure.erase_old, beside, days=settings.text_retention_days)
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)

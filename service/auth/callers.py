@@ -17,7 +17,7 @@ from carrel.wire.common import normal_email
 from carrel.wire.oauth_clients import ApiScope
 from service.auth import queries
 from service.auth.queries import CredentialKind
-from service.auth.scopes import narrowed
+from service.auth.scopes import intersect_scopes
 from service.identity.queries import get_organization
 from service.platform import secrets
 from service.platform.database import leave_out_when_full
@@ -103,14 +103,16 @@ async def authenticate(
     if credential is None or not hmac.compare_digest(credential.secret_hash, secret_hash):
         raise _unknown(kind, value)
     if credential.status == "revoked":
-        raise _refused("credential_revoked", f"This {kind.name} was revoked. Use another one.")
+        raise _unauthenticated("credential_revoked", f"This {kind.name} was revoked. Use another one.")
     if credential.status == "expired":
-        raise _refused("credential_expired", f"This {kind.name} has expired. {kind.renewal}")
+        raise _unauthenticated("credential_expired", f"This {kind.name} has expired. {kind.renewal}")
     owner = await queries.get_acting_principal(
         connection, credential.organization_id, principal_id=credential.principal_id
     )
     if owner is None or not owner.active:
-        raise _refused("owner_inactive", f"The {kind.owner} of this {kind.name} is not active any more. Ask an admin.")
+        raise _unauthenticated(
+            "owner_inactive", f"The {kind.owner} of this {kind.name} is not active any more. Ask an admin."
+        )
     if owner.kind == "serviceAccount" and not credential.service_accounts_enabled:
         raise service_accounts_disabled()
     if credential.unused_for_a_minute:
@@ -147,22 +149,22 @@ async def acting_for(
     if user is None:
         message = "There is no active user with this address in this organization."
         raise BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
-    return replace(_in_place_of(caller, user), acting_through=caller.principal_id)
+    return replace(_replace_principal(caller, user), acting_through=caller.principal_id)
 
 
-async def as_service_account(
+async def load_service_account_caller(
     connection: AsyncConnection, caller: Caller, *, account_id: UUID, scopes: Iterable[str]
 ) -> Caller | None:
     """Whom a token of these scopes would act as, to ask what that caller may do; None when there is no such account."""
     account = await queries.get_acting_principal(connection, caller.organization_id, principal_id=account_id)
     if account is None or account.kind != "serviceAccount" or not account.active:
         return None
-    bearer = replace(_in_place_of(caller, account), scopes=frozenset(scopes), may_act_for_users=False)
+    bearer = replace(_replace_principal(caller, account), scopes=frozenset(scopes), may_act_for_users=False)
     # An admin who asks with an access token asks about a token of another kind all the same.
     return replace(bearer, credential="serviceAccountToken")
 
 
-async def caller_again(
+async def reload_caller(
     connection: AsyncConnection,
     organization_id: UUID,
     *,
@@ -215,7 +217,7 @@ def _caller(credential: AnyRow, owner: AnyRow, *, kind: CredentialKind, page_key
     scopes: frozenset[str] | None = None if credential.scopes is None else frozenset(credential.scopes)
     is_admin: bool = owner.is_admin
     if kind == "accessToken":
-        scopes = frozenset(narrowed(scopes or (), to=credential.client_scopes))
+        scopes = frozenset(intersect_scopes(scopes or (), to=credential.client_scopes))
         is_admin = is_admin and ApiScope.ADMIN in scopes
     return Caller(
         organization_id=credential.organization_id,
@@ -234,7 +236,7 @@ def _caller(credential: AnyRow, owner: AnyRow, *, kind: CredentialKind, page_key
     )
 
 
-def _in_place_of(caller: Caller, principal: AnyRow) -> Caller:
+def _replace_principal(caller: Caller, principal: AnyRow) -> Caller:
     return replace(
         caller,
         principal_id=principal.principal_id,
@@ -254,10 +256,10 @@ def principals_of(principal: AnyRow) -> tuple[UUID, ...]:
 
 def _bearer(authorization: str | None) -> str:
     if authorization is None:
-        raise _refused("missing_credential", "Send a credential: `Authorization: Bearer <API key or token>`.")
+        raise _unauthenticated("missing_credential", "Send a credential: `Authorization: Bearer <API key or token>`.")
     scheme, _, value = authorization.strip().partition(" ")
     if scheme.lower() != "bearer" or not value.strip():
-        raise _refused("malformed_authorization", "The Authorization header is `Bearer <API key or token>`.")
+        raise _unauthenticated("malformed_authorization", "The Authorization header is `Bearer <API key or token>`.")
     return value.strip()
 
 
@@ -267,16 +269,18 @@ def _kind(value: str, *, version: Version) -> _Kind:
             return kind
     others = [kind.prefix for other, kinds in _KINDS.items() if other != version for kind in kinds]
     if value.startswith(tuple(others)):
-        raise _refused("wrong_version", _OTHER_VERSION[version])
+        raise _unauthenticated("wrong_version", _OTHER_VERSION[version])
     prefixes = " or ".join(repr(kind.prefix) for kind in _KINDS[version])
-    raise _refused("invalid_credential", f"This is no credential: one begins with {prefixes}.")
+    raise _unauthenticated("invalid_credential", f"This is no credential: one begins with {prefixes}.")
 
 
 def _unknown(kind: _Kind, value: str) -> Unauthenticated:
     if not secrets.checksum_matches(value):
-        return _refused("invalid_credential", f"No such {kind.name}; it looks mistyped or cut off. Copy it again.")
-    return _refused("invalid_credential", f"No such {kind.name}. {kind.renewal}")
+        return _unauthenticated(
+            "invalid_credential", f"No such {kind.name}; it looks mistyped or cut off. Copy it again."
+        )
+    return _unauthenticated("invalid_credential", f"No such {kind.name}. {kind.renewal}")
 
 
-def _refused(code: str, message: str) -> Unauthenticated:
+def _unauthenticated(code: str, message: str) -> Unauthenticated:
     return Unauthenticated(message, code=code)

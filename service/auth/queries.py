@@ -142,7 +142,7 @@ def _acting(one: Select[UUID], *, kinds: Collection[str] = ("user", "serviceAcco
 
 
 _ACTING_BY_ID = _acting(select(param(principals.c.principal_id).label("principal_id")))
-_HOLDER_BY_ID = _acting(
+_GRANTEE_BY_ID = _acting(
     select(param(principals.c.principal_id).label("principal_id")), kinds=("user", "serviceAccount", "group")
 )
 _ACTING_BY_EMAIL = _acting(
@@ -163,10 +163,10 @@ async def get_acting_principal(
     return (await connection.execute(_ACTING_BY_ID, parameters)).one_or_none()
 
 
-async def get_holder(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow | None:
+async def get_grantee(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow | None:
     """The same for whoever a role can be granted to: a group, too, which acts as nobody."""
     parameters = params(organization_id, principal_id=principal_id)
-    return (await connection.execute(_HOLDER_BY_ID, parameters)).one_or_none()
+    return (await connection.execute(_GRANTEE_BY_ID, parameters)).one_or_none()
 
 
 async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:

@@ -29,7 +29,7 @@ def covers(granted: Collection[str], scope: str) -> bool:
     return scope in granted or (scope.startswith(MESSAGE_PREFIX) and ApiScope.AGENT_MESSAGE in granted)
 
 
-def narrowed(scopes: Collection[str], *, to: Collection[str]) -> tuple[str, ...]:
+def intersect_scopes(scopes: Collection[str], *, to: Collection[str]) -> tuple[str, ...]:
     """What both allow: the scopes that `to` covers, and those of `to` that they cover, each once."""
     theirs = (scope for scope in to if covers(scopes, scope))
     return tuple(dict.fromkeys([*(scope for scope in scopes if covers(to, scope)), *theirs]))

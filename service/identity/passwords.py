@@ -34,13 +34,13 @@ async def verify_password(password: SecretStr, password_hash: str | None) -> boo
 
 def _verify(password: SecretStr, password_hash: str | None) -> bool:
     try:
-        return _HASHER.verify(password_hash or _nobodys(), password.get_secret_value()) and password_hash is not None
+        return _HASHER.verify(password_hash or _dummy_hash(), password.get_secret_value()) and password_hash is not None
     except (VerificationError, InvalidHashError):
         return False
 
 
 @cache
-def _nobodys() -> str:
+def _dummy_hash() -> str:
     return _HASHER.hash(secrets.token_urlsafe())
 
 

@@ -24,7 +24,7 @@ class Named:
     is_group: bool
 
 
-def named_principal(row: Principal | AnyRow) -> NamedPrincipal:
+def to_named_principal(row: Principal | AnyRow) -> NamedPrincipal:
     """How an admin's response names a principal that is no organization."""
     if row.kind == "group":
         return NamedGroup(id=row.principal_id, name=row.name)

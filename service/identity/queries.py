@@ -303,7 +303,7 @@ async def find_principal(
     return (await connection.execute(statement)).one_or_none()
 
 
-async def list_shown(
+async def list_step_principals(
     connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> Sequence[AnyRow]:
     """These principals, with what a step of a path shows of one."""

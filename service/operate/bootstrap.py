@@ -57,6 +57,6 @@ def _api_key(value: SecretStr | None) -> secrets.Secret | None:
     if value is None:
         return None
     try:
-        return secrets.taken_as_given(value)
+        return secrets.accept_api_key(value)
     except ValueError as exc:
         raise ValueError(f"CARREL_BOOTSTRAP_API_KEY cannot be used. {exc}") from exc

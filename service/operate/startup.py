@@ -11,7 +11,7 @@ from service import migrations
 from service.index.ingestion.indexer import Indexer
 from service.operate.bootstrap import bootstrap
 from service.operate.deployment.restore_mark import refuse_marked
-from service.operate.deployment.service import settle_secret_key
+from service.operate.deployment.service import ensure_secret_key
 from service.platform.database import POOL_WAIT_SECONDS, Database, driver_url
 from service.platform.descriptors import INDEXING_CONNECTIONS
 from service.platform.disk import open_guard
@@ -55,7 +55,7 @@ async def open_runtime(
         server = await _start_embedded(stack, settings)
         url = await _migrate(settings, server)
         database = _connect(stack, url, settings, connections=settings.database_pool_size)
-        key = await settle_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
+        key = await ensure_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
         async with database.transaction(None) as connection:
             await bootstrap(connection, settings)
         embedders = embedders or await _open_embedders(stack, settings)

@@ -22,24 +22,24 @@ class Access:
     def grants(self) -> Iterator[tuple[UUID, Role]]:
         """Each principal with its role, in the order of their ids."""
         owners = () if self.owner_id is None else (self.owner_id,)
-        for role, holders in ((Role.OWNER, owners), (Role.EDITOR, self.editors), (Role.VIEWER, self.viewers)):
-            yield from ((holder, role) for holder in sorted(holders))
+        for role, grantees in ((Role.OWNER, owners), (Role.EDITOR, self.editors), (Role.VIEWER, self.viewers)):
+            yield from ((grantee, role) for grantee in sorted(grantees))
 
     def digest(self) -> bytes:
         """What the access class of this access is found by."""
-        text = "".join(f"{role}:{holder};" for holder, role in self.grants())
+        text = "".join(f"{role}:{grantee};" for grantee, role in self.grants())
         return hashlib.sha256(text.encode()).digest()
 
 
-def best_roles(holders: Iterable[tuple[UUID, str]]) -> dict[UUID, Role]:
+def best_roles(grantees: Iterable[tuple[UUID, str]]) -> dict[UUID, Role]:
     """Each principal with the role by which it may do most; it may hold several."""
     best: dict[UUID, Role] = {}
-    for holder, name in holders:
+    for grantee, name in grantees:
         role = Role(name)
-        best[holder] = min(role, best.get(holder, role), key=RANKED.index)
+        best[grantee] = min(role, best.get(grantee, role), key=RANKED.index)
     return best
 
 
-def roles_by_id(holders: Iterable[tuple[UUID, str]]) -> dict[str, str]:
+def roles_by_id(grantees: Iterable[tuple[UUID, str]]) -> dict[str, str]:
     """Each principal's best role, as JSON: what the audit log says of an access."""
-    return {str(holder): role.value for holder, role in best_roles(holders).items()}
+    return {str(grantee): role.value for grantee, role in best_roles(grantees).items()}

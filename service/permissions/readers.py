@@ -8,21 +8,21 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import GroupReference, PrincipalReference, UserReference, normal_email
 from service.auth.callers import principals_of
-from service.auth.queries import get_holder
+from service.auth.queries import get_grantee
 from service.identity import queries
 from service.platform.errors import BadRequest, FieldError
 from service.platform.sql import AnyRow
 
 
 @dataclass(frozen=True)
-class Holder:
+class Grantee:
     """A principal with all that it holds roles through; with nothing, when it is not active and so reads nothing."""
 
     organization_id: UUID
     principals: Collection[UUID]
 
 
-async def find_named(
+async def find_referenced_principal(
     connection: AsyncConnection, organization_id: UUID, reference: PrincipalReference, *, field: str
 ) -> AnyRow:
     """The principal of a reference, an inactive or deleted one too.
@@ -40,14 +40,14 @@ async def find_named(
     return found
 
 
-async def holder_named(
+async def find_grantee(
     connection: AsyncConnection, organization_id: UUID, reference: PrincipalReference, *, field: str
-) -> Holder:
+) -> Grantee:
     """Whom a reference names, with every group above it, and for a user what everyone in the organization may read.
 
-    Raises what `find_named` raises.
+    Raises what `find_referenced_principal` raises.
     """
-    named = await find_named(connection, organization_id, reference, field=field)
-    row = await get_holder(connection, organization_id, principal_id=named.principal_id)
+    named = await find_referenced_principal(connection, organization_id, reference, field=field)
+    row = await get_grantee(connection, organization_id, principal_id=named.principal_id)
     principals = principals_of(row) if row is not None and row.active else ()
-    return Holder(organization_id=organization_id, principals=principals)
+    return Grantee(organization_id=organization_id, principals=principals)

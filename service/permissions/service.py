@@ -99,11 +99,11 @@ async def access_of(connection: AsyncConnection, organization_id: UUID, object_i
     if resource is None:
         raise unknown_resource()
     readers = await class_queries.list_readers(connection, organization_id, access_classes=[resource.access_class])
-    holders = {role: frozenset(row.principal_id for row in readers if row.role == role) for role in RANKED}
+    grantees = {role: frozenset(row.principal_id for row in readers if row.role == role) for role in RANKED}
     return Access(
-        owner_id=next(iter(holders[Role.OWNER]), None),
-        viewers=holders[Role.VIEWER],
-        editors=holders[Role.EDITOR],
+        owner_id=next(iter(grantees[Role.OWNER]), None),
+        viewers=grantees[Role.VIEWER],
+        editors=grantees[Role.EDITOR],
     )
 
 

@@ -122,7 +122,7 @@ async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name
             if doing is not None and doing.cancelling():
                 raise asyncio.CancelledError from None
         else:
-            failures.forget()
+            failures.reset()
         await asyncio.sleep(every)
 
 
@@ -131,7 +131,7 @@ class _Failures:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.forget()
+        self.reset()
 
     def log(self, error: Exception) -> None:
         self._count += 1
@@ -141,7 +141,7 @@ class _Failures:
         self._kind, self._logged_at = type(error), now
         logger.error("background_work_failed", task=self._name, failures_in_a_row=self._count, exc_info=error)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._count = 0
         self._kind: type[Exception] | None = None
         self._logged_at = 0.0

@@ -3,17 +3,17 @@
 import base64
 
 
-def written(content: bytes) -> str:
+def encode(content: bytes) -> str:
     """Write bytes as text."""
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
-def read(text: str) -> bytes:
-    """Read what `written` gave; ValueError for everything else, other spellings of the same bytes too."""
+def decode(text: str) -> bytes:
+    """Read what `encode` gave; ValueError for everything else, other spellings of the same bytes too."""
     try:
         content = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError as exc:
         raise ValueError("not base64url") from exc
-    if written(content) != text:
+    if encode(content) != text:
         raise ValueError("not the one spelling of these bytes")
     return content

@@ -57,13 +57,13 @@ class Reserve:
     @property
     def missing(self) -> int:
         """How many bytes of its size the file lacks."""
-        return max(self._size - self._held(), 0)
+        return max(self._size - self._measure_size(), 0)
 
     def make(self) -> bool:
         """Make the file as large as it is to be; whether there was room."""
-        held = self._held()
+        held = self._measure_size()
         try:
-            with _opened(self._path, os.O_CREAT) as file:
+            with _open_reserve(self._path, os.O_CREAT) as file:
                 owner = self._path.parent.stat()
                 if os.geteuid() == 0:
                     os.fchown(file, owner.st_uid, owner.st_gid)
@@ -85,23 +85,23 @@ class Reserve:
         """
         lacking = self.slice - free
         if lacking > 0:
-            self._shrink_to(max(self._held() - lacking, self._size // 4))
+            self._shrink_to(max(self._measure_size() - lacking, self._size // 4))
 
     def _shrink_to(self, size: int) -> None:
-        if self._held() > size:
-            with suppress(OSError), _opened(self._path) as file:
+        if self._measure_size() > size:
+            with suppress(OSError), _open_reserve(self._path) as file:
                 os.ftruncate(file, size)
 
-    def _held(self) -> int:
+    def _measure_size(self) -> int:
         try:
-            with _opened(self._path) as file:
+            with _open_reserve(self._path) as file:
                 return os.fstat(file).st_size
         except OSError:
             return 0
 
 
 @contextmanager
-def _opened(path: Path, flags: int = 0) -> Generator[int]:
+def _open_reserve(path: Path, flags: int = 0) -> Generator[int]:
     """Open the reserve's file; OSError for what somebody else may have put in the place of one, such as a link.
 
     The folder is the database server's, which may be another user's than the service's.
@@ -169,7 +169,7 @@ class FileSystem:
         before, self.level = self.level, self._level_at(free - self._missing())
         if before is not self.level:
             self._log_change()
-        self._settle_reserve()
+        self._adjust_reserve()
 
     def needed_for(self, size: int) -> int:
         """Return how many bytes have to be free for a body of so many to be taken in alone; 0 refuses nothing."""
@@ -208,7 +208,7 @@ class FileSystem:
     def _missing(self) -> int:
         return 0 if self.reserve is None else self.reserve.missing
 
-    def _settle_reserve(self) -> None:
+    def _adjust_reserve(self) -> None:
         if self.reserve is None:
             return
         self.reserve.trim()

@@ -269,12 +269,12 @@ async def _on_invalid_request(request: Request, error: Exception) -> JSONRespons
 
 async def _on_http_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class alone
-    refusal = _unserved(error.status_code)
+    refusal = _framework_error(error.status_code)
     refusal.headers.update(error.headers or {})
     return error_response(refusal)
 
 
-def _unserved(status: int) -> ServiceError:
+def _framework_error(status: int) -> ServiceError:
     """Answer for what no endpoint takes; the framework gives no other statuses than these of itself."""
     if status == 404:
         return NotFound("There is no such endpoint. See /openapi.json for the ones there are.")

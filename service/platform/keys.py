@@ -20,23 +20,23 @@ class Keys:
     @property
     def fingerprint(self) -> bytes:
         """Tells whether two secret keys are the same; the database keeps it."""
-        return self._derived(b"fingerprint")
+        return self._derive(b"fingerprint")
 
     def page_key(self, organization_id: UUID) -> bytes:
         """Return the key that signs the page tokens of an organization's callers."""
-        return self._derived(b"page tokens", organization_id.bytes)
+        return self._derive(b"page tokens", organization_id.bytes)
 
     def form_token(self, *, browser: str, purpose: str) -> bytes:
         """Return what a form of a page carries that was made for this browser and purpose."""
-        return self._derived(b"form token", f"{browser}\n{purpose}".encode())
+        return self._derive(b"form token", f"{browser}\n{purpose}".encode())
 
     def upstream_secret(self, *, browser: str, purpose: str) -> bytes:
         """Return what only this browser's sign-in with another provider has: a verifier, a nonce, a signature."""
-        return self._derived(b"upstream sign-in", f"{browser}\n{purpose}".encode())
+        return self._derive(b"upstream sign-in", f"{browser}\n{purpose}".encode())
 
     def docstore_key(self, organization_id: UUID) -> bytes:
         """Return the key that an organization's connection addresses are encrypted under (AES-256)."""
-        return self._derived(b"docstore addresses", organization_id.bytes)
+        return self._derive(b"docstore addresses", organization_id.bytes)
 
-    def _derived(self, purpose: bytes, context: bytes = b"") -> bytes:
+    def _derive(self, purpose: bytes, context: bytes = b"") -> bytes:
         return hmac.digest(self._secret_key, purpose + b"\0" + context, hashlib.sha256)

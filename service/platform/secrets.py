@@ -53,7 +53,7 @@ def mint(prefix: Prefix) -> Secret:
     return _secret(body + _checksum(body))
 
 
-def taken_as_given(value: SecretStr) -> Secret:
+def accept_api_key(value: SecretStr) -> Secret:
     """The credential for an API key an operator chose; ValueError unless the prefix and 32 further characters."""
     given = value.get_secret_value()
     body = given.removeprefix(API_KEY)

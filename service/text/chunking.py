@@ -95,7 +95,7 @@ def chunk_blocks(blocks: Iterable[Block], *, title: str, tokenizer: WordPieces) 
     """Cut a document into chunks, in reading order; nothing but white space is left out."""
     title, budget = _title(title, tokenizer)
     units = _units(_passages(blocks, budget, tokenizer), title)
-    return [_chunk(title, text) for text in _packed(units, budget)]
+    return [_chunk(title, text) for text in _pack(units, budget)]
 
 
 def caller_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
@@ -103,7 +103,7 @@ def caller_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) ->
     title, budget = _title(title, tokenizer)
     chunks: list[Chunk] = []
     for text in texts:
-        dense = _joined(title, tokenizer.cut(text, budget))
+        dense = _join(title, tokenizer.cut(text, budget))
         chunks.append(Chunk(text, dense, _hash(dense)))
     return chunks
 
@@ -115,11 +115,11 @@ def _title(title: str, tokenizer: WordPieces) -> tuple[str, int]:
 
 
 def _chunk(title: str, text: str) -> Chunk:
-    dense = _joined(title, text)
+    dense = _join(title, text)
     return Chunk(text, dense, _hash(dense))
 
 
-def _joined(title: str, text: str) -> str:
+def _join(title: str, text: str) -> str:
     return f"{title}\n{text}" if title else text
 
 
@@ -133,7 +133,7 @@ def _hash(text: str) -> bytes:
 def _passages(blocks: Iterable[Block], budget: int, tokenizer: WordPieces) -> list[_Passage]:
     """Cut the blocks into spans and count their pieces; what is too long for a chunk is cut until it isn't."""
     passages = [_Passage(block, list(_spans(block))) for block in blocks]
-    counts = iter(_costs([span.text for passage in passages for span in passage.spans], tokenizer))
+    counts = iter(_count_pieces([span.text for passage in passages for span in passage.spans], tokenizer))
     for passage in passages:
         passage.pieces = [next(counts) for _ in passage.spans]
         # A path, a heading and one sentence always fit into a chunk together, so a heading never stands alone.
@@ -151,7 +151,7 @@ def _spans(block: Block) -> Iterator[Span]:
                 yield part
 
 
-def _costs(texts: Sequence[str], tokenizer: WordPieces) -> list[int]:
+def _count_pieces(texts: Sequence[str], tokenizer: WordPieces) -> list[int]:
     counts = tokenizer.count(texts)
     return [max(1, pieces, len(text) // _CHARACTERS_A_PIECE) for text, pieces in zip(texts, counts, strict=True)]
 
@@ -166,7 +166,7 @@ def _shorten(passage: _Passage, longest: int, tokenizer: WordPieces) -> None:
             spans += cut_lines(span.text, gap=span.gap)
         else:
             spans += _between_words(span, longest, tokenizer)
-    passage.spans, passage.pieces = spans, _costs([span.text for span in spans], tokenizer)
+    passage.spans, passage.pieces = spans, _count_pieces([span.text for span in spans], tokenizer)
     if any(pieces > longest for pieces in passage.pieces):
         _shorten(passage, longest, tokenizer)
 
@@ -242,7 +242,7 @@ def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
     return _Path(_PATH_SEPARATOR.join(reversed(kept)), total)
 
 
-def _packed(units: Sequence[_Unit], budget: int) -> Iterator[str]:
+def _pack(units: Sequence[_Unit], budget: int) -> Iterator[str]:
     """Pack the units from one place where packing starts afresh to the next."""
     keys = [(unit.begins, zlib.crc32(unit.text.encode()), number) for number, unit in enumerate(units)]
     positions = list(accumulate((unit.pieces for unit in units), initial=0))

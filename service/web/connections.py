@@ -132,7 +132,7 @@ class Connections:
         self.is_closing = True
         if self._report is not None:
             self._report.cancel()
-            self._tell()
+            self._log_pressure()
 
     def _has_room(self, network: _Network, host: str) -> bool:
         if self.is_closing:
@@ -173,9 +173,9 @@ class Connections:
 
     def _report_soon(self) -> None:
         if self._report is None:
-            self._report = asyncio.get_running_loop().call_later(REPORT_SECONDS, self._tell)
+            self._report = asyncio.get_running_loop().call_later(REPORT_SECONDS, self._log_pressure)
 
-    def _tell(self) -> None:
+    def _log_pressure(self) -> None:
         refused, evicted = self._reported
         self._report, self._reported = None, (self.refused, self.evicted)
         logger.warning(

@@ -37,15 +37,15 @@ RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
 async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
     """Authenticate the request, once however often it is asked; 401 when it can't be, 429 beyond a rate limit."""
     if CALLER not in request.scope:
-        caller = await _authenticated(request, runtime)
+        caller = await _authenticate(request, runtime)
         await runtime.rate_limits.count_request(caller.credential_id)
         request.scope[CALLER] = caller
     return cast("Caller", request.scope[CALLER])
 
 
-async def _authenticated(request: Request, runtime: Runtime) -> Caller:
+async def _authenticate(request: Request, runtime: Runtime) -> Caller:
     try:
-        async with authenticated_again(request, runtime) as (_, caller):
+        async with reauthenticate(request, runtime) as (_, caller):
             return caller
     except (Unauthenticated, Forbidden):
         await runtime.rate_limits.count_failure(request.client.host if request.client else None)
@@ -53,7 +53,7 @@ async def _authenticated(request: Request, runtime: Runtime) -> Caller:
 
 
 @asynccontextmanager
-async def authenticated_again(request: Request, runtime: Runtime) -> AsyncGenerator[tuple[AsyncConnection, Caller]]:
+async def reauthenticate(request: Request, runtime: Runtime) -> AsyncGenerator[tuple[AsyncConnection, Caller]]:
     """Open a transaction in the organization of the request's caller, whose credential is looked at anew.
 
     For what is answered long after it was asked: a credential that was revoked meanwhile raises Unauthenticated.

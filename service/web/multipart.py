@@ -71,7 +71,7 @@ async def receive(
     sink = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}")
     try:
         await _read(request, parser, parts, sink, max_bytes=max_file_bytes + _FRAMING_BYTES)
-        name = parts.finished()
+        name = parts.finish()
         yield Received(parts.fields, ReceivedFile(sink.path, name, parts.file_size, sink.sha256()))
     finally:
         await asyncio.to_thread(sink.discard)
@@ -173,7 +173,7 @@ class _Parts:
             "on_header_field": self._collect(0),
             "on_header_value": self._collect(1),
             "on_header_end": self._header_end,
-            "on_headers_finished": self._opened,
+            "on_headers_finished": self._open_part,
             "on_part_data": self._data,
             "on_part_end": self._end,
             "on_end": self._finish,
@@ -184,7 +184,7 @@ class _Parts:
         pieces, self._pending, self.pending_bytes = self._pending, [], 0
         return pieces
 
-    def finished(self) -> str:
+    def finish(self) -> str:
         """Return the file's name; BadRequest unless the body came to its end and had a file."""
         if not self._ended:
             raise _malformed("It ends before its last part does")
@@ -212,13 +212,13 @@ class _Parts:
         self._headers[name.lower()] = value
         self._header = (bytearray(), bytearray())
 
-    def _opened(self) -> None:
+    def _open_part(self) -> None:
         kind, options = parse_options_header(self._headers.get(b"content-disposition", b""))
         if kind != b"form-data" or b"name" not in options:
             raise _malformed("A part has no name")
         if self._headers.get(b"content-transfer-encoding", b"").strip().lower() not in _PLAIN_ENCODINGS:
             raise _malformed("A part is encoded; send its bytes as they are")
-        self._name = _decoded(options[b"name"], "part name")
+        self._name = _decode(options[b"name"], "part name")
         self._check_name()
         if self._name == self._file_part:
             self._file_name = _file_name(options.get(b"filename"), self._file_part)
@@ -254,7 +254,7 @@ class _Parts:
 
     def _end(self) -> None:
         if self._name != self._file_part:
-            self.fields[self._name] = _decoded(bytes(self._field), self._name)
+            self.fields[self._name] = _decode(bytes(self._field), self._name)
 
     def _finish(self) -> None:
         self._ended = True
@@ -280,11 +280,11 @@ def _file_name(value: bytes | None, part: str) -> str:
     if not value:
         raise BadRequest(f"The part `{part}` has no file name. Send it as a file.", code="file_name_missing")
     # What browsers write for the characters that would end the header's value (WHATWG HTML, form data encoding).
-    name = _decoded(value, "file name", code="file_name_invalid")
+    name = _decode(value, "file name", code="file_name_invalid")
     return clean_file_name(name.replace("%22", '"').replace("%0D", "").replace("%0A", ""))
 
 
-def _decoded(value: bytes, name: str, *, code: str = "field_invalid") -> str:
+def _decode(value: bytes, name: str, *, code: str = "field_invalid") -> str:
     try:
         text = value.decode()
     except UnicodeDecodeError as error:

@@ -95,12 +95,12 @@ class Cursor:
 
     def _token(self, position: Sequence[str]) -> str:
         payload = json.dumps(list(position), separators=(",", ":")).encode()
-        return base64url.written(_sign(payload, key=self.key, query=self.query) + payload)
+        return base64url.encode(_sign(payload, key=self.key, query=self.query) + payload)
 
 
 def _position(token: str, *, key: bytes, query: bytes) -> tuple[str, ...]:
     try:
-        signed = base64url.read(token)
+        signed = base64url.decode(token)
     except ValueError as exc:
         raise _invalid() from exc
     signature, payload = signed[:_SIGNATURE_LENGTH], signed[_SIGNATURE_LENGTH:]

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.domains.oauth.forgetting import purge
+from service.domains.oauth.purging import purge
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import (

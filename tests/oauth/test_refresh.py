@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from service.domains.oauth.forgetting import purge
+from service.domains.oauth.purging import purge
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import Pkce, a_person, an_app, error, later, works

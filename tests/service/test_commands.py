@@ -14,7 +14,7 @@ from argon2 import PasswordHasher
 from pydantic import SecretStr
 
 from service.operate.commands import run
-from service.operate.commands.words import counted, sized
+from service.operate.commands.formatting import format_count, format_size
 from service.platform.settings import Settings
 from tests.harness.processes import environment_without_settings
 from tests.harness.services import RunningService
@@ -222,7 +222,7 @@ def test_a_path_that_leads_nowhere_is_said_in_words(service: RunningService, com
 )
 def test_counts_and_sizes_read_as_words(count: int, said: str, size: str) -> None:
     """One is one, and what is small isn't 0.0 of something large."""
-    assert (counted(count, "file"), sized(count)) == (said, size)
+    assert (format_count(count, "file"), format_size(count)) == (said, size)
 
 
 def texts(service: RunningService) -> list[Any]:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from service.web.idempotency.forgetting import forget
+from service.web.idempotency.purging import purge
 from tests.harness.documents import add_to_collection, create_collection, uploaded
 from tests.harness.services import RunningService
 
@@ -120,7 +120,7 @@ def test_old_responses_are_removed(service: RunningService) -> None:
     with service.owner_connection() as connection:
         connection.execute("UPDATE kept_responses SET created_at = now() - interval '25 hours'")
         send(service, "Support", "young")
-        service.run(forget(service.runtime))
+        service.run(purge(service.runtime))
         kept = connection.execute("SELECT idempotency_key FROM kept_responses").fetchall()
     assert kept == [(hashlib.sha256(b"young").hexdigest(),)]
 

@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from service.operate.commands import run
-from service.operate.deployment.service import settle_secret_key
+from service.operate.deployment.service import ensure_secret_key
 from service.platform.database import Database
 from service.platform.deployment_errors import WrongSecretKeyError
 from service.platform.keys import Keys
@@ -49,7 +49,7 @@ class Place:
 
         async def settle() -> SecretStr:
             try:
-                return await settle_secret_key(self.database, given=given, data_dir=self.data_dir)
+                return await ensure_secret_key(self.database, given=given, data_dir=self.data_dir)
             finally:
                 await self.database.close()
 
@@ -115,7 +115,7 @@ def test_replicas_that_start_at_once_have_one_key(place: Place, tmp_path: Path) 
 
     async def start(*folders: Path) -> list[SecretStr | BaseException]:
         try:
-            starts = (settle_secret_key(place.database, given=None, data_dir=folder) for folder in folders)
+            starts = (ensure_secret_key(place.database, given=None, data_dir=folder) for folder in folders)
             return list(await asyncio.gather(*starts, return_exceptions=True))
         finally:
             await place.database.close()

@@ -55,11 +55,11 @@ def test_a_secret_shows_its_value_neither_in_repr_nor_in_what_is_kept() -> None:
 def test_a_given_api_key_needs_its_prefix_and_32_further_characters(value: str) -> None:
     """Anything else could not be sent, or be guessed; the message doesn't repeat it."""
     with pytest.raises(ValueError, match="svc_key_") as caught:
-        secrets.taken_as_given(SecretStr(value))
+        secrets.accept_api_key(SecretStr(value))
     assert value not in str(caught.value)
 
 
 def test_a_given_api_key_is_taken_exactly_as_it_is() -> None:
     """No checksum is asked of a value the operator chose."""
     value = "svc_key_" + "k" * 32
-    assert secrets.taken_as_given(SecretStr(value)).hash == secrets.hash_secret(value)
+    assert secrets.accept_api_key(SecretStr(value)).hash == secrets.hash_secret(value)

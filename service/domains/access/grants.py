@@ -16,7 +16,7 @@ from carrel.wire.admin import (
 from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceReference, Role
 from service.audit.service import Change, record_all
 from service.auth.callers import Caller
-from service.identity.principals import MOST_DETAILS, named_principal, resolve
+from service.identity.principals import MOST_DETAILS, resolve, to_named_principal
 from service.permissions import queries
 from service.permissions.access import Access, roles_by_id
 from service.permissions.classes import queries as classes
@@ -193,10 +193,10 @@ def _read_position(cursor: Cursor) -> tuple[UUID, str] | None:
 
 
 async def _organization_wide(connection: AsyncConnection, caller: Caller, resource: AnyRow) -> bool:
-    return await classes.is_held_by(
+    return await classes.has_role(
         connection, caller.organization_id, access_class=resource.access_class, principal_id=caller.organization_id
     )
 
 
 def _grant(row: AnyRow) -> GrantInfo:
-    return GrantInfo(principal=named_principal(row), role=GrantRole(row.role))
+    return GrantInfo(principal=to_named_principal(row), role=GrantRole(row.role))

@@ -22,7 +22,7 @@ from service.auth.callers import Caller, principals_of
 from service.auth.queries import get_acting_principal
 from service.domains.agents import queries
 from service.domains.agents.service import require_agent, unknown_agent
-from service.identity.principals import named_principal, resolve
+from service.identity.principals import resolve, to_named_principal
 from service.permissions.access import Access, roles_by_id
 from service.permissions.classes.queries import list_grants
 from service.permissions.queries import get_resource, lock_resource
@@ -103,7 +103,7 @@ async def _list_deployed_to(connection: AsyncConnection, caller: Caller, agent_i
     if resource is None:
         raise unknown_agent()
     rows = await list_grants(connection, caller.organization_id, access_class=resource.access_class)
-    return [named_principal(row) for row in rows]
+    return [to_named_principal(row) for row in rows]
 
 
 def _agent(row: AnyRow) -> Agent:

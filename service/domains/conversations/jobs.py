@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.auth.callers import Caller, caller_again
+from service.auth.callers import Caller, reload_caller
 from service.domains import answering
 from service.domains.agents.service import StoredAgent, get_deployed_agent, unknown_agent
 from service.domains.answering import Assignment, Exchange, Reply
@@ -110,7 +110,7 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Sta
 
 async def _sender(runtime: Runtime, connection: AsyncConnection, work: Work) -> tuple[Caller, StoredAgent]:
     """Return who sent the message, as they are now, and the agent; raise why they can't be answered any more."""
-    caller = await caller_again(
+    caller = await reload_caller(
         connection,
         work.organization_id,
         principal_id=work.origin.principal_id,

@@ -24,7 +24,7 @@ from service.domains.conversations.reading.turns import SeenTurn
 from service.platform.errors import BadRequest, ServiceError
 from service.platform.logs import logger
 from service.runtime import Runtime
-from service.web.dependencies import authenticated_again, is_stopping
+from service.web.dependencies import is_stopping, reauthenticate
 
 MEDIA_TYPE = "text/event-stream"
 # Nobody on the way may keep events back until there are more of them.
@@ -64,7 +64,7 @@ class Position:
 
 async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenTurn:
     """The job as it is now, for the caller as it is now; raises what keeps the caller from seeing it."""
-    async with authenticated_again(request, runtime) as (connection, caller):
+    async with reauthenticate(request, runtime) as (connection, caller):
         authorize(caller, MESSAGE)
         return await see_job(runtime, connection, caller, job_id=job_id)
 

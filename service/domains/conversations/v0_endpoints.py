@@ -16,7 +16,7 @@ from service.domains.conversations.models import Message, unknown_conversation
 from service.domains.conversations.reading.results import result_of
 from service.domains.conversations.reading.turns import see_turn
 from service.domains.conversations.waiting import wait_until_done
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, authenticated_again
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, reauthenticate
 from service.web.idempotency import attempt_of, idempotent
 from service.web.routing import Router
 
@@ -34,7 +34,7 @@ async def send_message(
         attempt = attempt_of(http, response, caller=caller, connection=connection)
         begun = await begin_turn(runtime, attempt, acting, message=message, by_program=True)
     await wait_until_done(runtime, http, organization_id=caller.organization_id, turn_id=begun.turn_id)
-    async with authenticated_again(http, runtime) as (connection, again):
+    async with reauthenticate(http, runtime) as (connection, again):
         authorize(again, MESSAGE)
         acting = await acting_for(connection, again, request.user_email)
         turn = await see_turn(connection, acting, turn_id=begun.turn_id)

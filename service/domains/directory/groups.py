@@ -21,7 +21,7 @@ from service.auth.callers import Caller
 from service.identity import queries
 from service.identity.memberships import queries as direct
 from service.identity.memberships.queries import Membership
-from service.identity.principals import named_principal, resolve
+from service.identity.principals import resolve, to_named_principal
 from service.identity.queries import Principal
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
@@ -83,7 +83,7 @@ async def list_members(
         connection, caller.organization_id, group_id=request.group_id, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
-    members = [named_principal(row) for row in page.items]
+    members = [to_named_principal(row) for row in page.items]
     return AdminGroupsListMembersResponse(members=members, next_page_token=page.next_page_token)
 
 

@@ -147,12 +147,12 @@ def _stored_document(row: AnyRow) -> StoredDocument:
 
 
 def _access(readers: Sequence[str]) -> Access:
-    holders: dict[str, set[UUID]] = {"OWNER": set(), "EDITOR": set(), "VIEWER": set()}
+    grantees: dict[str, set[UUID]] = {"OWNER": set(), "EDITOR": set(), "VIEWER": set()}
     for reader in readers:
         role, _, principal_id = reader.partition(":")
-        holders[role].add(UUID(principal_id))
+        grantees[role].add(UUID(principal_id))
     return Access(
-        owner_id=next(iter(holders["OWNER"]), None),
-        viewers=frozenset(holders["VIEWER"]),
-        editors=frozenset(holders["EDITOR"]),
+        owner_id=next(iter(grantees["OWNER"]), None),
+        viewers=frozenset(grantees["VIEWER"]),
+        editors=frozenset(grantees["EDITOR"]),
     )

@@ -65,7 +65,7 @@ class S256Required(CodeChallenge):
         verifier = grant.request.form.get("code_verifier", "")
         if not VERIFIER.fullmatch(verifier):
             raise InvalidRequestError("Send the code_verifier: 43 to 128 letters, digits, or any of -._~")
-        challenge = base64url.written(hashlib.sha256(verifier.encode()).digest())
+        challenge = base64url.encode(hashlib.sha256(verifier.encode()).digest())
         code = cast("Code", grant.request.authorization_code)
         if not hmac.compare_digest(challenge, code.code_challenge):
             raise InvalidGrantError("The code_verifier is another one's.")

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, OAuth2Payload, OAuth2Request, TokenMixin
 
-from service.auth.scopes import covers, narrowed, parse_scopes
+from service.auth.scopes import covers, intersect_scopes, parse_scopes
 from service.domains.oauth.requests import Parameters, all_of, first_of
 from service.platform import secrets
 from service.platform.sql import AnyRow
@@ -116,7 +116,7 @@ class Code(AuthorizationCodeMixin):
         self.scopes: list[str] = row.scopes
         self.code_challenge: str = row.code_challenge
         self._redirect_uri: str = row.redirect_uri
-        self._left = narrowed(self.scopes, to=client.scopes)
+        self._left = intersect_scopes(self.scopes, to=client.scopes)
 
     def get_redirect_uri(self) -> str:
         """Where it was sent, which the token request must repeat."""
@@ -136,7 +136,7 @@ class Token(TokenMixin):
         self.principal_id: UUID = row.principal_id
         self.is_refresh_token = hasattr(row, "used_at")
         self._client_id: UUID = row.client_id
-        self._left = narrowed(row.scopes, to=client.scopes)
+        self._left = intersect_scopes(row.scopes, to=client.scopes)
 
     def check_client(self, client: Client) -> bool:
         """Whether it was given to this client."""

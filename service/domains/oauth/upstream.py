@@ -162,7 +162,7 @@ def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:
 
 def _sign_state(browser: Browser, runtime: Runtime, *, parameters: Parameters, now: datetime) -> str:
     content = json.dumps([secrets.token_urlsafe(16), now.timestamp(), urlencode(parameters)]).encode()
-    payload = base64url.written(content)
+    payload = base64url.encode(content)
     signature = _secret(browser, runtime, f"state\n{payload}")
     return f"{payload}.{signature}"
 
@@ -173,14 +173,14 @@ def _parameters(browser: Browser, runtime: Runtime, state: str, *, now: datetime
     expected = _secret(browser, runtime, f"state\n{payload}")
     if not browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):
         raise _stale_sign_in()
-    _, begun, query = json.loads(base64url.read(payload))
+    _, begun, query = json.loads(base64url.decode(payload))
     if now.timestamp() - begun > LONGEST.total_seconds():
         raise _stale_sign_in()
     return parse_qsl(query)
 
 
 def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:
-    return base64url.written(runtime.keys.upstream_secret(browser=browser.value.get_secret_value(), purpose=purpose))
+    return base64url.encode(runtime.keys.upstream_secret(browser=browser.value.get_secret_value(), purpose=purpose))
 
 
 def _unknown_person() -> BadRequest:

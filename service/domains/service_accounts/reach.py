@@ -19,7 +19,7 @@ from carrel.wire.service_accounts import (
     ServiceAccountToken,
 )
 from service.auth.authorization import callable_by
-from service.auth.callers import Caller, as_service_account
+from service.auth.callers import Caller, load_service_account_caller
 from service.domains.agents.queries import count_documents_through_agents, list_agents_without_search
 from service.domains.service_accounts import queries
 from service.domains.service_accounts.accounts import unknown_account
@@ -77,7 +77,7 @@ async def _bearer(
     of: AdminServiceAccountTokensPreviewReachRequest | ServiceAccountToken,
 ) -> Caller:
     account_id, scopes = of.service_account_id, of.scopes or ()
-    bearer = account_id and await as_service_account(connection, caller, account_id=account_id, scopes=scopes)
+    bearer = account_id and await load_service_account_caller(connection, caller, account_id=account_id, scopes=scopes)
     if not bearer:
         raise unknown_account()
     return bearer

@@ -56,7 +56,7 @@ class Browser:
 
     def form_token(self, runtime: Runtime, purpose: str) -> str:
         """What a form must send back that was made for this browser and purpose."""
-        return base64url.written(runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose))
+        return base64url.encode(runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose))
 
     def is_own_form(self, runtime: Runtime, token: str, *, purpose: str) -> bool:
         """Whether a form comes from a page that this browser was shown."""

@@ -61,7 +61,7 @@ class Provider:
             "scope": SCOPE,
             "state": state,
             "nonce": proof.nonce,
-            "code_challenge": base64url.written(hashlib.sha256(proof.verifier.encode()).digest()),
+            "code_challenge": base64url.encode(hashlib.sha256(proof.verifier.encode()).digest()),
             "code_challenge_method": "S256",
             **({"prompt": prompt} if prompt else {}),
         }

@@ -37,7 +37,7 @@ async def add_members(
     connection: AsyncConnection, organization_id: UUID, *, memberships: Collection[Membership]
 ) -> list[tuple[UUID, UUID]]:
     """Add memberships; the (group, member) that were new."""
-    wanted = _wanted(memberships)
+    wanted = _unnest_memberships(memberships)
     rows = select(literal(organization_id, Uuid), wanted.c.group_id, wanted.c.member_id, wanted.c.member_is_group)
     statement = (
         insert(group_members)
@@ -82,7 +82,7 @@ async def keep_only(
     memberships: Collection[Membership],
 ) -> list[tuple[UUID, UUID]]:
     """Remove every member of these groups who is not among `memberships`; the (group, member) that were removed."""
-    wanted = _wanted(memberships)
+    wanted = _unnest_memberships(memberships)
     kept = exists().where(
         wanted.c.group_id == group_members.c.group_id, wanted.c.member_id == group_members.c.member_id
     )
@@ -94,7 +94,7 @@ async def keep_only(
     return [(row.group_id, row.member_id) for row in await connection.execute(statement)]
 
 
-def _wanted(memberships: Collection[Membership]) -> TableValuedAlias:
+def _unnest_memberships(memberships: Collection[Membership]) -> TableValuedAlias:
     return (
         func.unnest(
             literal([one.group_id for one in memberships], ARRAY(Uuid)),

@@ -99,16 +99,16 @@ class _Filling:
         self.progress = Progress("Restoring")
 
     def take_file(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
-        self._files.write(sha256, self._counted(pieces))
+        self._files.write(sha256, self._count_pieces(pieces))
 
     def take_database(self, pieces: Iterator[bytes]) -> None:
-        postgres_tools.load(self._owner, self._counted(pieces))
+        postgres_tools.load(self._owner, self._count_pieces(pieces))
 
     def take_secret_key(self, key: SecretStr) -> None:
         if self._key_folder is not None:
             key_files.keep_key(self._key_folder, key)
 
-    def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    def _count_pieces(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
             yield piece
             self.progress.add(len(piece))

@@ -33,11 +33,11 @@ def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, sec
     with new_file(path) as file, queries.open_snapshot(owner) as snapshot:
         revision, postgresql = _check(snapshot)
         fingerprint = snapshot.key_fingerprint()
-        key = None if secret_key is not None else _kept_key(data_dir, fingerprint)
+        key = None if secret_key is not None else _read_kept_key(data_dir, fingerprint)
         rows = snapshot.rows()
         archive = ArchiveWriter(file)
         _add_files(archive, snapshot, files)
-        archive.add_database(_watched(postgres_tools.dump(owner, snapshot=snapshot.name)))
+        archive.add_database(_show_progress(postgres_tools.dump(owner, snapshot=snapshot.name)))
         if key is not None:
             archive.add_secret_key(key)
 
@@ -71,7 +71,7 @@ def _check(snapshot: Snapshot) -> tuple[str, int]:
     return revision, postgresql
 
 
-def _kept_key(data_dir: Path, fingerprint: bytes | None) -> SecretStr | None:
+def _read_kept_key(data_dir: Path, fingerprint: bytes | None) -> SecretStr | None:
     """Return the folder's key as the snapshot has it; a rotation may have been cut off between its two steps."""
     key = key_files.read_key(data_dir)
     if fingerprint is None or matches(key, fingerprint):
@@ -102,7 +102,7 @@ def _read(files: FileStore, sha256: bytes) -> Iterator[bytes]:
         raise BackupError(message) from exc
 
 
-def _watched(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _show_progress(pieces: Iterable[bytes]) -> Iterator[bytes]:
     progress = Progress("Database")
     for piece in pieces:
         yield piece

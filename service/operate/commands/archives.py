@@ -14,7 +14,7 @@ from service.operate.backup.restoring import fill, refuse_filled_database, verif
 from service.operate.backup.taking import take_backup
 from service.operate.commands.access import open_access, refuse_strangers
 from service.operate.commands.context import settings_of
-from service.operate.commands.words import counted, sized
+from service.operate.commands.formatting import format_count, format_size
 from service.operate.deployment import key_files, restore_mark
 from service.platform.database import driver_url
 from service.platform.files import FileStore, open_files
@@ -35,7 +35,7 @@ def backup(context: typer.Context, path: ArchivePath) -> None:
             data_dir=settings.data_dir,
             secret_key=settings.secret_key,
         )
-    typer.echo(f"{path}: {_described(manifest)}, {sized(path.stat().st_size)}.", err=True)
+    typer.echo(f"{path}: {_describe(manifest)}, {format_size(path.stat().st_size)}.", err=True)
     if manifest.contents.secret_key_sha256 is None and manifest.key_fingerprint is not None:
         typer.echo("The secret key is not in it, because CARREL_SECRET_KEY gives it: keep that too.", err=True)
 
@@ -47,24 +47,24 @@ def restore(context: typer.Context, path: ArchivePath) -> None:
         _refuse_filled_folder(settings)
         manifest = verify(file)
         file.seek(0)
-        with _marked_folder(settings) as files:
+        with _mark_folder(settings) as files:
             _fill(file, manifest, settings, files)
-    typer.echo(f"Restored: {_described(manifest)}.", err=True)
+    typer.echo(f"Restored: {_describe(manifest)}.", err=True)
     if manifest.contents.secret_key_sha256 is None and manifest.key_fingerprint is not None:
         typer.echo("Start the service with the CARREL_SECRET_KEY it had when this backup was taken.", err=True)
 
 
-def _described(manifest: Manifest) -> str:
+def _describe(manifest: Manifest) -> str:
     parts = {
         "document": manifest.rows["documents"],
         "file": manifest.contents.files,
         "organization": manifest.rows["organizations"],
     }
-    return ", ".join(counted(count, what) for what, count in parts.items())
+    return ", ".join(format_count(count, what) for what, count in parts.items())
 
 
 @contextmanager
-def _marked_folder(settings: Settings) -> Generator[FileStore]:
+def _mark_folder(settings: Settings) -> Generator[FileStore]:
     """Have the empty data folder to oneself, marked as unusable until the block has ended well.
 
     When it ends with an error, the folder is emptied again; when the process is killed, the mark stays.

@@ -19,10 +19,10 @@ def ask_password() -> SecretStr:
             raise CommandError("The two are not the same. Nothing was changed.")
     else:
         first = sys.stdin.readline().removesuffix("\n").removesuffix("\r")
-    return _checked(first)
+    return _check(first)
 
 
-def _checked(text: str) -> SecretStr:
+def _check(text: str) -> SecretStr:
     try:
         return _PASSWORD.validate_python(text)
     except ValidationError as error:

@@ -40,7 +40,7 @@ def create(
     ] = False,
 ) -> None:
     """Make an organization with its first admin, and print its id and the admin's API key, once."""
-    checked_name, email = _checked(_LABEL, name, "--name"), _checked(_EMAIL, admin_email, "--admin-email")
+    checked_name, email = _check(_LABEL, name, "--name"), _check(_EMAIL, admin_email, "--admin-email")
     password = ask_password() if admin_password else None
     key = secrets.mint(secrets.API_KEY)
     organization_id = asyncio.run(
@@ -69,7 +69,7 @@ async def _create(
     return organization_id
 
 
-def _checked(kind: TypeAdapter[str], text: str, option: str) -> str:
+def _check(kind: TypeAdapter[str], text: str, option: str) -> str:
     try:
         return kind.validate_python(text)
     except ValidationError as error:

@@ -7,7 +7,7 @@ import typer
 
 from service.operate.commands.access import open_database
 from service.operate.commands.context import settings_of
-from service.operate.commands.words import counted
+from service.operate.commands.formatting import format_count
 from service.platform.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="What people wrote: queries, comments, conversations with agents.")
@@ -24,7 +24,7 @@ def erase(
 ) -> None:
     """Erase what a person wrote, in every organization; the audit log and search log keep that they acted."""
     count = asyncio.run(_erase(settings_of(context), email))
-    typer.echo(f"{counted(count, 'text')} erased. Backups taken before still hold them.", err=True)
+    typer.echo(f"{format_count(count, 'text')} erased. Backups taken before still hold them.", err=True)
 
 
 async def _erase(settings: Settings, email: str) -> int:

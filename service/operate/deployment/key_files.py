@@ -33,7 +33,7 @@ def read_successor(data_dir: Path) -> SecretStr | None:
 
 def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
     """Keep `key` as the folder's, unless it has one by now; returns the folder's."""
-    partial = _written_aside(data_dir, key)
+    partial = _write_aside(data_dir, key)
     with suppress(FileExistsError):
         (data_dir / KEY_FILE).hardlink_to(partial)
     partial.unlink()
@@ -43,7 +43,7 @@ def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
 
 def write_successor(data_dir: Path, key: SecretStr) -> None:
     """Keep the key to change to beside the folder's key; durable when this returns."""
-    _written_aside(data_dir, key).replace(data_dir / SUCCESSOR_FILE)
+    _write_aside(data_dir, key).replace(data_dir / SUCCESSOR_FILE)
     sync_folder(data_dir)
 
 
@@ -65,7 +65,7 @@ def _read(path: Path) -> SecretStr | None:
         return None
 
 
-def _written_aside(data_dir: Path, key: SecretStr) -> Path:
+def _write_aside(data_dir: Path, key: SecretStr) -> Path:
     partial = data_dir / f"{KEY_FILE}.{secrets.token_hex(4)}"
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.domains.docstore.rotation import reseal
 from service.identity.queries import list_organizations
 from service.operate.deployment import key_files, queries
-from service.operate.deployment.service import advice, matches, settle_folder
+from service.operate.deployment.service import advice, ensure_folder_key, matches
 from service.platform.database import enter_organization, owner_transaction
 from service.platform.deployment_errors import RotationError, WrongSecretKeyError
 from service.platform.keys import Keys
@@ -64,7 +64,7 @@ async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | 
     """Check the old key, and keep the new one where a start finds it; returns both, no old one when that is lost."""
     old: SecretStr | None = None
     if not rotation.is_lost:
-        old = rotation.given or await asyncio.to_thread(settle_folder, rotation.data_dir, fingerprint)
+        old = rotation.given or await asyncio.to_thread(ensure_folder_key, rotation.data_dir, fingerprint)
         if not matches(old, fingerprint):
             raise WrongSecretKeyError(advice(rotation.data_dir, given=rotation.given is not None))
     new = rotation.new or key_files.new_key()

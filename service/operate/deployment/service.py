@@ -12,14 +12,14 @@ from service.platform.deployment_errors import WrongSecretKeyError
 from service.platform.keys import Keys
 
 
-async def settle_secret_key(database: Database, *, given: SecretStr | None, data_dir: Path) -> SecretStr:
+async def ensure_secret_key(database: Database, *, given: SecretStr | None, data_dir: Path) -> SecretStr:
     """The secret key to serve with: the `given` one, else the data folder's, made there on the first start of all.
 
     What a rotation left half done is finished, or undone. Raises WrongSecretKeyError unless the key is the database's.
     """
     async with database.transaction(None) as connection:
         wanted = await queries.key_fingerprint(connection)
-    key = given or await asyncio.to_thread(settle_folder, data_dir, wanted)
+    key = given or await asyncio.to_thread(ensure_folder_key, data_dir, wanted)
     if wanted is None:
         wanted = await _set_up(database, key)
     if not matches(key, wanted):
@@ -39,7 +39,7 @@ def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:
     return key is not None and fingerprint is not None and hmac.compare_digest(Keys(key).fingerprint, fingerprint)
 
 
-def settle_folder(data_dir: Path, wanted: bytes | None) -> SecretStr:
+def ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
     """Return the folder's key, having ended a rotation the way the database's fingerprint says it went; blocks.
 
     Without a fingerprint there may be no key yet, and one is made. Raises WrongSecretKeyError when it is gone.

@@ -42,7 +42,7 @@ _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB
 
 async def read_state(connection: AsyncConnection, organization_id: UUID) -> AnyRow:
     """The figures of `AdminStatusGetResponse` that the database knows; `embedding_model` None before any upload."""
-    pending, jobs = _pending(organization_id), _queued(organization_id)
+    pending, jobs = _pending(organization_id), _select_jobs(organization_id)
     is_document = resources.c.resource_type.not_in(NO_DOCUMENTS)
     has_failed, waits = pending.c.attempts >= FAILED_AFTER, jobs.c.status == "todo"
     of_rebuilds = index_rebuilds.c.organization_id == organization_id
@@ -112,7 +112,7 @@ def _chunks(organization_id: UUID) -> ColumnElement[Any]:
     return next(sums) + next(sums)
 
 
-def _queued(organization_id: UUID) -> Subquery:
+def _select_jobs(organization_id: UUID) -> Subquery:
     """The organization's jobs that are in the queue, with the moment that the reply or the run was asked for."""
     asked_at = func.coalesce(turns.c.created_at, docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
     own = and_(turns.c.organization_id == organization_id, turns.c.turn_id == _id_in("turn_id"))

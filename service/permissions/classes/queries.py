@@ -40,9 +40,9 @@ async def insert_classes(
     )
     added: dict[bytes, int] = {row.digest: row.access_class for row in await connection.execute(statement)}
     readers = [
-        {"organization_id": organization_id, "principal_id": holder, "access_class": access_class, "role": role}
+        {"organization_id": organization_id, "principal_id": grantee, "access_class": access_class, "role": role}
         for digest, access_class in added.items()
-        for holder, role in accesses[digest].grants()
+        for grantee, role in accesses[digest].grants()
     ]
     if readers:
         await connection.execute(insert(class_readers), readers)
@@ -59,7 +59,7 @@ async def list_readers(
     return (await connection.execute(statement)).all()
 
 
-async def is_held_by(
+async def has_role(
     connection: AsyncConnection, organization_id: UUID, *, access_class: int, principal_id: UUID
 ) -> bool:
     """Whether a principal itself (not a group it is in) has a role in a class."""

@@ -80,11 +80,11 @@ def reachable_binaries(account: pwd.struct_passwd) -> Path:
     """Return the folder of PostgreSQL's programs, somewhere that `account` can run them."""
     installation = own_binaries().parent
     if not can_reach(installation / "bin" / "postgres", account):
-        installation = _copied(installation)
+        installation = _copy_once(installation)
     return installation / "bin"
 
 
-def _copied(installation: Path) -> Path:
+def _copy_once(installation: Path) -> Path:
     """Copy the binaries to where every user reaches them, once per installed wheel."""
     copy = ROOTS_FOLDER / f"{INSTALLATION}-{int(installation.stat().st_mtime)}"
     with _alone():

@@ -283,10 +283,10 @@ class EmbeddedPostgres:
         """Let in the service's own operating-system user and the server's, whoever those are today."""
         users = sorted({pwd.getpwuid(os.geteuid()).pw_name, self._account.pw_name})
         identities = [f"carrel {user} {role}" for user in users for role in (SUPERUSER, SERVICE_ROLE)]
-        self._settle_file("pg_ident.conf", "\n".join(identities) + "\n")
-        self._settle_file("pg_hba.conf", "local all all peer map=carrel\n")
+        self._update_file("pg_ident.conf", "\n".join(identities) + "\n")
+        self._update_file("pg_hba.conf", "local all all peer map=carrel\n")
 
-    def _settle_file(self, name: str, text: str) -> None:
+    def _update_file(self, name: str, text: str) -> None:
         """Write a file of the server's unless it says so already; a full disk leaves the one that is there whole."""
         path = self._folder / name
         if path.is_file() and path.read_text() == text:

@@ -26,7 +26,7 @@ class FencedJobManager(JobManager):
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         """Delete the job, whatever came of it."""
         del status, delete_job
-        await self._tell(queries.FINISH, job)
+        await self._execute(queries.FINISH, job)
 
     async def retry_job(
         self,
@@ -38,9 +38,9 @@ class FencedJobManager(JobManager):
     ) -> None:
         """Put the job back, to be taken up from `retry_at` on."""
         del priority, queue, lock
-        await self._tell(queries.PUT_BACK, job, retry_at=retry_at)
+        await self._execute(queries.PUT_BACK, job, retry_at=retry_at)
 
-    async def _tell(self, statement: LiteralString, job: Job, **values: Any) -> None:
+    async def _execute(self, statement: LiteralString, job: Job, **values: Any) -> None:
         try:
             await self.connector.execute_query_async(statement, job_id=job.id, attempts=job.attempts, **values)
         except ConnectorException:

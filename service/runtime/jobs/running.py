@@ -54,17 +54,17 @@ async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments
         if context.abort_reason() is not None:
             raise
         # Nobody asked for it to stop: something in it cancelled itself, and would again.
-        _failed(counts, task, context)
+        _record_failure(counts, task, context)
     except Exception as error:
         if may_retry(error, context.job):
             raise
-        _failed(counts, task, context)
+        _record_failure(counts, task, context)
     else:
         counts.done[task.name] = counts.done.get(task.name, 0) + 1
     finally:
         counts.running -= 1
 
 
-def _failed(counts: Counts, task: Task, context: JobContext) -> None:
+def _record_failure(counts: Counts, task: Task, context: JobContext) -> None:
     counts.failed[task.name] = counts.failed.get(task.name, 0) + 1
     logger.exception("job_failed", task=task.name, job_id=context.job.id, ids=context.job.task_kwargs)

@@ -153,7 +153,7 @@ class BatchQueue:
             for (request, text), row in zip(batch, rows, strict=True):
                 request.rows[text] = row
                 request.unfinished -= 1
-                if not request.unfinished and _still_wanted(request):
+                if not request.unfinished and _is_open(request):
                     request.future.set_result(request.rows)
 
     def fail(self, batch: _Batch, error: Exception) -> None:
@@ -173,11 +173,11 @@ class BatchQueue:
     def _abandon(self, request: _Request, error: Exception) -> None:
         with self._changed:
             self._requests.pop(request.number, None)
-            if _still_wanted(request):
+            if _is_open(request):
                 request.future.set_exception(error)
 
 
-def _still_wanted(request: _Request) -> bool:
+def _is_open(request: _Request) -> bool:
     """Whether the request is neither answered nor cancelled; from here on it can't be cancelled any more."""
     return not request.future.done() and request.future.set_running_or_notify_cancel()
 
@@ -206,7 +206,7 @@ class Batcher:
             worker.start()
 
     @contextmanager
-    def admitted(self, texts: int) -> Generator[None]:
+    def admit(self, texts: int) -> Generator[None]:
         """Count so many texts as waiting meanwhile; Unavailable, saying when to come back, if that is too many."""
         self._admit(texts)
         try:

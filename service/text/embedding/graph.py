@@ -77,7 +77,7 @@ class _Builder:
         product = self.node("MatMul", [value, self.constant(name + ".weight", weight.T)], name + ".product")
         return self.node("Add", [product, self.constant(name + ".bias", bias)], name)
 
-    def normalised(self, value: str, name: str, weights: Weights, epsilon: float) -> str:
+    def normalise(self, value: str, name: str, weights: Weights, epsilon: float) -> str:
         scale = self.constant(name + ".weight", weights[name + ".weight"])
         bias = self.constant(name + ".bias", weights[name + ".bias"])
         return self.node("LayerNormalization", [value, scale, bias], name, axis=-1, epsilon=epsilon)
@@ -91,7 +91,7 @@ def build(weights: Path, config: Path) -> onnx.ModelProto:
     bias = _mask_bias(graph)
     for layer in range(shape.layers):
         value = _layer(graph, tensors, shape, prefix=f"encoder.layer.{layer}", value=value, bias=bias)
-    _pooled(graph, value)
+    _pool(graph, value)
     return _model(graph, shape)
 
 
@@ -104,7 +104,7 @@ def _embeddings(graph: _Builder, tensors: Weights, shape: Shape) -> str:
         "Slice", [graph.constant("positions", folded), graph.integers(0), length, graph.integers(0)], "positions.used"
     )
     summed = graph.node("Add", [graph.node("Gather", [words, "input_ids"], "words.used"), positions], "embeddings")
-    return graph.normalised(summed, "embeddings.LayerNorm", tensors, shape.epsilon)
+    return graph.normalise(summed, "embeddings.LayerNorm", tensors, shape.epsilon)
 
 
 def _mask_bias(graph: _Builder) -> str:
@@ -124,10 +124,10 @@ def _layer(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, valu
     attended = _attention(graph, tensors, shape, prefix=prefix, value=value, bias=bias)
     projected = linear(attended, f"{prefix}.attention.output.dense")
     added = graph.node("Add", [projected, value], f"{prefix}.attention.sum")
-    value = graph.normalised(added, f"{prefix}.attention.output.LayerNorm", tensors, shape.epsilon)
+    value = graph.normalise(added, f"{prefix}.attention.output.LayerNorm", tensors, shape.epsilon)
     hidden = graph.node("Gelu", [linear(value, f"{prefix}.intermediate.dense")], f"{prefix}.gelu")
     added = graph.node("Add", [linear(hidden, f"{prefix}.output.dense"), value], f"{prefix}.sum")
-    return graph.normalised(added, f"{prefix}.output.LayerNorm", tensors, shape.epsilon)
+    return graph.normalise(added, f"{prefix}.output.LayerNorm", tensors, shape.epsilon)
 
 
 def _attention(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, value: str, bias: str) -> str:
@@ -156,7 +156,7 @@ def _heads(graph: _Builder, shape: Shape, value: str, order: list[int]) -> str:
     )
 
 
-def _pooled(graph: _Builder, value: str) -> None:
+def _pool(graph: _Builder, value: str) -> None:
     """The mean over the tokens, then unit length; which makes the mean's divisor cancel out, so it is a plain sum."""
     mask = graph.node("Unsqueeze", ["mask", graph.integers(1)], "mask.row")
     pooled = graph.node("Squeeze", [graph.node("MatMul", [mask, value], "sum.row"), graph.integers(1)], "sum")

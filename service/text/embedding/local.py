@@ -60,7 +60,7 @@ class LocalEmbedder:
         """
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)
-        with self._batcher.admitted(len(texts)):
+        with self._batcher.admit(len(texts)):
             rows = await self._batcher.embed(await self._token_ids(texts))
         self.texts_embedded += len(texts)
         return rows

@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 from service.text.extraction.building import Limits
-from service.text.extraction.failures import Unreadable, corrupt, too_complex
+from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
 
 # A small archive may be as repetitive as it likes; ratios matter from this size on.
 _RATIO_FROM = 32 << 20
@@ -23,7 +23,7 @@ def entry_names(path: Path) -> frozenset[str]:
         with zipfile.ZipFile(path) as archive:
             return frozenset(archive.namelist())
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise corrupt("an Office document") from error
+        raise corrupt_file("an Office document") from error
 
 
 def check_archive(path: Path, limits: Limits) -> None:
@@ -40,7 +40,7 @@ def check_archive(path: Path, limits: Limits) -> None:
                 if _is_markup(entry.filename):
                     _check_entry(archive, entry, limits)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError) as error:
-        raise corrupt("an Office document") from error
+        raise corrupt_file("an Office document") from error
 
 
 def _check_declared(entries: list[zipfile.ZipInfo], limits: Limits) -> None:

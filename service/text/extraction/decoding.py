@@ -29,7 +29,7 @@ def decode(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return _damaged_utf8(data) or _strictly(data, _detect(data))
+        return _decode_damaged(data) or _strictly(data, _detect(data))
 
 
 def is_binary(sample: bytes) -> bool:
@@ -38,7 +38,7 @@ def is_binary(sample: bytes) -> bool:
     return b"\x00" in sample or controls > len(sample) // 50
 
 
-def _damaged_utf8(data: bytes) -> str | None:
+def _decode_damaged(data: bytes) -> str | None:
     """Return UTF-8 text in which a few bytes are wrong (a cut character, a pasted one), or None."""
     text = data.decode(errors="replace")
     wrong = text.count("\ufffd")

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterable
 
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.failures import corrupt
+from service.text.extraction.failures import corrupt_file
 from service.text.extraction.plain import read_text
 from service.text.extraction.tabular import TableWriter
 
@@ -31,7 +31,7 @@ def _parse(text: str, delimiter: str, builder: BlockBuilder) -> None:
         for row in csv.reader(_lines(text), delimiter=delimiter):
             table.row(row)
     except csv.Error as error:
-        raise corrupt("CSV") from error
+        raise corrupt_file("CSV") from error
     table.close()
 
 

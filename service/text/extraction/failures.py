@@ -29,7 +29,7 @@ class Unreadable(Exception):  # noqa: N818 - named for what the file is
         self.message = message
 
 
-def corrupt(kind: str) -> Unreadable:
+def corrupt_file(kind: str) -> Unreadable:
     """Return the refusal of a file whose structure is damaged."""
     return Unreadable(
         "file_corrupt",
@@ -37,14 +37,14 @@ def corrupt(kind: str) -> Unreadable:
     )
 
 
-def damaged(kind: str, error: Exception) -> Unreadable:
+def damaged_file(kind: str, error: Exception) -> Unreadable:
     """Return the refusal for a library's error: XML parsers report exhausted memory as an error of syntax."""
     if (type(error).__module__, getattr(error, "code", None)) in _OUT_OF_MEMORY:
         return too_complex(OUT_OF_MEMORY)
-    return corrupt(kind)
+    return corrupt_file(kind)
 
 
-def encrypted(kind: str) -> Unreadable:
+def encrypted_file(kind: str) -> Unreadable:
     """Return the refusal of a file that needs a password."""
     return Unreadable(
         "file_encrypted",

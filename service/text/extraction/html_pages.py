@@ -8,7 +8,7 @@ from typing import Any
 from lxml import etree
 
 from service.text.extraction.building import BlockBuilder, one_line
-from service.text.extraction.failures import damaged, too_complex
+from service.text.extraction.failures import damaged_file, too_complex
 from service.text.extraction.plain import read_text
 from service.text.extraction.tabular import TableWriter
 
@@ -118,7 +118,7 @@ def _root(text: str) -> Any:
     try:
         root = etree.fromstring(text.encode("utf-8", "replace"), parser)
     except (etree.XMLSyntaxError, ValueError) as error:
-        raise damaged("HTML", error) from error
+        raise damaged_file("HTML", error) from error
     if any(entry.level == etree.ErrorLevels.FATAL for entry in parser.error_log):
         raise too_complex("The page's elements are nested too deeply.")
     return etree.Element("html") if root is None else root

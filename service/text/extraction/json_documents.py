@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.failures import corrupt
+from service.text.extraction.failures import corrupt_file
 from service.text.extraction.plain import read_text
 
 _TITLES = ("title", "name", "subject", "headline")
@@ -32,7 +32,7 @@ def _load(text: str) -> Any:
         # Numbers stay as written: 1.10 is not 1.1, and an integer of a million digits costs nothing.
         return json.loads(text, parse_int=str, parse_float=str, parse_constant=str)
     except ValueError as error:
-        raise corrupt("JSON") from error
+        raise corrupt_file("JSON") from error
 
 
 def _add(root: Any, builder: BlockBuilder) -> None:
@@ -57,11 +57,11 @@ def _row(members: dict[str, Any]) -> str | None:
     """Return a flat object as a row, or None when it holds others or is too long to be one."""
     if any(isinstance(member, dict | list) for member in members.values()):
         return None
-    row = " | ".join(f"{key}: {text}" for key, text in _filled(members))
+    row = " | ".join(f"{key}: {text}" for key, text in _nonempty_members(members))
     return row if len(row) <= _ROW_CHARACTERS else None
 
 
-def _filled(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _nonempty_members(members: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for key, member in members.items():
         text = _text(member)
         if text:

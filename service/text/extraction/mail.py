@@ -6,7 +6,7 @@ from email.parser import BytesParser
 
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.decoding import decode
-from service.text.extraction.failures import corrupt, without_text
+from service.text.extraction.failures import corrupt_file, without_text
 from service.text.extraction.html_pages import add_html
 from service.text.extraction.plain import add_paragraphs
 
@@ -17,7 +17,7 @@ def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
     """Add a message; its title is its subject."""
     message = BytesParser(policy=policy.default).parsebytes(data)
     if not any(name in message for name in ("From", "Date", "Subject")):
-        raise corrupt("an e-mail message")
+        raise corrupt_file("an e-mail message")
     subject = one_line(_header(message, "Subject"))
     builder.heading(subject, 1)
     builder.lines("\n".join(f"{name}: {_header(message, name)}" for name in _HEADERS if name in message))

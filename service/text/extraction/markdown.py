@@ -93,7 +93,7 @@ class _Writer:
             if handler is not None:
                 handler(self, token)
 
-    def opened(self, token: Token) -> None:
+    def open_block(self, token: Token) -> None:
         self._kind = token.type
         self._level = int(token.tag[1]) if token.type == "heading_open" else 0
 
@@ -115,10 +115,10 @@ class _Writer:
         if content.strip():
             add_html(content, self._builder)
 
-    def list_opened(self, token: Token) -> None:
+    def open_list(self, token: Token) -> None:
         self._lists.append(int(token.attrGet("start") or 1) if token.type == "ordered_list_open" else None)
 
-    def list_closed(self, _token: Token) -> None:
+    def close_list(self, _token: Token) -> None:
         self._lists.pop()
 
     def item(self, _token: Token) -> None:
@@ -126,40 +126,40 @@ class _Writer:
         self._item = "- " if number is None else f"{number}. "
         self._lists[-1] = None if number is None else number + 1
 
-    def table_opened(self, _token: Token) -> None:
+    def open_table(self, _token: Token) -> None:
         self._table = TableWriter(self._builder)
 
-    def head_opened(self, _token: Token) -> None:
+    def open_head(self, _token: Token) -> None:
         self._in_head = True
 
-    def row_closed(self, _token: Token) -> None:
+    def close_row(self, _token: Token) -> None:
         if self._table is not None:
             self._table.row(self._cells, header=self._in_head)
         self._cells = []
         self._in_head = False
 
-    def table_closed(self, _token: Token) -> None:
+    def close_table(self, _token: Token) -> None:
         if self._table is not None:
             self._table.close()
         self._table = None
 
 
 _HANDLERS = {
-    "paragraph_open": _Writer.opened,
-    "heading_open": _Writer.opened,
+    "paragraph_open": _Writer.open_block,
+    "heading_open": _Writer.open_block,
     "inline": _Writer.inline,
     "fence": _Writer.code,
     "code_block": _Writer.code,
     "html_block": _Writer.html,
-    "bullet_list_open": _Writer.list_opened,
-    "ordered_list_open": _Writer.list_opened,
-    "bullet_list_close": _Writer.list_closed,
-    "ordered_list_close": _Writer.list_closed,
+    "bullet_list_open": _Writer.open_list,
+    "ordered_list_open": _Writer.open_list,
+    "bullet_list_close": _Writer.close_list,
+    "ordered_list_close": _Writer.close_list,
     "list_item_open": _Writer.item,
-    "table_open": _Writer.table_opened,
-    "thead_open": _Writer.head_opened,
-    "tr_close": _Writer.row_closed,
-    "table_close": _Writer.table_closed,
+    "table_open": _Writer.open_table,
+    "thead_open": _Writer.open_head,
+    "tr_close": _Writer.close_row,
+    "table_close": _Writer.close_table,
 }
 
 

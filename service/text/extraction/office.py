@@ -15,7 +15,7 @@ from pptx import Presentation
 from pptx.exc import PackageNotFoundError
 
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.failures import damaged, too_complex
+from service.text.extraction.failures import damaged_file, too_complex
 from service.text.extraction.tabular import TableWriter
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -33,7 +33,7 @@ def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
     try:
         document = docx.Document(str(path))
     except (KeyError, ValueError, etree.XMLSyntaxError) as error:
-        raise damaged("a Word document", error) from error
+        raise damaged_file("a Word document", error) from error
     styles = _heading_levels(document)
     for element in _flow(document.element.body):
         if element.tag == _TABLE:
@@ -49,7 +49,7 @@ def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
     try:
         slides = Presentation(str(path))
     except (KeyError, ValueError, PackageNotFoundError, etree.XMLSyntaxError) as error:
-        raise damaged("a presentation", error) from error
+        raise damaged_file("a presentation", error) from error
     if len(slides.slides) > builder.limits.pages:
         raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
     for number, slide in enumerate(slides.slides, start=1):

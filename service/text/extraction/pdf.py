@@ -11,7 +11,7 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.failures import Unreadable, corrupt, encrypted, too_complex, without_text
+from service.text.extraction.failures import Unreadable, corrupt_file, encrypted_file, too_complex, without_text
 from service.text.extraction.pdf_layout import Line, add_pages
 
 # A whole PDF ends with this mark; PDFium reads what is left of a cut one, and pages would be missing silently.
@@ -29,7 +29,7 @@ def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
         title = document.get_metadata_value("Title")
         add_pages(_pages(document, builder.limits.characters), builder)
     except pdfium.PdfiumError as error:
-        raise corrupt("PDF") from error
+        raise corrupt_file("PDF") from error
     finally:
         document.close()
     if not builder.blocks:
@@ -43,7 +43,7 @@ def _check_end(path: Path) -> None:
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - _TAIL, 0))
         if _END_MARK not in file.read():
-            raise corrupt("PDF")
+            raise corrupt_file("PDF")
 
 
 def _open(path: Path) -> Any:
@@ -56,8 +56,8 @@ def _open(path: Path) -> Any:
 def _refusal(error: Exception) -> Unreadable:
     code = getattr(error, "err_code", None)
     if code in {raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY}:
-        return encrypted("PDF")
-    return corrupt("PDF")
+        return encrypted_file("PDF")
+    return corrupt_file("PDF")
 
 
 def _pages(document: Any, characters: int) -> list[list[Line]]:

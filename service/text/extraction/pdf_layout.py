@@ -58,10 +58,10 @@ def _without_running_lines(pages: Sequence[Sequence[Line]]) -> Sequence[Sequence
         seen.update({key for place, line in enumerate(page) if _at_edge(place, page) for key in _keys(line, number)})
     running = {key for key, count in seen.items() if count * 2 > len(pages)}
     shown: set[str] = set()
-    return [_kept(page, number, running, shown) for number, page in enumerate(pages)]
+    return [_keep_lines(page, number, running, shown) for number, page in enumerate(pages)]
 
 
-def _kept(page: Sequence[Line], number: int, running: set[str], shown: set[str]) -> list[Line]:
+def _keep_lines(page: Sequence[Line], number: int, running: set[str], shown: set[str]) -> list[Line]:
     kept: list[Line] = []
     for place, line in enumerate(page):
         found = running.intersection(_keys(line, number)) if _at_edge(place, page) else set[str]()
@@ -101,11 +101,11 @@ def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[tup
     run: list[Line] = []
     for line in lines:
         if run and _begins_another(run, line, pitch):
-            yield _finished(run, levels)
+            yield _finish_paragraph(run, levels)
             run = []
         run.append(line)
     if run:
-        yield _finished(run, levels)
+        yield _finish_paragraph(run, levels)
 
 
 def _usual_pitch(lines: Sequence[Line]) -> float:
@@ -118,8 +118,8 @@ def _usual_pitch(lines: Sequence[Line]) -> float:
     return pitches[len(pitches) // 4] if pitches else 0.0
 
 
-def _finished(run: Sequence[Line], levels: dict[float, int]) -> tuple[int, str]:
-    text = joined([line.text for line in run])
+def _finish_paragraph(run: Sequence[Line], levels: dict[float, int]) -> tuple[int, str]:
+    text = join_lines([line.text for line in run])
     level = levels.get(run[0].size, 0) if len(text) <= _HEADING_CHARACTERS else 0
     return level, text
 
@@ -137,7 +137,7 @@ def _begins_another(run: Sequence[Line], line: Line, pitch: float) -> bool:
     return ends and (went_up or len(last.text) < longest * 0.75)
 
 
-def joined(lines: Sequence[str]) -> str:
+def join_lines(lines: Sequence[str]) -> str:
     """Return lines as one, words divided at their ends made whole."""
     spaced = [line[:-1] if line.endswith(_DIVISIONS) else line + " " for line in lines]
     return "".join(spaced).strip()

@@ -16,7 +16,7 @@ from openpyxl import load_workbook
 from openpyxl.utils.exceptions import InvalidFileException
 
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.failures import damaged
+from service.text.extraction.failures import damaged_file
 from service.text.extraction.office import usable_title
 from service.text.extraction.tabular import TableWriter
 
@@ -33,7 +33,7 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
             for sheet in workbook.worksheets:
                 _add_sheet(sheet, builder)
         except (*_BROKEN, zipfile.BadZipFile) as error:
-            raise damaged("an Excel workbook", error) from error
+            raise damaged_file("an Excel workbook", error) from error
         return usable_title(workbook.properties.title)
 
 
@@ -43,7 +43,7 @@ def _add_sheet(sheet: Any, builder: BlockBuilder) -> None:
     table = TableWriter(builder)
     named = False
     for row in sheet.iter_rows(values_only=True):
-        cells = _trimmed(row)
+        cells = _trim(row)
         if cells and not named:
             builder.heading(str(sheet.title), 1)
             named = True
@@ -51,7 +51,7 @@ def _add_sheet(sheet: Any, builder: BlockBuilder) -> None:
     table.close()
 
 
-def _trimmed(row: Sequence[Any]) -> list[str]:
+def _trim(row: Sequence[Any]) -> list[str]:
     last = next((column for column in range(len(row), 0, -1) if row[column - 1] is not None), 0)
     return [_text(value) for value in row[:last]]
 

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from carrel.wire.formats import BY_NAME, BY_SUFFIX, FORMATS, FileFormat
 from service.text.extraction.archives import entry_names
 from service.text.extraction.decoding import is_binary
-from service.text.extraction.failures import Unreadable, encrypted
+from service.text.extraction.failures import Unreadable, encrypted_file
 
 _HEAD = 65_536
 _ACCEPTED = ", ".join(each.suffixes[0] for each in FORMATS)
@@ -117,7 +117,7 @@ def _compound_refusal(path: Path) -> Unreadable:
     with path.open("rb") as file:
         while data := file.read(1 << 20):
             if _ENCRYPTED_STREAM in data + file.read(len(_ENCRYPTED_STREAM)):
-                return encrypted("Office")
+                return encrypted_file("Office")
     return _unsupported("an Office file of before 2007, or an Outlook message")
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from service.text.extraction.blocks import pack_blocks
 from service.text.extraction.building import Limits
-from service.text.extraction.failures import OUT_OF_MEMORY, FailureCode, Unreadable, corrupt, too_complex
+from service.text.extraction.failures import OUT_OF_MEMORY, FailureCode, Unreadable, corrupt_file, too_complex
 
 
 class Extracted(NamedTuple):
@@ -63,14 +63,14 @@ def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extrac
     except Unreadable as refusal:
         return Refused(refusal.code, refusal.message)
     except MemoryError:
-        return _refused(too_complex(OUT_OF_MEMORY))
+        return _to_refused(too_complex(OUT_OF_MEMORY))
     except RecursionError:
-        return _refused(too_complex("The file's parts are nested too deeply."))
+        return _to_refused(too_complex("The file's parts are nested too deeply."))
     except Exception:  # noqa: BLE001 - libraries raise anything on a broken file; the service logs what this was
-        return _refused(corrupt("what its name says"), traceback.format_exc(limit=-8))
+        return _to_refused(corrupt_file("what its name says"), traceback.format_exc(limit=-8))
 
 
-def _refused(refusal: Unreadable, cause: str | None = None) -> Refused:
+def _to_refused(refusal: Unreadable, cause: str | None = None) -> Refused:
     return Refused(refusal.code, refusal.message, cause)
 
 

@@ -63,12 +63,12 @@ class Extractor:
         except TimeoutError as error:
             raise UnreadableFile(self._too_slow()) from error
         except ProcessExpired as error:
-            raise UnreadableFile(self._died(error)) from error
+            raise UnreadableFile(self._worker_died(error)) from error
         if isinstance(outcome, task.Refused):
             if outcome.cause:
                 logger.warning("extraction_failed", code=outcome.code, cause=outcome.cause)
             raise UnreadableFile(Unreadable(outcome.code, outcome.message))
-        return await _unpacked(outcome)
+        return await _unpack(outcome)
 
     async def warm(self) -> None:
         """Start the workers, so that the first file doesn't wait for them."""
@@ -100,7 +100,7 @@ class Extractor:
             context=self._context,  # pyright: ignore[reportArgumentType] - its Pipe is typed for Windows
         )
 
-    def _died(self, error: ProcessExpired) -> Unreadable:
+    def _worker_died(self, error: ProcessExpired) -> Unreadable:
         logger.warning("extraction_worker_died", exit_code=error.exitcode)
         if error.exitcode == -signal.SIGXCPU:
             return self._too_slow()
@@ -110,7 +110,7 @@ class Extractor:
         return too_complex(f"Reading the file takes longer than {self._seconds:g} seconds.")
 
 
-async def _unpacked(extracted: task.Extracted) -> Extraction:
+async def _unpack(extracted: task.Extracted) -> Extraction:
     packed = extracted.packed
     inline = len(packed) <= _UNPACK_INLINE
     blocks = unpack_blocks(packed) if inline else await asyncio.to_thread(unpack_blocks, packed)

@@ -52,22 +52,22 @@ async def claim(connection: AsyncConnection, key: Key, *, request_digest: bytes)
     if taken.first() is not None:
         return None
     columns = select(kept_responses.c.request_digest, kept_responses.c.body, kept_responses.c.headers)
-    row = (await connection.execute(columns.where(_is(key)))).one()
+    row = (await connection.execute(columns.where(_matches_key(key)))).one()
     return Kept(request_digest=row.request_digest, body=row.body, headers=row.headers)
 
 
 async def keep(connection: AsyncConnection, key: Key, *, body: bytes, headers: dict[str, str]) -> None:
     """Keep the response under the key that this transaction has taken."""
-    await connection.execute(update(kept_responses).where(_is(key)).values(body=body, headers=headers))
+    await connection.execute(update(kept_responses).where(_matches_key(key)).values(body=body, headers=headers))
 
 
-async def forget_old(connection: AsyncConnection, organization_id: UUID) -> None:
+async def delete_old(connection: AsyncConnection, organization_id: UUID) -> None:
     """Remove what has been kept long enough."""
     old = kept_responses.c.created_at < func.now() - KEPT_FOR
     await connection.execute(delete(kept_responses).where(kept_responses.c.organization_id == organization_id, old))
 
 
-def _is(key: Key) -> ColumnElement[bool]:
+def _matches_key(key: Key) -> ColumnElement[bool]:
     columns = kept_responses.c
     return (
         (columns.organization_id == key.organization_id)

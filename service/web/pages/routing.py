@@ -21,7 +21,7 @@ class PageRoute(APIRoute):
         """Show what the endpoint refuses as a page."""
         handler = super().get_route_handler()
 
-        async def shown(request: Request) -> Response:
+        async def handle(request: Request) -> Response:
             try:
                 refuse_readable(request, await current_runtime(request))
                 return await handler(request)
@@ -30,7 +30,7 @@ class PageRoute(APIRoute):
             except DATABASE_ERRORS as error:
                 return problem(request, answer_for_database(request, error))
 
-        return shown
+        return handle
 
 
 def problem(request: Request, error: ServiceError) -> HTMLResponse:

@@ -21,10 +21,10 @@ from service.auth.callers import Caller
 from service.domains.access.explanations import queries
 from service.domains.access.explanations.paths import chains_to, levels_above
 from service.domains.access.resources.queries import find_name
-from service.identity.queries import list_shown
+from service.identity.queries import list_step_principals
 from service.permissions.access import RANKED
 from service.permissions.queries import find_resource
-from service.permissions.readers import find_named
+from service.permissions.readers import find_referenced_principal
 from service.permissions.service import unknown_resource
 from service.platform.sql import AnyRow
 
@@ -57,7 +57,7 @@ async def explain(
     )
     if resource is None:
         raise unknown_resource("resource")
-    principal = await find_named(connection, organization_id, request.principal, field="principal")
+    principal = await find_referenced_principal(connection, organization_id, request.principal, field="principal")
     paths = await _paths(connection, organization_id, principal=principal, access_class=resource.access_class)
     first = list(islice(paths, MOST_PATHS + 1))
     shown = first[:MOST_PATHS]
@@ -103,7 +103,7 @@ async def _describe_paths(
     connection: AsyncConnection, organization_id: UUID, *, paths: Sequence[_Path], resource: AnyRow
 ) -> list[list[AuthorizationStep]]:
     ids = {each for path in paths for each in path.chain}
-    rows = await list_shown(connection, organization_id, principal_ids=ids)
+    rows = await list_step_principals(connection, organization_id, principal_ids=ids)
     steps = {row.principal_id: _step(row) for row in rows}
     name = await find_name(connection, organization_id, object_id=resource.object_id) if paths else None
     end = AuthorizationStep(type=StepType.RESOURCE, id=resource.resource_id, name=name)

@@ -85,7 +85,7 @@ async def list_grantees(
     return AdminAccessListHoldersResponse(
         holders=[
             AccessHolder(
-                access_class=base64url.written(row.digest),
+                access_class=base64url.encode(row.digest),
                 principal_id=row.principal_id,
                 principal_type=HolderType.ORGANIZATION if row.kind == "everyone" else HolderType(row.kind),
                 role=row.role,

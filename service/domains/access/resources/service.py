@@ -21,7 +21,7 @@ from carrel.wire.common import PrincipalReference
 from service.auth.callers import Caller
 from service.domains.access.resources import queries
 from service.domains.access.resources.queries import ResourceFilter
-from service.permissions.readers import Holder, holder_named
+from service.permissions.readers import Grantee, find_grantee
 from service.platform import base64url
 from service.platform.sql import AnyRow
 from service.web.pagination import Cursor, Page
@@ -53,7 +53,7 @@ async def list_resources(
                 object_id=row.object_id,
                 resource_id=row.resource_id,
                 resource_type=row.resource_type,
-                access_class=base64url.written(row.digest),
+                access_class=base64url.encode(row.digest),
                 name=row.name,
             )
             for row in page.items
@@ -85,10 +85,10 @@ async def _list_by_name(
 
 
 async def _read_filter(connection: AsyncConnection, caller: Caller, filters: ResourceFilters) -> ResourceFilter:
-    async def find(reference: PrincipalReference | None, field: str) -> Holder | None:
+    async def find(reference: PrincipalReference | None, field: str) -> Grantee | None:
         if reference is None:
             return None
-        return await holder_named(connection, caller.organization_id, reference, field=field)
+        return await find_grantee(connection, caller.organization_id, reference, field=field)
 
     return ResourceFilter(
         object_ids=filters.object_ids,

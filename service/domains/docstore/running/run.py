@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import Role
 from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.oversight import StorageLevel
-from service.auth.callers import Caller, caller_again
+from service.auth.callers import Caller, reload_caller
 from service.domains.collections.service import require_collection
 from service.domains.docstore.mapping import Target
 from service.domains.docstore.queries import StoredSync
@@ -103,7 +103,7 @@ class Run:
 
     async def caller(self, connection: AsyncConnection) -> Caller:
         """Return whom the run acts as, with the rights of now; RunError when that principal may no longer do it."""
-        caller = await caller_again(
+        caller = await reload_caller(
             connection,
             self.organization_id,
             principal_id=self.sync.principal_id,

@@ -7,8 +7,8 @@ from service.web.idempotency import queries
 EVERY_SECONDS = 3600
 
 
-async def forget(runtime: Runtime) -> None:
+async def purge(runtime: Runtime) -> None:
     """Remove what has been kept for 24 hours, in every organization."""
     for organization_id in await organization_ids(runtime.database):
         async with runtime.database.transaction(organization_id) as connection:
-            await queries.forget_old(connection, organization_id)
+            await queries.delete_old(connection, organization_id)

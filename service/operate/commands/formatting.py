@@ -3,11 +3,11 @@
 _KILOBYTE, _MEGABYTE = 1e3, 1e6
 
 
-def counted(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     """Return a count with its noun: `1 document`, `70 documents`."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def sized(count: int) -> str:
+def format_size(count: int) -> str:
     """Return a number of bytes in the unit that has something to show of it."""
     return f"{count / _KILOBYTE:,.0f} kB" if count < _MEGABYTE else f"{count / _MEGABYTE:,.1f} MB"
