@@ -1,1 +1,1 @@
-"""The audit log: how entries are made, stored and listed. Reading and erasing it are `operate.audit_log`."""
+"""The audit log: making, storing and listing entries; `operate.audit_log` shows them to admins and erases texts."""

@@ -16,7 +16,7 @@ from service.schema.search import searches
 
 @dataclass(frozen=True)
 class EntryFilter:
-    """What a look at the log is narrowed to; `actor` is an address or an id, times are inclusive and exclusive."""
+    """The filters of a query of the audit log; `actor` is an address or an id, times are inclusive and exclusive."""
 
     actor: str | None = None
     action: str | None = None
@@ -43,13 +43,13 @@ async def insert_entries(
 
 
 async def insert_text(connection: AsyncConnection, organization_id: UUID, *, subject_id: UUID, text: str) -> None:
-    """Keep the free text of an entry or a search."""
+    """Store the free text of an audit entry or a search."""
     row = {"subject_id": subject_id, "organization_id": organization_id, "text": text}
     await connection.execute(insert(free_texts).values(row))
 
 
 async def delete_texts_before(connection: AsyncConnection, organization_id: UUID, *, before: UUID, limit: int) -> int:
-    """Erase up to `limit` texts of entries and searches whose ids sort before this one; how many they were."""
+    """Delete up to `limit` texts of entries and searches with ids below a given one; return the number deleted."""
     old = (
         select(free_texts.c.subject_id)
         .where(free_texts.c.organization_id == organization_id, free_texts.c.subject_id < before)
@@ -63,7 +63,7 @@ async def delete_texts_before(connection: AsyncConnection, organization_id: UUID
 
 
 async def delete_texts_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Erase the texts of a principal's searches, and of entries it made or that were made for it; how many."""
+    """Delete the texts of a principal's searches, and of audit entries made by or for it; return the number."""
     searched = select(searches.c.search_id).where(
         searches.c.organization_id == organization_id, searches.c.principal_id == principal_id
     )
@@ -86,7 +86,7 @@ async def list_entries(
     before: tuple[datetime, UUID] | None,
     limit: int,
 ) -> Sequence[AnyRow]:
-    """Entries newest first, before the position of the last one seen; each with its actor's and subject's address."""
+    """List audit entries, newest first, before a position; each with the addresses of its actor and its subject."""
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
     statement = (
         select(

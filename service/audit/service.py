@@ -1,4 +1,4 @@
-"""The audit log: who did what to what, for whom, and when. Entries are only ever added.
+"""Recording in the audit log: who did what to which object, for whom, and when. Entries are only ever added.
 
 `details` hold ids and settings, never what people wrote: that goes to `text`, which lies apart and can be erased.
 """
@@ -18,7 +18,7 @@ from service.platform.logs import request_id
 
 @dataclass(frozen=True)
 class Change:
-    """One entry to add; `details` are JSON values."""
+    """A change to record in the audit log; `details` are JSON values."""
 
     action: str
     target_type: str | None = None
@@ -28,7 +28,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Origin:
-    """A request that is over: whose it was, with which credential, and its id. `acting_through` is as a caller's."""
+    """The origin of finished work: its caller, credential and request id. `acting_through` is as in `Caller`."""
 
     principal_id: UUID
     credential_id: UUID
@@ -46,7 +46,7 @@ async def record(
     details: Mapping[str, Any] | None = None,
     text: str | None = None,
 ) -> UUID:
-    """Add an entry in the caller's transaction, so that it exists exactly when the change does; its auditLogId."""
+    """Add an audit entry in the caller's transaction, so that it exists exactly when the change does; return its id."""
     change = Change(action=action, target_type=target_type, target_id=target_id, details=details or {})
     entry = _entry(change, caller)
     await queries.insert_entries(connection, caller.organization_id, entries=[entry])
@@ -56,24 +56,24 @@ async def record(
 
 
 async def record_all(connection: AsyncConnection, caller: Caller, *, changes: Sequence[Change]) -> None:
-    """Add an entry for each change, in one round trip."""
+    """Add an audit entry for each change, in one round trip."""
     entries = [_entry(change, caller) for change in changes]
     await queries.insert_entries(connection, caller.organization_id, entries=entries)
 
 
 async def record_unattended(connection: AsyncConnection, organization_id: UUID, *, change: Change) -> None:
-    """Add an entry for what the service did of itself, which no caller asked for."""
+    """Add an audit entry for work of the service itself, which no caller requested."""
     await queries.insert_entries(connection, organization_id, entries=[_entry(change, None)])
 
 
 async def record_for(connection: AsyncConnection, organization_id: UUID, *, actor_id: UUID, change: Change) -> None:
-    """Add an entry for what a person did in a browser, without a credential of the API."""
+    """Add an audit entry for a person's action in a browser, without a credential of the API."""
     entry = {**_entry(change, None), "actor_id": actor_id}
     await queries.insert_entries(connection, organization_id, entries=[entry])
 
 
 async def record_later(connection: AsyncConnection, organization_id: UUID, *, origin: Origin, change: Change) -> UUID:
-    """Add an entry for what a request began, and what ends only now; its auditLogId."""
+    """Add an audit entry for work that a request began and that ends only now; return its id."""
     entry = _entry(change, None)
     entry["actor_id"] = origin.acting_through or origin.principal_id
     entry["acting_for_id"] = origin.principal_id if origin.acting_through else None

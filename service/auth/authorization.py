@@ -1,4 +1,4 @@
-"""What each operation of the API asks of its caller: the one table, checked before a body is read.
+"""The requirements of each operation of the API on its caller: one table, checked before a body is read.
 
 Default deny: an operation that isn't in the table can't be declared. A scope narrows what a service account may do, it
 never widens it: what the target allows is asked later, of the access classes (seed, "Scopes").
@@ -17,7 +17,7 @@ from service.platform.errors import Forbidden
 
 @dataclass(frozen=True)
 class Requirement:
-    """What a caller needs.
+    """The requirements of an operation on its caller.
 
     A service-account token its `scope` (None: no such token will do), an access token its `api_scope` (None: any will
     do), a user to be an admin.
@@ -140,7 +140,7 @@ V1_REQUIREMENTS: Mapping[str, Requirement] = {
 
 
 def requirement_of(path: str) -> Requirement:
-    """The requirement of the operation at `path` (`/catalog/uploadFile`); LookupError when it isn't declared."""
+    """Return the requirement of the operation at `path` (`/catalog/uploadFile`); LookupError when none is declared."""
     operation = path.lstrip("/")
     found = REQUIREMENTS.get(operation) or V0_REQUIREMENTS.get(operation) or V1_REQUIREMENTS.get(operation)
     if found is None:
@@ -150,7 +150,7 @@ def requirement_of(path: str) -> Requirement:
 
 
 def authorize(caller: Caller, requirement: Requirement) -> None:
-    """Raise Forbidden unless the caller may call what asks for this."""
+    """Raise Forbidden unless the caller meets a requirement."""
     if caller.credential == "accessToken":
         _authorize_access_token(caller, requirement)
     elif caller.scopes is not None:
@@ -162,7 +162,7 @@ def authorize(caller: Caller, requirement: Requirement) -> None:
 
 
 def callable_by(caller: Caller) -> list[str]:
-    """The operations of v0 that the caller may call, in the order of the table."""
+    """List the operations of v0 that the caller may call, in the order of the table."""
     operations = {**REQUIREMENTS, **V0_REQUIREMENTS}
     return [operation for operation, requirement in operations.items() if _may_call(caller, requirement)]
 
@@ -182,7 +182,7 @@ def authorize_message(caller: Caller, agent_id: UUID) -> None:
 
 
 def messageable_agents(caller: Caller) -> frozenset[UUID] | None:
-    """The agents that an access token's scopes name; None when its scopes leave it all that are deployed."""
+    """Return the agents named by an access token's scopes; None when the scopes allow all deployed agents."""
     scopes = caller.scopes or frozenset[str]()
     if caller.credential != "accessToken" or ApiScope.AGENT_MESSAGE in scopes:
         return None

@@ -1,4 +1,4 @@
-"""Who is asking: from a credential to the caller whose permissions every query is narrowed by.
+"""Callers: from a credential to the caller whose permissions limit every query.
 
 Nothing is kept between requests, so that a revoked key, a deactivated user or a lost group membership counts from the
 next request on.
@@ -58,7 +58,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of credential: how it is recognised, what to call it, whom it acts as, and how to come by another."""
+    """A kind of credential: its prefix, its name, its owner, and how to get another one."""
 
     credential: CredentialKind
     prefix: secrets.Prefix
@@ -88,7 +88,7 @@ async def authenticate(
     version: Version = "v0",
     clock_offset: timedelta = NO_TIME,
 ) -> Caller:
-    """The caller of an `Authorization` header, whose organization this enters for the rest of the transaction.
+    """Authenticate an `Authorization` header; return its caller, whose organization the transaction then is in.
 
     The transaction is a writing, READ COMMITTED one without an organization. Raises Unauthenticated: a credential that
     is missing, unknown, expired or revoked, that works on the other version alone, or whose owner is no longer active;
@@ -127,7 +127,7 @@ async def authenticate(
 async def acting_for(
     connection: AsyncConnection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
 ) -> Caller:
-    """The user whom the caller's key acts for; the caller itself when no user is named (in the request's `field`).
+    """Return the user whom the caller's key acts for; the caller itself when the request's `field` names no user.
 
     Raises Forbidden when the key may not act for users, BadRequest when there is no active user of that address, or
     when the caller is a service account, which never acts as a person, or has an access token, which never acts as
@@ -155,7 +155,7 @@ async def acting_for(
 async def load_service_account_caller(
     connection: AsyncConnection, caller: Caller, *, account_id: UUID, scopes: Iterable[str]
 ) -> Caller | None:
-    """Whom a token of these scopes would act as, to ask what that caller may do; None when there is no such account."""
+    """Return the caller of a service account's token with these scopes; None when there is no such account."""
     account = await queries.get_acting_principal(connection, caller.organization_id, principal_id=account_id)
     if account is None or account.kind != "serviceAccount" or not account.active:
         return None
@@ -173,7 +173,7 @@ async def reload_caller(
     acting_through: UUID | None,
     keys: Keys,
 ) -> Caller | None:
-    """The caller of a request that is over, in the groups it is in now; None when it may not call any more.
+    """Reload the caller of an earlier request with today's groups; None when that caller may not call any more.
 
     What it may do is asked of grants alone: it is no admin, and has the right to call no operation.
     """
@@ -200,7 +200,7 @@ async def reload_caller(
 
 
 def service_accounts_disabled() -> Forbidden:
-    """The answer to whatever is not to be had before an organization enables service accounts."""
+    """Build the error for service-account features in an organization that hasn't enabled them."""
     return Forbidden(
         "Service accounts are not enabled for this organization. An admin enables them with admin/organization/update.",
         code="service_accounts_disabled",
@@ -208,7 +208,7 @@ def service_accounts_disabled() -> Forbidden:
 
 
 def acts_as_its_user(field: str) -> BadRequest:
-    """What a request is told that names a user (in its `field`) on v1."""
+    """Build the error for a v1 request that names a user (in its `field`)."""
     message = f"An access token acts as the person who gave it, and nobody else. Leave out {field}."
     return BadRequest(message, code="access_token_acts_as_its_user", details=[FieldError(field, message)])
 
@@ -249,7 +249,7 @@ def _replace_principal(caller: Caller, principal: AnyRow) -> Caller:
 
 
 def principals_of(principal: AnyRow) -> tuple[UUID, ...]:
-    """All that a user or service account acts with, of a row with its kind, organization and `memberships`."""
+    """Return all principals that a user or service account acts with; `principal` is a row with `memberships`."""
     everyone: list[UUID] = [principal.organization_id] if principal.kind == "user" else []
     return tuple(sorted([*principal.memberships, *everyone]))
 

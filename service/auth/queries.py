@@ -1,4 +1,4 @@
-"""SQL from a credential to the principal that acts: asked on every request, so each statement is built once."""
+"""SQL from a credential to the principal that acts; these run on every request, so each statement is built once."""
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
@@ -97,7 +97,7 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
 async def enter_by_credential(
     connection: AsyncConnection, kind: CredentialKind, *, secret_hash: bytes, clock_offset: timedelta
 ) -> AnyRow | None:
-    """The credential of this hash with its organization's settings; the transaction is in that organization now."""
+    """Find a credential by its hash, with its organization's settings; enter that organization in the transaction."""
     parameters = {"param_secret_hash": secret_hash, "param_offset": clock_offset}
     return (await connection.execute(_CREDENTIAL_OF_HASH[kind], parameters)).one_or_none()
 
@@ -105,7 +105,7 @@ async def enter_by_credential(
 async def touch_credential(
     connection: AsyncConnection, organization_id: UUID, *, kind: CredentialKind, credential_id: UUID
 ) -> None:
-    """Note that it is in use now; a request that would have to wait for another's note leaves it at that."""
+    """Record that a credential is in use now; skip the write when another request holds the row's lock."""
     table, key = (
         (api_keys, api_keys.c.api_key_id)
         if kind == "apiKey"
@@ -120,7 +120,7 @@ async def touch_credential(
 
 
 def _memberships_of(start: CTE) -> CTE:
-    """The principals of `start` and every group they are in, directly or through others; UNION ends cycles."""
+    """Select the principals of `start` and every group around them, directly or through others; UNION ends cycles."""
     found = select(start.c.principal_id).cte("memberships", recursive=True)
     above = (
         select(group_members.c.group_id)
@@ -158,18 +158,18 @@ _ACTING_BY_EMAIL = _acting(
 async def get_acting_principal(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID
 ) -> AnyRow | None:
-    """A user or service account with its `memberships`: its own id and every group's it is in, each once."""
+    """Get a user or service account with its `memberships`: its own id and those of all its groups, each once."""
     parameters = params(organization_id, principal_id=principal_id)
     return (await connection.execute(_ACTING_BY_ID, parameters)).one_or_none()
 
 
 async def get_grantee(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow | None:
-    """The same for whoever a role can be granted to: a group, too, which acts as nobody."""
+    """Get a user, service account or group with its `memberships` (see `get_acting_principal`)."""
     parameters = params(organization_id, principal_id=principal_id)
     return (await connection.execute(_GRANTEE_BY_ID, parameters)).one_or_none()
 
 
 async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
-    """The same for the active user of this address (lower case)."""
+    """Find the active user of this address (lower case) with its `memberships` (see `get_acting_principal`)."""
     parameters = params(organization_id, email=email)
     return (await connection.execute(_ACTING_BY_EMAIL, parameters)).one_or_none()

@@ -1,4 +1,4 @@
-"""Scopes of v1: which there are, which cover which, and what each means to a person.
+"""Scopes of v1: their list, which covers which, and their meaning in plain words.
 
 `api:agent:message:*` covers `api:agent:message:<agentId>`; every other scope covers itself alone.
 """
@@ -19,7 +19,7 @@ _MEANINGS = {
 
 
 def parse_scopes(text: str) -> tuple[str, ...] | None:
-    """The scopes of a space-separated list, each once and in its order; None when one is unknown."""
+    """Parse a space-separated list of scopes, each once and in order; None when a scope is unknown."""
     scopes = tuple(dict.fromkeys(text.split(" "))) if text else ()
     return scopes if all(is_api_scope(scope) for scope in scopes) else None
 
@@ -30,19 +30,19 @@ def covers(granted: Collection[str], scope: str) -> bool:
 
 
 def intersect_scopes(scopes: Collection[str], *, to: Collection[str]) -> tuple[str, ...]:
-    """What both allow: the scopes that `to` covers, and those of `to` that they cover, each once."""
+    """Return the scopes that both lists allow: those of each list that the other one covers, each once."""
     theirs = (scope for scope in to if covers(scopes, scope))
     return tuple(dict.fromkeys([*(scope for scope in scopes if covers(to, scope)), *theirs]))
 
 
 def agent_of(scope: str) -> UUID | None:
-    """The agent of a scope that is for a single one."""
+    """Return the agent that a scope for a single agent names."""
     one = scope.startswith(MESSAGE_PREFIX) and scope != ApiScope.AGENT_MESSAGE
     return UUID(scope.removeprefix(MESSAGE_PREFIX)) if one else None
 
 
 def meaning(scope: str, *, agent_name: str | None = None) -> str:
-    """What a scope allows, in plain words."""
+    """Describe in plain words what a scope allows."""
     known = _MEANINGS.get(ApiScope(scope)) if scope in set(ApiScope) else None
     agent = agent_name or scope.removeprefix(MESSAGE_PREFIX)
     return known or f"Send messages to the agent {agent}, as you, and read its answers"

@@ -1,4 +1,4 @@
-"""What holds for every credential that admins make, of whichever kind."""
+"""Rules for every credential that an admin makes."""
 
 from datetime import UTC, datetime
 

@@ -16,18 +16,18 @@ _THREADS = 2
 
 
 async def hash_password(password: SecretStr) -> str:
-    """The hash of one password, with its salt and parameters."""
+    """Hash one password; the result includes salt and parameters."""
     return (await hash_passwords([password]))[0]
 
 
 async def hash_passwords(passwords: Sequence[SecretStr]) -> list[str]:
-    """The hashes of passwords, in their order; however many are asked for, few are worked on at a time."""
+    """Hash passwords, in their order, only a few at a time."""
     loop = asyncio.get_running_loop()
     return list(await asyncio.gather(*(loop.run_in_executor(_executor(), _hash, one) for one in passwords)))
 
 
 async def verify_password(password: SecretStr, password_hash: str | None) -> bool:
-    """Whether it is the password of this hash; without one the answer is no, and takes as long."""
+    """Check a password against a hash; without a hash the answer is False, after the same time."""
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(_executor(), _verify, password, password_hash)
 

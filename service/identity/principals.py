@@ -1,4 +1,4 @@
-"""From the names a request gives principals to their ids, every unknown one reported with its place in the request."""
+"""References to principals: from the names in a request to ids, every unknown one reported with its field."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ MOST_DETAILS = 20
 
 @dataclass(frozen=True)
 class Named:
-    """A principal that a request named."""
+    """A principal that a request names."""
 
     principal_id: UUID
     is_group: bool
 
 
 def to_named_principal(row: Principal | AnyRow) -> NamedPrincipal:
-    """How an admin's response names a principal that is no organization."""
+    """Convert the row of a user, group or service account to the named principal of an admin's response."""
     if row.kind == "group":
         return NamedGroup(id=row.principal_id, name=row.name)
     address = row.email or ""
@@ -37,7 +37,7 @@ def to_named_principal(row: Principal | AnyRow) -> NamedPrincipal:
 async def resolve(
     connection: AsyncConnection, organization_id: UUID, *, references: Sequence[tuple[str, PrincipalReference]]
 ) -> list[Named]:
-    """The principals of references, each given with its field, in the order given. BadRequest names the unknown."""
+    """Resolve references (each with its field) to principals, in order. BadRequest names the unknown ones."""
     emails = {normal_email(one.email) for _, one in references if isinstance(one, UserReference)}
     ids = {one.id for _, one in references if not isinstance(one, UserReference)}
     rows = await queries.find_principals(connection, organization_id, emails=emails, ids=ids)
@@ -62,7 +62,7 @@ async def resolve(
 async def find_people(
     connection: AsyncConnection, organization_id: UUID, *, emails: Iterable[str], field: str
 ) -> frozenset[UUID]:
-    """The users and service accounts of these addresses. BadRequest names the unknown."""
+    """Find the users and service accounts of these addresses. BadRequest names the unknown ones."""
     wanted = {normal_email(email) for email in emails}
     rows = await queries.find_principals(connection, organization_id, emails=wanted)
     found = {row.email: row.principal_id for row in rows}
@@ -73,7 +73,7 @@ async def find_people(
 async def find_group_ids(
     connection: AsyncConnection, organization_id: UUID, *, group_ids: Iterable[str | UUID], field: str
 ) -> frozenset[UUID]:
-    """These groups' ids, each checked to be a group's. BadRequest names the others."""
+    """Check that these ids are groups' ids, and return them. BadRequest names the others."""
     wanted = {str(group_id): _uuid(group_id) for group_id in group_ids}
     ids = {group_id for group_id in wanted.values() if group_id is not None}
     rows = await queries.find_principals(connection, organization_id, ids=ids)

@@ -33,7 +33,7 @@ _CHANGEABLE = ("active", "external_id", "is_admin", "name", "password_hash")
 
 @dataclass(frozen=True)
 class Principal:
-    """A row of principals; `email` is None for groups, `external_id` for whatever no source system knows."""
+    """A row of principals; `email` is None for groups, `external_id` for principals unknown to a source system."""
 
     principal_id: UUID
     kind: str
@@ -49,29 +49,29 @@ _PRINCIPAL = tuple(principals.c[one.name] for one in fields(Principal))
 
 
 async def lock_bootstrap(connection: AsyncConnection) -> None:
-    """Wait for another replica that is bootstrapping the same database; held until the transaction ends."""
+    """Wait for another replica that bootstraps the database; hold the lock until the transaction ends."""
     await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext("carrel.bootstrap"))))
 
 
 async def list_organizations(connection: AsyncConnection) -> Sequence[AnyRow]:
-    """Every organization's `organization_id` and `name`; outside of any."""
+    """List every organization's `organization_id` and `name`, outside of any organization."""
     statement = select(organizations.c.organization_id, organizations.c.name).order_by(organizations.c.name)
     return (await connection.execute(statement)).all()
 
 
 async def any_organization(connection: AsyncConnection) -> bool:
-    """Whether the database has an organization; the one question that is asked outside of any."""
+    """Check, outside of any organization, whether the database has an organization."""
     return (await connection.execute(select(exists(select(organizations.c.organization_id))))).scalar_one()
 
 
 async def lock_organization(connection: AsyncConnection, organization_id: UUID) -> None:
-    """Let one change to the organization's principals or agents happen at a time; readers and others do not wait."""
+    """Lock an organization's principals and agents for one change at a time; readers don't wait."""
     statement = select(organizations.c.organization_id).where(organizations.c.organization_id == organization_id)
     await connection.execute(statement.with_for_update(key_share=True))
 
 
 async def get_organization(connection: AsyncConnection, organization_id: UUID) -> AnyRow:
-    """The organization's settings."""
+    """Get the organization's settings."""
     statement = select(organizations).where(organizations.c.organization_id == organization_id)
     return (await connection.execute(statement)).one()
 
@@ -97,7 +97,7 @@ async def find_principals(
     ids: Collection[UUID] = (),
     deleted: bool = False,
 ) -> list[Principal]:
-    """The people of these addresses (lower case), and the groups and service accounts of these ids.
+    """Find people by addresses (lower case), and groups and service accounts by ids.
 
     A deleted service account is not there any more, except for `deleted`: its address stays taken.
     """
@@ -117,7 +117,7 @@ async def find_groups(
     external_ids: Collection[str] = (),
     names: Collection[str] = (),
 ) -> list[Principal]:
-    """The groups of these ids or external ids, and those of these names that have no external id."""
+    """Find groups by ids, by external ids, or (those without an external id) by names."""
     statement = select(*_PRINCIPAL).where(
         principals.c.organization_id == organization_id,
         principals.c.kind == "group",
@@ -147,7 +147,7 @@ async def put_principals(connection: AsyncConnection, organization_id: UUID, *, 
 
 
 async def has_active_admin(connection: AsyncConnection, organization_id: UUID) -> bool:
-    """Whether anybody could still administer the organization."""
+    """Check whether an active admin is left in the organization."""
     admin = select(principals.c.principal_id).where(
         principals.c.organization_id == organization_id,
         principals.c.kind == "user",
@@ -166,7 +166,7 @@ async def list_users(
     after: UUID,
     limit: int,
 ) -> list[Principal]:
-    """Users (of these ids, if any are given) whose name or address contains `query`, in the order of their ids."""
+    """List users (of these ids, if any) whose name or address contains `query`, ordered by id."""
     page = _page(organization_id, "user", after=after, limit=limit)
     statement = page.where(optional_in(principals.c.principal_id, ids))
     if query:
@@ -184,7 +184,7 @@ async def list_groups(
     after: UUID,
     limit: int,
 ) -> list[Principal]:
-    """Groups (of these ids, if any are given) whose name contains `query`, in the order of their ids."""
+    """List groups (of these ids, if any) whose name contains `query`, ordered by id."""
     page = _page(organization_id, "group", after=after, limit=limit)
     statement = page.where(optional_in(principals.c.principal_id, ids))
     if query:
@@ -208,7 +208,7 @@ def _page(organization_id: UUID, kind: str, *, after: UUID, limit: int) -> Selec
 async def list_members(
     connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, after: UUID, limit: int
 ) -> list[Principal]:
-    """The direct members of a group, in the order of their ids; what was deleted is no member."""
+    """List the direct members of a group, ordered by id, without deleted ones."""
     statement = (
         select(*_PRINCIPAL)
         .join(group_members, group_members.c.member_id == principals.c.principal_id)
@@ -230,7 +230,7 @@ async def insert_api_key(connection: AsyncConnection, organization_id: UUID, *, 
 
 
 async def revoke_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> bool:
-    """Stop an API key; False when it was revoked already, or there is none."""
+    """Revoke an API key; False when the key was revoked already or doesn't exist."""
     statement = (
         update(api_keys)
         .where(
@@ -245,7 +245,7 @@ async def revoke_api_key(connection: AsyncConnection, organization_id: UUID, *, 
 
 
 async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> AnyRow | None:
-    """An API key with its `owner_email` and `status`."""
+    """Get an API key with its `owner_email` and `status`."""
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id == api_key_id)
     return (await connection.execute(statement)).one_or_none()
 
@@ -253,7 +253,7 @@ async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api
 async def list_api_keys(
     connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID] | None, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
-    """API keys like that (of these ids, if any are given), in the order of their ids."""
+    """List API keys (of these ids, if any) with `owner_email` and `status`, ordered by id."""
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id > after, optional_in(api_keys.c.api_key_id, ids))
     return (await connection.execute(statement.order_by(api_keys.c.api_key_id).limit(limit))).all()
 
@@ -267,7 +267,7 @@ def _api_keys(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 
 
 def credential_status(table: Table, now: ColumnElement[datetime] | None = None) -> ColumnElement[str]:
-    """Whether a credential of this table works now, by the database's clock: `active`, `expired` or `revoked`."""
+    """Select a credential's status by the database's clock: `active`, `expired` or `revoked`."""
     now = func.now() if now is None else now
     return case(
         (table.c.revoked_at.is_not(None), "revoked"), (table.c.expires_at <= now, "expired"), else_="active"
@@ -286,7 +286,7 @@ _SHOWN = (
 
 
 async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
-    """The user or service account of this address (lower case), inactive and deleted ones too."""
+    """Find the user or service account of this address (lower case), inactive and deleted ones too."""
     statement = select(*_SHOWN).where(principals.c.organization_id == organization_id, principals.c.email == email)
     return (await connection.execute(statement)).one_or_none()
 
@@ -294,7 +294,7 @@ async def find_person(connection: AsyncConnection, organization_id: UUID, *, ema
 async def find_principal(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, kind: str
 ) -> AnyRow | None:
-    """The principal of this id and kind, inactive and deleted ones too."""
+    """Find the principal of this id and kind, inactive and deleted ones too."""
     statement = select(*_SHOWN).where(
         principals.c.organization_id == organization_id,
         principals.c.principal_id == principal_id,
@@ -306,7 +306,7 @@ async def find_principal(
 async def list_step_principals(
     connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
 ) -> Sequence[AnyRow]:
-    """These principals, with what a step of a path shows of one."""
+    """List principals with the columns that a step of an access path shows."""
     statement = select(*_SHOWN).where(
         principals.c.organization_id == organization_id, in_array(principals.c.principal_id, principal_ids)
     )

@@ -1,4 +1,4 @@
-"""How far a document is in an index."""
+"""The status of a document in an index."""
 
 from carrel.wire.catalog import IndexingStatus
 
@@ -7,7 +7,7 @@ FAILED_AFTER = 5
 
 
 def indexing_status(*, desired_version: int, indexed_version: int | None, attempts: int) -> IndexingStatus:
-    """The status of a place in an index: the version wanted there, the one that is there, and failures since."""
+    """Return the status of an index entry, by its desired version, its indexed version, and the failures since."""
     if indexed_version == desired_version:
         return IndexingStatus.DONE
     return IndexingStatus.FAILED if attempts >= FAILED_AFTER else IndexingStatus.RUNNING

@@ -55,7 +55,7 @@ ROWS_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A document in a space, whose vectors have so many dimensions."""
+    """A document in a space whose vectors have so many dimensions."""
 
     organization_id: UUID
     space_id: int
@@ -84,21 +84,21 @@ class ChunkRow:
 
 
 def is_searched() -> ColumnElement[bool]:
-    """Whether a space is one that is searched: neither built to replace one, nor retired."""
+    """Whether a space is searched: it neither is being built to replace another one, nor is retired."""
     return and_(spaces.c.replaces_space_id.is_(None), spaces.c.retired_at.is_(None))
 
 
 def is_pending(entries: FromClause = space_documents) -> ColumnElement[bool]:
-    """Whether what is wanted of a document in a space is not there yet; written as in the index of such places."""
+    """Whether an entry's desired version isn't indexed; written as in the index of pending entries."""
     return entries.c.indexed_version.is_distinct_from(entries.c.version)
 
 
 def has_status(
     status: IndexingStatus, *, document_id: ColumnElement[UUID], organization_id: UUID, space_id: ColumnElement[int]
 ) -> ColumnElement[bool]:
-    """Whether a document's place in a space has this status, as `service.index.progress.indexing_status` says it.
+    """Whether a document's entry in a space has a status, as `service.index.progress.indexing_status` defines it.
 
-    The place is the row of `space_documents` beside. What is pending is few, and looked up once by its index; what is
+    The entry is the row of `space_documents`. What is pending is few, and looked up once by its index; what is
     done is most: the CASE keeps the planner from thinking otherwise, and so from reading all before the first page.
     """
     if status is IndexingStatus.DONE:
@@ -116,18 +116,18 @@ def has_status(
 
 
 def stands_for(space_id: int) -> ColumnElement[bool]:
-    """Whether a space is this one, or is built to replace it: what is wanted in the one is wanted in the other."""
+    """Whether a space is the given one or is built to replace it: what is requested for one is requested for both."""
     return or_(spaces.c.space_id == space_id, spaces.c.replaces_space_id == space_id)
 
 
 async def find_catalog_space(connection: AsyncConnection, organization_id: UUID) -> AnyRow | None:
-    """The organization's catalog."""
+    """Find the organization's catalog space."""
     statement = select(spaces).where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
     return (await connection.execute(statement)).one_or_none()
 
 
 async def read_successor(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> AnyRow | None:
-    """The space that is searched in this one's place: itself, or what has replaced it; None when it is gone."""
+    """Read the space that is searched in place of a given one: itself, or its replacement; None when deleted."""
     known = spaces.alias("known")
     statement = (
         select(spaces)
@@ -146,7 +146,7 @@ async def insert_space(
     language: str,
     is_catalog: bool = False,
 ) -> int | None:
-    """Add a space; None when it is to be the catalog and another transaction has just added that."""
+    """Add a space; None when it is to be the catalog's and another transaction has just added that one."""
     statement = (
         upsert(spaces)
         .values(
@@ -223,7 +223,7 @@ def _select_chunks(dimensions: int) -> Select[*tuple[Any, ...]]:
 
 
 async def list_chunks(connection: AsyncConnection, entry: IndexEntry) -> Sequence[AnyRow]:
-    """What is indexed of a document in a space: chunk_no, text_hash, text and terms (as pgvector writes them)."""
+    """List a document's chunks in a space: chunk_no, text_hash, text and terms (as pgvector writes them)."""
     parameters = params(entry.organization_id, document_id=entry.document_id, space_id=entry.space_id)
     return (await connection.execute(_select_chunks(entry.dimensions), parameters)).all()
 
@@ -255,7 +255,7 @@ async def read_embeddings(
     dimensions: int,
     hashes: Sequence[bytes],
 ) -> dict[bytes, NDArray[np.float32]]:
-    """The vectors that any space holds of these texts of a document, by the texts' hashes."""
+    """Read the vectors that any space has of a document's texts, by the texts' hashes."""
     parameters = params(organization_id, document_id=document_id, model=model, hashes=list(hashes))
     rows = await connection.execute(_select_embeddings(dimensions), parameters)
     return {text_hash: from_binary(sent) for text_hash, sent in rows}
@@ -276,13 +276,13 @@ _OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": Integer(), "delta": Integer()}
 
 
 def _unnest_rows(kind: str, types: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:
-    """Rows that come as one array a column, called like `chunks_text`."""
+    """Select rows passed as one array per column; the parameters are called like `chunks_text`."""
     arrays = (bindparam(f"param_{kind}_{name}", type_=ARRAY(each)) for name, each in types.items())
     return func.unnest(*arrays).table_valued(*types).render_derived(name=f"{kind}_given")
 
 
 def _upsert_rows(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
-    """Write rows, with what is of the document in common, in place of those with the same key."""
+    """Build an upsert of rows, with the values that all rows of a document share, by `key`."""
     values: dict[str, ColumnElement[Any]] = {name: param(table.c[name]) for name in _OWN}
     types: dict[str, TypeEngine[Any]] = {column.name: column.type for column in table.columns}
     values |= {column.name: cast(column, types[column.name]) for column in rows.c}
@@ -326,7 +326,7 @@ def _build_write(dimensions: int) -> Update:
 
 @dataclass(frozen=True, slots=True)
 class IndexWrite:
-    """What to write of a document in a space: chunks, code pages by number, and how the terms' counts change."""
+    """The changes to write for a document in a space: chunks, code pages by number, and changes of term counts."""
 
     access_class: int
     version: int
@@ -376,7 +376,7 @@ def _sort_changes(deltas: Mapping[int, int]) -> list[tuple[int, int]]:
 
 
 async def truncate_entry(connection: AsyncConnection, entry: IndexEntry, *, chunk_count: int) -> None:
-    """Remove what is indexed of a document beyond so many chunks."""
+    """Remove the chunks and pages of an index entry beyond so many chunks."""
     tables = INDEX_TABLES[entry.dimensions]
     page_count = -(-chunk_count // CHUNKS_PER_PAGE)
     for table, number, kept in ((tables.chunks, "chunk_no", chunk_count), (tables.code_pages, "page_no", page_count)):
@@ -384,19 +384,19 @@ async def truncate_entry(connection: AsyncConnection, entry: IndexEntry, *, chun
 
 
 async def remove_entry(connection: AsyncConnection, entry: IndexEntry) -> None:
-    """Remove a document, whose row in the space is locked, from it."""
+    """Remove an index entry, whose row is locked, from its space."""
     await truncate_entry(connection, entry, chunk_count=0)
     await connection.execute(delete(space_documents).where(entry.matches(space_documents)))
 
 
 async def retire_replacement(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
-    """Retire the space that is built to replace this one, if one is; it is emptied later."""
+    """Retire the space that is built to replace a given one, if there is one; it is emptied later."""
     replacing = and_(spaces.c.organization_id == organization_id, spaces.c.replaces_space_id == space_id)
     await connection.execute(update(spaces).where(replacing).values(replaces_space_id=None, retired_at=func.now()))
 
 
 async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
-    """Remove a space and all that is indexed in it; waits for whoever is writing there.
+    """Remove a space with all its index entries; waits for transactions that write there.
 
     One that is built to replace it is retired, and one that it has replaced leads nowhere any more.
     """
@@ -416,7 +416,7 @@ async def delete_space(connection: AsyncConnection, organization_id: UUID, *, sp
 async def add_deltas(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, deltas: Mapping[int, int]
 ) -> None:
-    """Append by how much the number of chunks with each term has changed."""
+    """Append the changes of the number of chunks with each term."""
     rows = _sort_changes(deltas)
     if rows:
         arrays = _arrays("deltas", _OF_DELTAS, _columns(rows, len(_OF_DELTAS)))
@@ -426,7 +426,7 @@ async def add_deltas(
 async def count_frequencies(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, terms: Iterable[int]
 ) -> dict[int, int]:
-    """How many chunks of a space contain each of these terms, the deltas not yet folded included."""
+    """Count the chunks of a space that contain each of these terms, deltas not yet folded included."""
     wanted = list(terms)
     counted = union_all(
         *(
@@ -444,13 +444,13 @@ async def count_frequencies(
 
 
 async def try_lock_statistics(connection: AsyncConnection, organization_id: UUID) -> bool:
-    """Become the one who folds an organization's deltas until the transaction ends; False when another one is."""
+    """Lock the folding of an organization's deltas until the transaction ends; False when it is locked."""
     key = func.hashtextextended(f"carrel.term_statistics {organization_id}", 0)
     return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(key)))).scalar_one())
 
 
 async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> int:
-    """Turn up to `limit` deltas into statistics, in one statement: a reader sees each exactly once. How many it was."""
+    """Fold up to `limit` deltas into statistics, in one statement: a reader sees each once; return the number."""
     keys = (term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta_id)
     own = term_deltas.c.organization_id == organization_id
     taken = (
@@ -478,7 +478,7 @@ async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, lim
 
 
 async def delete_unused_terms(connection: AsyncConnection, organization_id: UUID) -> None:
-    """Remove the statistics of terms no chunk contains any more."""
+    """Delete the statistics of terms that no chunk contains any more."""
     await connection.execute(
         delete(term_statistics).where(
             term_statistics.c.organization_id == organization_id, term_statistics.c.frequency == 0

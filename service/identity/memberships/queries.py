@@ -1,4 +1,4 @@
-"""SQL of who is directly in which group."""
+"""SQL of direct group memberships."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from service.schema.identity import group_members
 
 @dataclass(frozen=True)
 class Membership:
-    """That a principal is a direct member of a group."""
+    """The membership of a principal that is directly in a group."""
 
     group_id: UUID
     member_id: UUID
@@ -24,7 +24,7 @@ class Membership:
 async def count_members(
     connection: AsyncConnection, organization_id: UUID, *, group_ids: Collection[UUID]
 ) -> dict[UUID, int]:
-    """How many direct members groups have; one without members is left out."""
+    """Count the direct members of groups; a group without members is left out."""
     statement = (
         select(group_members.c.group_id, func.count().label("members"))
         .where(group_members.c.organization_id == organization_id, in_array(group_members.c.group_id, group_ids))
@@ -36,7 +36,7 @@ async def count_members(
 async def add_members(
     connection: AsyncConnection, organization_id: UUID, *, memberships: Collection[Membership]
 ) -> list[tuple[UUID, UUID]]:
-    """Add memberships; the (group, member) that were new."""
+    """Add memberships; return the (group, member) pairs that were new."""
     wanted = _unnest_memberships(memberships)
     rows = select(literal(organization_id, Uuid), wanted.c.group_id, wanted.c.member_id, wanted.c.member_is_group)
     statement = (
@@ -51,7 +51,7 @@ async def add_members(
 async def remove_members(
     connection: AsyncConnection, organization_id: UUID, *, group_id: UUID, member_ids: Collection[UUID]
 ) -> list[UUID]:
-    """Remove members from a group; those that were in it."""
+    """Remove members from a group; return those that were in the group."""
     statement = (
         delete(group_members)
         .where(
@@ -65,7 +65,7 @@ async def remove_members(
 
 
 async def leave_groups(connection: AsyncConnection, organization_id: UUID, *, member_id: UUID) -> list[UUID]:
-    """Remove a principal from every group it is directly in; those groups."""
+    """Remove a principal from every group that it is directly in; return those groups."""
     statement = (
         delete(group_members)
         .where(group_members.c.organization_id == organization_id, group_members.c.member_id == member_id)
@@ -81,7 +81,7 @@ async def keep_only(
     group_ids: Collection[UUID],
     memberships: Collection[Membership],
 ) -> list[tuple[UUID, UUID]]:
-    """Remove every member of these groups who is not among `memberships`; the (group, member) that were removed."""
+    """Remove every member of these groups that `memberships` doesn't name; return the (group, member) pairs removed."""
     wanted = _unnest_memberships(memberships)
     kept = exists().where(
         wanted.c.group_id == group_members.c.group_id, wanted.c.member_id == group_members.c.member_id

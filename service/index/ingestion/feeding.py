@@ -1,4 +1,4 @@
-"""Taking up what waits in the database when there is room for it: after uploads found none, a crash, or a failure."""
+"""Feeding the indexer: claiming waiting documents when there is room, also after a crash or a failure."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ _SIZES: dict[Lane, dict[str, int]] = {Lane.SMALL: {"below": LARGE_BYTES}, Lane.L
 
 
 async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None) -> int:
-    """Take up what waits, as far as there is room, in these organizations, or in those known to have a backlog.
+    """Claim waiting documents, as far as there is room, in these organizations, or in those known to have a backlog.
 
     Of the latter, those with the least at work come first. Returns how many documents were taken up.
     """
@@ -89,7 +89,7 @@ async def _claim(indexer: Indexer, organization_id: UUID, lane: Lane, room: int)
 
 
 def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> None:
-    """Start what feeds, measures and answers for the indexer as long as the service runs."""
+    """Start the background tasks that feed and measure the indexer and answer waiting requests."""
     background.repeat("indexing-feed", partial(_feed_when_changed, indexer, disk), every=0)
     background.repeat("indexing-pace", _make_sampler(indexer), every=WATCH_SECONDS)
     background.repeat("indexing-backlog", partial(_measure_seldom, indexer), every=MEASURED_SECONDS)
@@ -98,7 +98,7 @@ def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> 
 
 
 async def _feed_when_changed(indexer: Indexer, disk: DiskGuard) -> None:
-    """Take up what waits as soon as there is room for it or something new waits."""
+    """Claim waiting documents once there is new room or a new document waits."""
     await indexer.changed.wait()
     indexer.changed.clear()
     await disk.wait_for_room()
@@ -118,14 +118,14 @@ def _make_sampler(indexer: Indexer) -> Callable[[], Awaitable[None]]:
 
 
 async def _measure_seldom(indexer: Indexer) -> None:
-    """Measure the backlog, then rest in proportion to what that took."""
+    """Measure the backlog, then rest in proportion to the time this took."""
     began = time.monotonic()
     await measure(indexer)
     await asyncio.sleep(MEASURED_SHARE * (time.monotonic() - began))
 
 
 async def measure(indexer: Indexer) -> None:
-    """Measure what waits of the organizations that have a backlog."""
+    """Measure the backlog of each organization that has one."""
     found: dict[UUID, Backlog] = {}
     for organization_id in list(indexer.backlogged):
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
@@ -134,7 +134,7 @@ async def measure(indexer: Indexer) -> None:
 
 
 async def answer_waiting(indexer: Indexer) -> None:
-    """Answer requests whose documents were indexed by another process, or are gone."""
+    """Answer requests whose documents were indexed by another process, or were deleted."""
     for organization_id, waiters in indexer.list_waiters().items():
         document_ids = list({waiter.key[1] for waiter in waiters})
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
@@ -144,7 +144,7 @@ async def answer_waiting(indexer: Indexer) -> None:
 
 
 async def renew(indexer: Indexer) -> None:
-    """Renew the claims on all that is taken up, and tell how far it is."""
+    """Renew the claims on all documents that this process indexes, and record their progress."""
     for organization_id, progress in indexer.progress().items():
         async with indexer.database.transaction(organization_id) as connection:
             await renew_claims(connection, organization_id, progress=progress)

@@ -1,4 +1,4 @@
-"""The one place where documents are indexed: what is in memory, who waits for it, and what is refused.
+"""The indexer: the documents in memory that are being indexed, the requests that wait for them, and its limits.
 
 So many documents are taken up at most. What is beyond that is in the database alone, which names what is wanted and
 what is there (docs/decisions/001), and is claimed from there when there is room (`ingestion.feeding`). So a
@@ -60,7 +60,7 @@ class Waiter:
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """A document that was taken up: where it is being indexed, and where it is wanted again since that began."""
+    """A claimed document: the spaces it is being indexed in, and those it was requested in again meanwhile."""
 
     work: Work
     packed_bytes: int
@@ -72,18 +72,18 @@ class Job:
 
     @property
     def key(self) -> Key:
-        """Which document it is."""
+        """The organization and the id of the document."""
         return self.work.organization_id, self.work.document_id
 
     def restart(self) -> bool:
-        """Turn to what is wanted since this began; False when nothing is."""
+        """Start again with the spaces requested meanwhile; False when there are none."""
         self.space_ids, self.waiters = tuple(sorted(self.again)), [*self.waiters, *self.later]
         self.again, self.later, self.work.known = set(), [], None
         return bool(self.space_ids)
 
 
 class Indexer:
-    """Documents that are being indexed, in the bounds of memory, and the requests that wait for them."""
+    """The documents that are being indexed, within the limits of memory, and the requests that wait for them."""
 
     def __init__(self, database: Database, embedders: Embedders, *, backlog_seconds: float) -> None:
         self.database = database
@@ -100,22 +100,22 @@ class Indexer:
 
     @property
     def running(self) -> int:
-        """How many documents are taken up."""
+        """The number of claimed documents."""
         return len(self._jobs)
 
     @property
     def is_saturated(self) -> bool:
-        """Whether there is more to index than this process indexes at a time, so that its pace can be told."""
+        """Whether more documents wait than this process indexes at a time, so that its pace can be measured."""
         return bool(self._jobs) and (bool(self.backlogged) or self.deps.turns.are_exhausted)
 
     @property
     def waiting(self) -> int:
-        """How many documents wait to be taken up, or for their turn, as far as this process knows."""
+        """The number of documents that wait to be claimed or for a turn, as far as this process knows."""
         return max(self.pressure.documents, len(self._jobs)) - self.deps.turns.held
 
     @property
     def chunks_per_second(self) -> float:
-        """How many chunks this process indexes a second, lately; 0 when there is nothing to index."""
+        """The number of chunks that this process indexed per second lately; 0 when there is nothing to index."""
         return self.deps.pace.chunks_per_second if self._jobs else 0.0
 
     def pace_of(self, organization_id: UUID) -> float:
@@ -146,11 +146,11 @@ class Indexer:
         return not at_work or 2 * room >= MOST_OF_LANE[lane]
 
     def jobs_of(self, organization_id: UUID) -> list[Job]:
-        """Return what is taken up of an organization's."""
+        """Return the jobs of an organization."""
         return [job for key, job in self._jobs.items() if key[0] == organization_id]
 
     def refuse_backlog(self, organization_id: UUID) -> None:
-        """Raise Unavailable `indexing_backlog` when too much of an organization's waits for anything more."""
+        """Raise Unavailable `indexing_backlog` when an organization's backlog is too large to accept more."""
         self.pressure.refuse(organization_id)
 
     def request(
@@ -163,7 +163,7 @@ class Indexer:
         known: IndexingWork | None = None,
         packed_bytes: int = 0,
     ) -> Waiter:
-        """Have a document indexed that was recorded as wanted in these spaces: now if it `is_begun`, else in its turn.
+        """Request the indexing of a document in these spaces: now if it `is_begun`, else in its turn.
 
         `known` is what to index in one of the spaces, kept only while that is being done.
         """
@@ -205,7 +205,7 @@ class Indexer:
         known: IndexingWork | None = None,
         lane: Lane | None = None,
     ) -> Job:
-        """Begin with a document that is claimed for this process; again afterwards, if it is being indexed already."""
+        """Start indexing a document that this process has claimed; again afterwards if it is being indexed."""
         key = (organization_id, claimed.document_id)
         own_lane = lane or lane_of(claimed.packed_bytes)
         job = self._jobs.get(key)
@@ -225,7 +225,7 @@ class Indexer:
         self.changed.set()
 
     def list_waiters(self) -> dict[UUID, list[Waiter]]:
-        """Return the requests whose documents aren't taken up by this process, by organization."""
+        """Return the requests whose documents aren't claimed by this process, by organization."""
         found: dict[UUID, list[Waiter]] = {}
         for (organization_id, _), waiters in self._waiters.items():
             found.setdefault(organization_id, []).extend(waiters)
@@ -240,7 +240,7 @@ class Indexer:
                 self._drop(waiter)
 
     def progress(self) -> dict[UUID, list[Progress]]:
-        """Return how far each document that is taken up is, by organization."""
+        """Return the progress of each claimed document, by organization."""
         found: dict[UUID, list[Progress]] = {}
         for (organization_id, document_id), job in self._jobs.items():
             for space_id in {*job.space_ids, *job.again}:
@@ -283,7 +283,7 @@ class Indexer:
                 self._waiters.setdefault(waiter.key, []).append(waiter)
 
     def _repeat(self, job: Job, space_ids: Sequence[int], *, lane: Lane) -> None:
-        """Have a document indexed once more; what a rebuild took up goes on with those that somebody waits for."""
+        """Request another round of a document's indexing; a rebuild's document changes to this lane."""
         if job.work.turn.lane is Lane.REBUILD:
             job.work.turn.lane = lane
         job.again.update(space_ids)

@@ -38,7 +38,7 @@ MOST_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class IndexOutcome:
-    """How many chunks a document now has in a space, and how many texts had to be embedded for it."""
+    """The result of indexing a document in a space: its number of chunks, and how many texts were embedded."""
 
     chunk_count: int
     embedded_chunk_count: int
@@ -49,7 +49,7 @@ Outcomes = dict[int, IndexOutcome]
 
 
 class _OvertakenError(Exception):
-    """Something newer is wanted: nothing of this attempt is kept."""
+    """A newer version was requested: nothing of this attempt is kept."""
 
 
 def pack_chunks(chunks: Sequence[str]) -> bytes:
@@ -64,7 +64,7 @@ def unpack_chunks(packed: bytes) -> list[str]:
 
 @dataclass(slots=True)
 class IndexingDeps:
-    """What documents are indexed with: the connections for that, the embedders, and the turns and the pace."""
+    """The dependencies of indexing: its connections, the embedders, the turns and the pace."""
 
     database: Database
     embedders: Embedders
@@ -73,7 +73,7 @@ class IndexingDeps:
 
 
 async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
-    """Index a document in these spaces, in this order, while it has turns; None after a failure, which is recorded."""
+    """Index a document in these spaces, in order, while it has turns; None after a failure, which is recorded."""
     try:
         async with work.deps.turns.take(work.turn):
             return {space_id: await work.bring_up_to_date(space_id) for space_id in space_ids}
@@ -107,11 +107,11 @@ class Work:
 
     @property
     def organization_id(self) -> UUID:
-        """Whose the document is."""
+        """The organization of the document."""
         return self.turn.organization_id
 
     async def bring_up_to_date(self, space_id: int) -> IndexOutcome:
-        """Index what is wanted in a space; start again when it is overtaken by something newer meanwhile."""
+        """Index the desired version in a space; start again when a newer version is requested meanwhile."""
         for _ in range(MOST_ATTEMPTS):
             work = self._take_known(space_id) or await self._read(space_id)
             if work is None:
@@ -125,7 +125,7 @@ class Work:
         raise Conflict("The document keeps changing faster than it can be indexed; it will be tried again.")
 
     def _take_known(self, space_id: int) -> IndexingWork | None:
-        """Return what is known without reading, once: after it was overtaken it is known no more."""
+        """Return the work that is known without reading, once: after a newer request it has to be read."""
         if self.known is None or self.known.space_id != space_id:
             return None
         known, self.known = self.known, None
@@ -178,7 +178,7 @@ class Work:
     async def _embed_chunks(
         self, work: IndexingWork, chunks: Sequence[Chunk], embedder: Embedder
     ) -> tuple[NDArray[np.float32], int]:
-        """Return the chunks' vectors in order, and how many texts were embedded: equal ones once, known ones never."""
+        """Return the chunks' vectors in order, and the number of texts embedded: equal texts once, known ones never."""
         texts = {chunk.hash: chunk.dense_text for chunk in chunks}
         vectors = await self._read_known_vectors(work, list(texts)) if work.indexed_before else {}
         missing = [digest for digest in texts if digest not in vectors]
@@ -216,5 +216,5 @@ def _make_chunks(work: IndexingWork, embedder: Embedder) -> list[Chunk]:
 
 
 def _lexical_title(work: IndexingWork) -> str:
-    """The words of a document's name count even when its contents carry a title of their own."""
+    """Return the title for lexical search: the document's name, and the title that its contents carry."""
     return work.title if work.title == work.name else f"{work.name} {work.title}"

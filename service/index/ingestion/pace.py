@@ -1,4 +1,4 @@
-"""The pace of indexing, and how much waits for it: what uploads are refused by, and told when to come again."""
+"""The pace of indexing and the size of the backlog, by which uploads are refused with a time to come again."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ LONGEST_RETRY_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What an organization has waiting to be indexed.
+    """The indexing backlog of an organization.
 
     `packed_bytes` are those of documents that weren't cut into chunks yet, `chunks` those left of the others.
     """
@@ -34,7 +34,7 @@ class Backlog:
 
 @dataclass(slots=True)
 class Pace:
-    """How many chunks a second this process indexes, and how long a chunk is."""
+    """The pace of this process's indexing in chunks per second, and the average length of a chunk."""
 
     chunks_per_second: float = FIRST_PACE
     chunk_bytes: float = FIRST_CHUNK_BYTES
@@ -50,7 +50,7 @@ class Pace:
             self.chunk_bytes += SMOOTHING * (packed_bytes / chunks - self.chunk_bytes)
 
     def sample(self, seconds: float, *, is_saturated: bool) -> None:
-        """Take the count of the last so many seconds into the pace, if there was more to do than was done at a time.
+        """Add the count of the last so many seconds to the pace, if more was waiting than was indexed at a time.
 
         Else the count says how much was asked for, and nothing of how much can be done.
         """

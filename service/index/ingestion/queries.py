@@ -1,4 +1,4 @@
-"""Every statement about what is to be indexed: what is wanted where, and the text that work starts from.
+"""SQL of indexing requests: the desired version of each document in each space, and the texts to index.
 
 The queue is the difference between `version` and `indexed_version` of a document in a space; there is no other.
 """
@@ -42,32 +42,32 @@ FROM_THE_START = {"attempts": 0, "error": None, "chunks_embedded": 0, "chunks_ex
 
 
 class SpaceOfWork(Protocol):
-    """What indexing has to know of a space; `service.index.service.Space` has it."""
+    """The properties of a space that indexing needs; `service.index.service.Space` has them."""
 
     @property
     def space_id(self) -> int:
-        """Its id."""
+        """The space's id."""
         ...
 
     @property
     def model(self) -> str:
-        """Its embedding model's name."""
+        """The name of the space's embedding model."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """The length of its vectors."""
+        """The length of the space's vectors."""
         ...
 
     @property
     def language(self) -> str:
-        """The language of its terms."""
+        """The language of the space's terms."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class IndexingWork:
-    """What indexing one document in one space starts from.
+    """The input of indexing one document in one space.
 
     `title` stands in the embedding input and stays with the contents; `name` is what the document is called now.
     `caller_batch` and `caller_chunks` are set when a caller sent the chunks. `indexed_before`: some space holds chunks
@@ -94,7 +94,7 @@ class IndexingWork:
     def of_contents(
         cls, space: SpaceOfWork, *, version: int, name: str, title: str, blocks: bytes, indexed_before: bool
     ) -> Self:
-        """Return the work on contents that are at hand, so that they needn't be read again."""
+        """Return the work on contents at hand, so that they needn't be read again."""
         return cls(
             space_id=space.space_id,
             model=space.model,
@@ -114,12 +114,12 @@ class IndexingWork:
 
     @property
     def packed_bytes(self) -> int:
-        """The length of the text it starts from, packed."""
+        """The length of the packed text to index."""
         return len(self.blocks if self.caller_chunks is None else self.caller_chunks)
 
     @property
     def is_behind(self) -> bool:
-        """Whether an older version is wanted than the one whose text is kept."""
+        """Whether the desired version is older than the stored text."""
         return self.desired_version < self.contents_version
 
 
@@ -132,12 +132,12 @@ def _is_entry(organization_id: UUID, document_id: UUID, space_id: int) -> Column
 
 
 def _claim_until(is_begun: ColumnElement[bool]) -> ColumnElement[Any]:
-    """Until when new work is claimed: by whoever begins with it at once, else it waits from now on."""
+    """Select the end of a new claim: after the lease if indexing begins at once, else now."""
     return case((is_begun, func.now() + LEASE), else_=func.now())
 
 
 def _extend_claim(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Until when work is claimed that is wanted again: what waits keeps its place, unless it is begun at once.
+    """Select the end of a claim on a document requested again; one that waits keeps its place unless begun at once.
 
     So does what somebody works on, who finds the newer version at the end.
     """
@@ -220,7 +220,7 @@ async def request_indexing(
     collections_too: bool,
     is_begun: bool,
 ) -> Sequence[AnyRow]:
-    """Want a version in the catalog and, with `collections_too`, wherever else the document is.
+    """Request a version's indexing in the catalog and, with `collections_too`, in the document's other spaces.
 
     With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn.
 
@@ -244,7 +244,7 @@ async def request_indexing_in_space(
     from_caller: bool = False,
     anew: bool = False,
 ) -> None:
-    """Want a version of a document in a collection's space, with this metadata there.
+    """Request a version's indexing in a collection's space, with this metadata there.
 
     With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn.
 
@@ -280,7 +280,7 @@ async def keep_caller_chunks(
     batch_id: UUID,
     chunks: bytes,
 ) -> None:
-    """Keep the chunks a caller sent until they are indexed; they take the place of ones that still wait.
+    """Store a caller's chunks until they are indexed; they replace the caller's chunks that still wait.
 
     For the space, and for the one that is built to replace it.
     """
@@ -304,7 +304,7 @@ async def keep_caller_chunks(
 async def take_caller_chunks(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int, batch_id: UUID
 ) -> bool:
-    """Let go of a batch that is being indexed in this transaction; False when a newer one has taken its place."""
+    """Delete the stored chunks of a batch that is indexed in this transaction; False when a newer batch replaced it."""
     statement = delete(caller_chunks).where(
         caller_chunks.c.organization_id == organization_id,
         caller_chunks.c.document_id == document_id,
@@ -317,7 +317,7 @@ async def take_caller_chunks(
 async def read_work(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> IndexingWork | None:
-    """Return what to index for a document in a space; None when it is not to be there any more.
+    """Read what to index for a document in a space; None when the document was removed from the space.
 
     Where another space has taken its place meanwhile, in that one.
     """
@@ -383,7 +383,7 @@ async def read_work(
 async def request_newest_version(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> int:
-    """Want the newest version of a document in a space, since only its text is kept; returns the number, 0 if gone."""
+    """Request the newest version of a document in a space, whose text is stored; return its number, 0 if deleted."""
     newest = select(documents.c.version).where(documents.c.document_id == document_id).scalar_subquery()
     statement = (
         update(space_documents)

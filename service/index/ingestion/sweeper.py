@@ -1,4 +1,4 @@
-"""Finding what was left: work that a crash, another process's end or a failing embedder kept from being done."""
+"""Sweeping: finding documents left unindexed by a crash, another process's end or a failing embedder."""
 
 from service.identity.queries import organization_ids
 from service.index.ingestion.backlog import queries
@@ -10,7 +10,7 @@ from service.platform.disk import DiskGuard
 
 
 async def sweep(indexer: Indexer, disk: DiskGuard) -> int:
-    """Take up the work that nobody does, in every organization; return how many documents were taken up.
+    """Claim the abandoned documents of every organization; return how many were claimed.
 
     Documents that there is no room for now are taken up later.
     """
@@ -26,7 +26,7 @@ async def fold_all(database: Database) -> None:
 
 
 async def release_claims(database: Database) -> None:
-    """Give up all claims on work, in every organization; only where no other process can be at it."""
+    """Release all claims on documents, in every organization; only where no other process can be indexing."""
     for organization_id in await organization_ids(database):
         async with database.transaction(organization_id) as connection:
             await queries.release_claims(connection, organization_id)

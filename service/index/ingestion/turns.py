@@ -1,4 +1,4 @@
-"""Turns at indexing: how many documents are worked on at a time, and whose turn is next.
+"""Turns at indexing: the number of documents worked on at a time, and the order of the waiting ones.
 
 Organizations take turns. Within an organization, small documents and large ones take turns, the oldest of each first; a
 large document gives its turn up after every slice of its texts. So nobody waits behind all of a backlog, and a large
@@ -22,7 +22,7 @@ MOST_REMEMBERED = 1000
 
 
 class Lane(StrEnum):
-    """A kind of documents that wait for turns at indexing in a line of their own: by size, or for a rebuild."""
+    """A kind of documents that wait for turns in a line of their own: by size, or for a rebuild."""
 
     SMALL = "small"
     LARGE = "large"
@@ -42,7 +42,7 @@ class Turn:
 
 @dataclass(slots=True)
 class Turns:
-    """Who is at work, and who waits for a turn."""
+    """The holders of turns at indexing, and the documents that wait for one."""
 
     turns: int = TURNS
     long_turns: int = LONG_TURNS
@@ -55,7 +55,7 @@ class Turns:
 
     @property
     def held(self) -> int:
-        """How many documents are worked on."""
+        """The number of documents that have a turn."""
         return len(self._held)
 
     @property
@@ -64,12 +64,12 @@ class Turns:
         return bool(self._waiting) or len(self._held) >= self.turns
 
     def enqueue(self, organization_id: UUID, lane: Lane) -> Turn:
-        """Give a document the last place in its organization's lane."""
+        """Add a document at the end of its organization's lane."""
         return Turn(organization_id, lane, next(self._numbers))
 
     @asynccontextmanager
     async def take(self, turn: Turn) -> AsyncGenerator[None]:
-        """Wait for the turn, and hold it until the block ends."""
+        """Wait for a turn, and hold it until the block ends."""
         await self._acquire(turn)
         try:
             yield
@@ -77,7 +77,7 @@ class Turns:
             self._release(turn)
 
     async def pass_on(self, turn: Turn) -> None:
-        """Give up a turn that is held when anybody else waits, and wait for the next one."""
+        """Give up a held turn when another document waits, and wait for the next turn."""
         if self._waiting or turn.lane is not turn.held_in:
             self._release(turn)
             await self._acquire(turn)

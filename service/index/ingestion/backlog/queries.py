@@ -1,4 +1,4 @@
-"""Every statement about work that waits: who has claimed it until when, how far it is, and how much of it there is.
+"""SQL of the indexing backlog: claims on documents, their progress, and the amount that waits.
 
 `claimed_until` is when anybody may take work up: in the future while somebody is at it, or after it failed; in the past
 since it waits, so that what waits longest is claimed first.
@@ -55,7 +55,7 @@ class PendingWork:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the indexing of a document in a space is: how many of its chunks have vectors, of how many."""
+    """The progress of indexing a document in a space: chunks with vectors, and all its chunks."""
 
     document_id: UUID
     space_id: int
@@ -86,7 +86,7 @@ def _with_texts() -> FromClause:
 
 
 def _packed_bytes() -> ColumnElement[int]:
-    """The length of what is to be indexed, which is read without the text itself."""
+    """Select the length of the text to index, without reading the text itself."""
     chunks, blocks = func.octet_length(caller_chunks.c.chunks), func.octet_length(document_contents.c.blocks)
     return func.coalesce(case((space_documents.c.caller_chunks, chunks), else_=blocks), 0)
 
@@ -96,7 +96,7 @@ def _is_free() -> ColumnElement[bool]:
 
 
 async def has_waiting(connection: AsyncConnection, organization_id: UUID) -> bool:
-    """Whether an organization has work that nobody is at, in a space that is searched."""
+    """Check whether an organization has unclaimed documents to index in a searched space."""
     waiting = exists().where(
         space_documents.c.organization_id == organization_id,
         space_documents.c.space_id.in_(_searched_spaces(organization_id)),
@@ -115,7 +115,7 @@ async def claim_pending(
     at_least: int = 0,
     below: int | None = None,
 ) -> list[PendingWork]:
-    """Claim up to `limit` pieces of work that nobody works on, the oldest first; others who claim pass over them.
+    """Claim up to `limit` unclaimed documents to index, the oldest first; concurrent claims skip each other's rows.
 
     In every space that is searched, or with `space_id` in one that is built; of texts with at least so many packed
     bytes, and fewer than `below`.
@@ -154,7 +154,7 @@ async def claim_pending(
 
 
 async def renew_claims(connection: AsyncConnection, organization_id: UUID, *, progress: Sequence[Progress]) -> None:
-    """Renew the claims on documents that are worked on, and tell how far they are.
+    """Renew the claims on documents that are being indexed, and record their progress.
 
     A row that is locked is passed over: whoever writes it is at that work, or takes it away.
     """
@@ -188,7 +188,7 @@ async def renew_claims(connection: AsyncConnection, organization_id: UUID, *, pr
 async def note_failure(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_ids: Sequence[int], error: str
 ) -> None:
-    """Record why indexing failed and when to try again: later each time, at most an hour."""
+    """Record why indexing a document failed and when to try again: later each time, at most an hour."""
     wait = func.least(LONGEST_RETRY, FIRST_RETRY * func.power(2, func.least(space_documents.c.attempts, 20)))
     statement = (
         update(space_documents)
@@ -199,7 +199,7 @@ async def note_failure(
 
 
 async def release_claims(connection: AsyncConnection, organization_id: UUID) -> None:
-    """Give up the claims of all processes: for a start after which nobody else can be at work.
+    """Release the claims of all processes: for a start after which no other process can be indexing.
 
     What was claimed goes first again; what waited keeps its place.
     """
@@ -218,7 +218,7 @@ async def release_claims(connection: AsyncConnection, organization_id: UUID) -> 
 async def list_pending(
     connection: AsyncConnection, organization_id: UUID, *, document_ids: Sequence[UUID]
 ) -> dict[tuple[UUID, int], tuple[bool, int]]:
-    """Return of documents, by their ids and spaces', whether something is to be indexed, and their chunks' number.
+    """List for documents and spaces (by their ids) whether something is to be indexed, and the number of chunks.
 
     Of a space that another one has taken the place of, what is there.
     """
@@ -242,7 +242,7 @@ async def list_pending(
 
 
 async def measure_backlog(connection: AsyncConnection, organization_id: UUID) -> Backlog:
-    """Return how much of an organization is to be indexed where it is searched, and was not given up for a while."""
+    """Measure an organization's indexing backlog in searched spaces, without documents that failed lately."""
     entries, is_cut = space_documents.c, space_documents.c.chunks_expected > 0
     left = func.greatest(entries.chunks_expected - entries.chunks_embedded, 0)
     statement = (
