@@ -1,4 +1,4 @@
-"""Who may do what with one resource, as a value; two resources with equal access share an access class."""
+"""Access: the roles of principals on one resource, as a value; resources with equal access share an access class."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -13,26 +13,26 @@ RANKED = (Role.OWNER, Role.EDITOR, Role.VIEWER)
 
 @dataclass(frozen=True)
 class Access:
-    """The direct grants on a resource. The organization's own id among them stands for all its active users."""
+    """The direct grants on a resource. The organization's own id as a grantee stands for all its active users."""
 
     owner_id: UUID | None
     viewers: frozenset[UUID] = frozenset()
     editors: frozenset[UUID] = frozenset()
 
     def grants(self) -> Iterator[tuple[UUID, Role]]:
-        """Each principal with its role, in the order of their ids."""
+        """Yield each grantee with its role, in the order of ids."""
         owners = () if self.owner_id is None else (self.owner_id,)
         for role, grantees in ((Role.OWNER, owners), (Role.EDITOR, self.editors), (Role.VIEWER, self.viewers)):
             yield from ((grantee, role) for grantee in sorted(grantees))
 
     def digest(self) -> bytes:
-        """What the access class of this access is found by."""
+        """The digest by which the access class of this access is found."""
         text = "".join(f"{role}:{grantee};" for grantee, role in self.grants())
         return hashlib.sha256(text.encode()).digest()
 
 
 def best_roles(grantees: Iterable[tuple[UUID, str]]) -> dict[UUID, Role]:
-    """Each principal with the role by which it may do most; it may hold several."""
+    """Return each grantee with the strongest of its roles."""
     best: dict[UUID, Role] = {}
     for grantee, name in grantees:
         role = Role(name)
@@ -41,5 +41,5 @@ def best_roles(grantees: Iterable[tuple[UUID, str]]) -> dict[UUID, Role]:
 
 
 def roles_by_id(grantees: Iterable[tuple[UUID, str]]) -> dict[str, str]:
-    """Each principal's best role, as JSON: what the audit log says of an access."""
+    """Return each grantee's strongest role as JSON for the audit log."""
     return {str(grantee): role.value for grantee, role in best_roles(grantees).items()}

@@ -1,4 +1,4 @@
-"""SQL of resources, and the one builder of what a caller may see.
+"""SQL of resources, and the one builder of the condition of visibility.
 
 Grants are kept per access class; a caller's groups are expanded once, when it is authenticated. So every question of
 visibility is one look at `class_readers`, and a change to a grant or a group counts from its commit on.
@@ -21,21 +21,21 @@ from service.schema.permissions import access_classes, class_readers, resources
 
 
 class Reader(Protocol):
-    """Whoever reads: a caller, or somebody in front of a browser. `principals` are all they act with."""
+    """A caller, or a person in front of a browser, with all principals that they act with."""
 
     @property
     def organization_id(self) -> UUID:
-        """Where they are."""
+        """The reader's organization."""
         ...
 
     @property
     def principals(self) -> Collection[UUID]:
-        """Themselves, their groups, and for a user the organization's id."""
+        """The reader, their groups, and for a user the organization's id."""
         ...
 
 
 def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
-    """The access classes the caller has a role in: THE condition of visibility, default deny.
+    """Select the access classes the caller has a role in: THE condition of visibility, default deny.
 
     Compose it inside every query that lists, counts or ranks resources or their contents, before its LIMIT.
     """
@@ -53,7 +53,7 @@ def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[
 
 
 def readable_by_parameters() -> Select[int]:
-    """`readable_classes` for a statement that is built once: its caller comes with `reader_parameters`."""
+    """Build `readable_classes` for a statement that is built once; `reader_parameters` passes the caller."""
     principal: Any = bindparam("reading_principals", type_=ARRAY(Uuid()))
     return (
         select(class_readers.c.access_class)
@@ -66,7 +66,7 @@ def readable_by_parameters() -> Select[int]:
 
 
 def reader_parameters(caller: Caller) -> dict[str, object]:
-    """The parameters of `readable_by_parameters`; default deny, since a statement can't run without them."""
+    """Return the parameters of `readable_by_parameters`; default deny, since a statement can't run without them."""
     return {"reading_organization": caller.organization_id, "reading_principals": list(caller.principals)}
 
 
@@ -81,7 +81,7 @@ _LOCK_RESOURCE = (
 
 
 async def lock_resource(connection: AsyncConnection, organization_id: UUID, object_id: UUID) -> int | None:
-    """Lock a resource until the transaction ends, and say its access class; None when there is no such resource.
+    """Lock a resource until the transaction ends, and return its access class; None when there is no such resource.
 
     Whoever changes its access or writes its index does this first, so that neither can undo the other.
     """
@@ -108,7 +108,7 @@ async def lock_resources(
 async def find_resource(
     connection: AsyncConnection, organization_id: UUID, *, resource_type: str, resource_id: str
 ) -> AnyRow | None:
-    """The resource of this identity in its source system."""
+    """Find a resource by its identity in its source system."""
     statement = select(resources).where(
         resources.c.organization_id == organization_id,
         resources.c.resource_type == resource_type,
@@ -118,7 +118,7 @@ async def find_resource(
 
 
 async def get_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> AnyRow | None:
-    """The resource of this object."""
+    """Get the resource of an object."""
     statement = select(resources).where(
         resources.c.organization_id == organization_id, resources.c.object_id == object_id
     )
@@ -162,7 +162,7 @@ async def delete_resource(connection: AsyncConnection, organization_id: UUID, *,
 
 
 async def move_resources(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
-    """Give resources (by object) other access classes; their rows are locked already."""
+    """Move resources (by object), whose rows are locked already, to other access classes."""
     if not classes:
         return
     statement = (
@@ -177,7 +177,7 @@ async def move_resources(connection: AsyncConnection, organization_id: UUID, *, 
 async def move_access_classes(
     connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]
 ) -> None:
-    """Give what is indexed of documents, in every space, other access classes; their resources' rows are locked."""
+    """Move the index entries of documents, in every space, to other access classes; the resources' rows are locked."""
     moved = (
         func.unnest(literal(list(classes), ARRAY(Uuid)), literal(list(classes.values()), ARRAY(BigInteger)))
         .table_valued(column("document_id", Uuid), column("access_class", BigInteger))

@@ -1,4 +1,4 @@
-"""From how a request names a principal to the one that access is asked of."""
+"""Grantees: from a principal that a request names to all principals that it holds roles through."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from service.platform.sql import AnyRow
 
 @dataclass(frozen=True)
 class Grantee:
-    """A principal with all that it holds roles through; with nothing, when it is not active and so reads nothing."""
+    """A principal with all principals that it holds roles through; without any when it isn't active."""
 
     organization_id: UUID
     principals: Collection[UUID]
@@ -25,7 +25,7 @@ class Grantee:
 async def find_referenced_principal(
     connection: AsyncConnection, organization_id: UUID, reference: PrincipalReference, *, field: str
 ) -> AnyRow:
-    """The principal of a reference, an inactive or deleted one too.
+    """Find the principal of a reference, an inactive or deleted one too.
 
     Raises BadRequest `unknown_principal`, which names the request's `field`.
     """
@@ -43,7 +43,7 @@ async def find_referenced_principal(
 async def find_grantee(
     connection: AsyncConnection, organization_id: UUID, reference: PrincipalReference, *, field: str
 ) -> Grantee:
-    """Whom a reference names, with every group above it, and for a user what everyone in the organization may read.
+    """Find the principal of a reference, with its groups and, for a user, the organization.
 
     Raises what `find_referenced_principal` raises.
     """

@@ -28,7 +28,7 @@ __all__ = [
 
 
 async def access_class_for(connection: AsyncConnection, organization_id: UUID, access: Access) -> int:
-    """The class of exactly this access, made when there is none yet; two transactions asking at once get the same."""
+    """Find or add the access class of an access; two concurrent transactions get the same class."""
     digest = access.digest()
     return (await access_classes_for(connection, organization_id, {digest: access}))[digest]
 
@@ -36,7 +36,7 @@ async def access_class_for(connection: AsyncConnection, organization_id: UUID, a
 async def access_classes_for(
     connection: AsyncConnection, organization_id: UUID, accesses: Mapping[bytes, Access]
 ) -> dict[bytes, int]:
-    """The classes of many accesses, each under its digest."""
+    """Find or add the access classes of many accesses, each under its digest."""
     found = await class_queries.find_classes(connection, organization_id, digests=accesses.keys())
     missing = {digest: access for digest, access in accesses.items() if digest not in found}
     if not missing:
@@ -57,7 +57,7 @@ async def register_resource(
     resource_id: str,
     access: Access,
 ) -> None:
-    """Make an object something grants can be set on; Conflict `resource_taken` when its identity is another's."""
+    """Register an object as a resource; Conflict `resource_taken` when its identity belongs to another object."""
     row = {"object_id": object_id, "resource_type": str(resource_type), "resource_id": resource_id}
     digest = access.digest()
     if await queries.insert_resource(connection, organization_id, row=row, digest=digest):
@@ -72,12 +72,12 @@ async def register_resource(
 
 
 async def unregister_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> None:
-    """Take an object out of every look-up; its grants are gone with it."""
+    """Remove an object's resource with its grants."""
     await queries.delete_resource(connection, organization_id, object_id=object_id)
 
 
 async def set_access(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID, access: Access) -> None:
-    """Replace who may do what with a resource, effective at commit, in its index too. NotFound when there is none."""
+    """Replace the access to a resource and its index entries, effective at commit. NotFound for an unknown resource."""
     current = await queries.lock_resource(connection, organization_id, object_id)
     if current is None:
         raise unknown_resource()
@@ -87,14 +87,14 @@ async def set_access(connection: AsyncConnection, organization_id: UUID, *, obje
 
 
 async def move(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
-    """Move locked resources, and what is indexed of them, to other access classes."""
+    """Move locked resources, and their documents' index entries, to other access classes."""
     await queries.move_resources(connection, organization_id, classes=classes)
     if classes:
         await queries.move_access_classes(connection, organization_id, classes=classes)
 
 
 async def access_of(connection: AsyncConnection, organization_id: UUID, object_id: UUID) -> Access:
-    """The direct grants on a resource. NotFound when there is none."""
+    """Return the direct grants on a resource. NotFound for an unknown resource."""
     resource = await queries.get_resource(connection, organization_id, object_id=object_id)
     if resource is None:
         raise unknown_resource()
@@ -110,13 +110,13 @@ async def access_of(connection: AsyncConnection, organization_id: UUID, object_i
 async def resolve_readers(
     connection: AsyncConnection, organization_id: UUID, *, emails: Iterable[str], group_ids: Iterable[str | UUID]
 ) -> frozenset[UUID]:
-    """The principals of these addresses and group ids. BadRequest naming the ones this organization doesn't have."""
+    """Return the principals of these addresses and group ids. BadRequest names the unknown ones."""
     people = await find_people(connection, organization_id, emails=emails, field="allowedUsersEmailAddresses")
     groups = await find_group_ids(connection, organization_id, group_ids=group_ids, field="allowedGroupIds")
     return people | groups
 
 
 def unknown_resource(*fields: str) -> NotFound:
-    """The one answer for a resource (named in these fields) that is unknown, or not the caller's to know about."""
+    """Build the error for a resource (named in these fields) that is unknown or hidden from the caller."""
     message = "There is no such resource. Check its resourceId and resourceType."
     return NotFound(message, code="resource_not_found", details=[FieldError(field, message) for field in fields])

@@ -1,4 +1,4 @@
-"""Addresses on the web, and whom what is sent to them may pass by."""
+"""Web addresses: parsing, and whether what is sent to one stays confidential."""
 
 from urllib.parse import SplitResult, urlsplit
 
@@ -21,6 +21,6 @@ def parts_of(address: str) -> SplitResult | None:
 
 
 def is_confidential(address: str) -> bool:
-    """Whether nobody on the way can read what is sent there: by https, or by http that stays on this machine."""
+    """Whether nobody on the way can read what is sent to an address: by https, or by http within this machine."""
     parts = parts_of(address)
     return parts is not None and (parts.scheme == "https" or parts.hostname in LOOPBACK)

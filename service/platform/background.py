@@ -1,4 +1,4 @@
-"""What runs next to the requests: work that a request leaves behind, and tasks that run as long as the service."""
+"""Background work: tasks that a request leaves behind, and tasks that run as long as the service."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ LOG_EVERY_SECONDS = 60.0
 
 @dataclass
 class KeptTask:
-    """A task that is never to end: how to start it, how often it ended all the same, and how long it rests then."""
+    """A task that must never end: how it is started, how often it ended, and its pause before a restart."""
 
     name: str
     start: Callable[[], Coroutine[Any, Any, None]]
@@ -26,11 +26,11 @@ class KeptTask:
 
 
 class EndedEarlyError(Exception):
-    """A task that is never to end has tried to end the process, or has returned."""
+    """A task that must never end has tried to end the process, or has returned."""
 
 
 class Background:
-    """Tasks that outlive the request that started them, and those that live as long as the service."""
+    """Tasks that outlive the request that started them, and tasks that live as long as the service."""
 
     def __init__(self) -> None:
         self.kept: dict[str, KeptTask] = {}
@@ -38,11 +38,11 @@ class Background:
         self._is_closing = False
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run `work`, once; a failure is logged. What must survive a crash is to be found again by a kept task."""
+        """Run `work` once; a failure is logged. Work that must survive a crash is found again by a kept task."""
         self._add(asyncio.create_task(_log_failure(work)))
 
     def keep(self, name: str, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run what `start` returns for as long as the service runs: whatever ends the task, it is started again.
+        """Run the task that `start` returns for as long as the service runs; it is restarted whenever it ends.
 
         Each end is logged as an error and counted by `name` (`carrel_background_restarts`). The pause before the next
         start grows while starts fail in a row. A task that is cancelled ends like any other, unless by `close`.
@@ -51,7 +51,7 @@ class Background:
         self._start(task)
 
     def repeat(self, name: str, work: Callable[[], Awaitable[object]], *, every: float) -> None:
-        """Do `work` at once and then every so many seconds, for as long as the service runs (`run_every`)."""
+        """Run `work` at once and then every so many seconds, for as long as the service runs (`run_every`)."""
         self.keep(name, partial(run_every, work, every=every, name=name))
 
     async def close(self) -> None:
@@ -106,7 +106,7 @@ async def _run(kept: KeptTask) -> None:
 
 
 async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name: str) -> None:
-    """Do `work` at once and then every so many seconds, until cancelled.
+    """Run `work` at once and then every so many seconds, until cancelled.
 
     A failure is logged (`background_work_failed`, with the name) and never the end: the database may be restarting, and
     the next time finds the same work. A failure like the one before is logged once a minute. Only what fails while it

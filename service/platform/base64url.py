@@ -4,12 +4,12 @@ import base64
 
 
 def encode(content: bytes) -> str:
-    """Write bytes as text."""
+    """Encode bytes as text."""
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def decode(text: str) -> bytes:
-    """Read what `encode` gave; ValueError for everything else, other spellings of the same bytes too."""
+    """Decode the text of `encode`; ValueError for all other text, other spellings of the same bytes too."""
     try:
         content = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except ValueError as exc:

@@ -16,6 +16,6 @@ class Clock:
         self.offset = timedelta(0)
 
     async def now(self, connection: AsyncConnection) -> datetime:
-        """When the connection's transaction began, in UTC."""
+        """Return when the connection's transaction began, in UTC."""
         found = await connection.exec_driver_sql("SELECT now()")
         return cast("datetime", found.scalar_one()) + self.offset

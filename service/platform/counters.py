@@ -1,4 +1,4 @@
-"""Where requests are counted: in this process, or in a store that replicas share.
+"""Counting hits, in this process or in a store that replicas share.
 
 Counts are of fixed windows that begin with their first hit, because a refusal then can say to the second when
 everything is allowed again: whoever waits as long as it was told gets through. The price is that up to twice the limit
@@ -48,7 +48,7 @@ class BoundedMemory(Storage):
 
     @property
     def base_exceptions(self) -> type[Exception]:
-        """What the store raises of itself: nothing."""
+        """The exceptions of the store: none."""
         return StorageError
 
     async def incr(self, key: str, expiry: float, amount: int = 1) -> int:
@@ -95,7 +95,7 @@ class BoundedMemory(Storage):
 
 
 class Counter:
-    """Counts hits of one kind against one limit: in the shared store, or in this process when there is none."""
+    """A counter of one kind of hits with one limit: in the shared store, or in this process without one."""
 
     def __init__(self, limit: RateLimitItem, *, kind: str, shared: "SharedStore | None") -> None:
         self._limit = limit

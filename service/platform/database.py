@@ -59,14 +59,14 @@ def driver_url(url: str) -> URL:
 
 
 async def enter_organization(connection: AsyncConnection, organization_id: UUID) -> None:
-    """From here to the transaction's end, row-level security shows this organization's rows (and only those)."""
+    """Enter an organization: until the transaction ends, row-level security shows only the organization's rows."""
     values = (ORGANIZATION_SETTING, str(organization_id))
     await connection.exec_driver_sql("SELECT set_config(%s, %s, true)", values)
 
 
 @asynccontextmanager
 async def leave_out_when_full(connection: AsyncConnection) -> AsyncGenerator[None]:
-    """Do a write that may be missing during the block: when a full disk refuses that, the transaction goes on."""
+    """Allow a write to fail on a full disk: the transaction then goes on without that write."""
     await connection.exec_driver_sql("SAVEPOINT may_be_missing")
     try:
         yield
@@ -112,7 +112,7 @@ class Database:
         )
 
     def driver_parameters(self) -> dict[str, Any]:
-        """Return what a connection outside the pool is made with, to be the same role under the same limits."""
+        """Return the parameters of a connection outside the pool with the pool's role and limits."""
         dialect = self._engine.dialect
         _, parameters = dialect.create_connect_args(self._engine.url)  # pyright: ignore[reportUnknownMemberType] - it leaves url untyped
         return {**parameters, **self._connect_args}

@@ -1,4 +1,4 @@
-"""What is wrong with a deployment's database or data folder; each message says what to do.
+"""Errors of a deployment's database or data folder; each message says what to do.
 
 DeploymentError
 ├── WrongSecretKeyError      the secret key at hand isn't the one the database was set up with
@@ -9,7 +9,7 @@ DeploymentError
 
 
 class DeploymentError(Exception):
-    """The root."""
+    """The root of these errors."""
 
 
 class WrongSecretKeyError(DeploymentError):
@@ -21,7 +21,7 @@ class MigrationError(DeploymentError):
 
 
 class RotationError(DeploymentError):
-    """The secret key can't be changed now, or not to that."""
+    """The secret key can't be changed now, or not to the given key."""
 
 
 class UnfinishedRestoreError(DeploymentError):

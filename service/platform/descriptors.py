@@ -1,4 +1,4 @@
-"""How many files and sockets the process may have open, and how many of them connections of callers may take.
+"""The limit of open files and sockets, and the share of it for callers' connections.
 
 What the service needs for itself is set aside first: a crowd of callers must never keep it from its database.
 """
@@ -51,7 +51,7 @@ def raise_limit() -> int:
 
 
 def reserved_descriptors(settings: Settings) -> int:
-    """Return how many descriptors the service needs at the most without any caller."""
+    """Return the most descriptors that the service needs without any caller."""
     return (
         OWN
         + settings.database_pool_size

@@ -1,4 +1,4 @@
-"""The room on the file systems that hold the database, the uploads and the files: how much, and what happens without.
+"""Room on the disks of the database, the uploads and the files: measuring it, and refusing work without it.
 
 Each file system is at one of three levels. LOW: what would add to the data is refused (507 `storage_full`), and work in
 the background pauses; reading, searching, signing in, deleting and changing rights go on. FULL: PostgreSQL itself is in
@@ -43,7 +43,7 @@ _NAMES = {StorageArea.DATABASE: "database", StorageArea.UPLOADS: "uploads", Stor
 
 
 class Reserve:
-    """A file that takes up room for nothing, until that room is needed."""
+    """A file that reserves disk space until the space is needed."""
 
     def __init__(self, folder: Path, *, size: int) -> None:
         self._path = folder / RESERVE_NAME
@@ -51,16 +51,16 @@ class Reserve:
 
     @property
     def slice(self) -> int:
-        """How many bytes are to be free while there is anything to give up."""
+        """The number of bytes to keep free while the reserve has any left."""
         return self._size // SLICES
 
     @property
     def missing(self) -> int:
-        """How many bytes of its size the file lacks."""
+        """The number of bytes that the file lacks of its full size."""
         return max(self._size - self._measure_size(), 0)
 
     def make(self) -> bool:
-        """Make the file as large as it is to be; whether there was room."""
+        """Grow the file to its full size; False without enough room."""
         held = self._measure_size()
         try:
             with _open_reserve(self._path, os.O_CREAT) as file:
@@ -75,11 +75,11 @@ class Reserve:
         return True
 
     def trim(self) -> None:
-        """Give up what an earlier setting made the file larger by."""
+        """Shrink a file that an earlier setting made larger."""
         self._shrink_to(self._size)
 
     def keep_free(self, free: int) -> None:
-        """Give up as much as is missing to a slice of free bytes; a quarter stays for the next start of PostgreSQL.
+        """Shrink the file until a slice is free; a quarter stays for the next start of PostgreSQL.
 
         Slice by slice, because whatever fills the disk takes what it finds, and mostly ends when it finds no more.
         """
@@ -117,7 +117,7 @@ def _open_reserve(path: Path, flags: int = 0) -> Generator[int]:
 
 
 def make_room(cluster: Path) -> None:
-    """Give up the whole reserve in PostgreSQL's folder when too little is free for PostgreSQL to start."""
+    """Delete the reserve in PostgreSQL's folder when too little is free for PostgreSQL to start."""
     with suppress(FileNotFoundError):
         usage = shutil.disk_usage(cluster)
         if usage.free < _reserve_of(usage.total):
@@ -127,7 +127,7 @@ def make_room(cluster: Path) -> None:
 
 @dataclass(slots=True)
 class FileSystem:
-    """A file system that holds one or several areas; `promised` are the bytes of requests that are being taken in."""
+    """A file system that holds one or several areas; `promised` are the bytes promised to requests."""
 
     areas: tuple[StorageArea, ...]
     folder: Path
@@ -142,16 +142,16 @@ class FileSystem:
 
     @property
     def low(self) -> int:
-        """Return the bytes below which nothing more is taken in."""
+        """The number of free bytes below which new data is refused."""
         return min(MOST_KEPT_FREE, self.total // 8) if self.keep_free is None else self.keep_free
 
     @property
     def full(self) -> int:
-        """Return the bytes below which PostgreSQL is in danger: a slice of its reserve at the least."""
+        """The number of free bytes below which PostgreSQL is in danger: at least a slice of its reserve."""
         return max(self.low // 4, 0 if self.reserve is None else self.reserve.slice)
 
     def look(self) -> None:
-        """Measure, and give up or make again what the reserve holds; logs each change once."""
+        """Measure the file system, and shrink or grow the reserve; each change is logged once."""
         try:
             usage = shutil.disk_usage(self.folder)
         except OSError as error:
@@ -163,7 +163,7 @@ class FileSystem:
         self.measure(usage.total, usage.free)
 
     def measure(self, total: int, free: int) -> None:
-        """Take note of a disk of so many bytes with so many free, and do what follows."""
+        """Update the level for a disk of so many bytes with so many free."""
         self.total, self.free = total, free
         # As if the reserve were whole: to give it up is not to have more.
         before, self.level = self.level, self._level_at(free - self._missing())
@@ -172,7 +172,7 @@ class FileSystem:
         self._adjust_reserve()
 
     def needed_for(self, size: int) -> int:
-        """Return how many bytes have to be free for a body of so many to be taken in alone; 0 refuses nothing."""
+        """Return how many bytes must be free to accept a body of this size alone; 0 refuses nothing."""
         if not self.low:
             return 0
         if self.level is not StorageLevel.OK:
@@ -180,11 +180,11 @@ class FileSystem:
         return self.low + size * BYTES_PER_BODY_BYTE if size else 0
 
     def is_promised(self, size: int) -> bool:
-        """Whether other requests have been promised the room that a body of so many bytes takes."""
+        """Whether the room for a body of this size is promised to other requests."""
         return size > 0 and self.free < self.needed_for(size) + self.promised * BYTES_PER_BODY_BYTE
 
     def describe(self) -> StorageState:
-        """Return the state as operators are told."""
+        """Return the state of the file system for operators."""
         return StorageState(
             areas=list(self.areas),
             free_bytes=self.free,
@@ -194,7 +194,7 @@ class FileSystem:
         )
 
     def names(self) -> str:
-        """Return what is kept here, in words."""
+        """Return the names of the areas on the file system, in words."""
         *others, last = (_NAMES[area] for area in self.areas)
         return f"{', '.join(others)} and {last}" if others else last
 
@@ -226,7 +226,7 @@ class FileSystem:
 
 
 class Promise:
-    """Room that a request has been promised on every file system, until the request has what it asked for."""
+    """Room promised to a request on every file system, until the request has finished."""
 
     def __init__(self, file_systems: Sequence[FileSystem], size: int) -> None:
         self._file_systems = file_systems
@@ -235,14 +235,14 @@ class Promise:
             one.promised += size
 
     def end(self) -> None:
-        """Give back the room, unless that is done: what the request has written is seen as not free."""
+        """Return the promised room, once: the data that the request wrote no longer counts as free."""
         size, self._size = self._size, 0
         for one in self._file_systems:
             one.promised -= size
 
 
 class DiskGuard:
-    """What is known of every file system the service keeps things on, and the one place that refuses for want of room.
+    """The watch over every file system of the service, and the one place that refuses work without room.
 
     `look` blocks, and is called in a thread; everything else reads what was seen last.
     """
@@ -252,7 +252,7 @@ class DiskGuard:
 
     @property
     def level(self) -> StorageLevel:
-        """Return the worst level of all file systems."""
+        """The worst level of all file systems."""
         return max((one.level for one in self.file_systems), key=_SEVERITY.index, default=StorageLevel.OK)
 
     @property
@@ -267,7 +267,7 @@ class DiskGuard:
 
     @contextmanager
     def room_for(self, size: int) -> Generator[Promise]:
-        """Take in a body of so many bytes (0: unknown) during the block, or until the promise ends.
+        """Promise room for a body of so many bytes (0: unknown) during the block, or until the promise ends.
 
         Raises InsufficientStorage when the body wouldn't fit, and Unavailable `storage_busy` when only others, which
         are being taken in, keep it from fitting.
@@ -286,13 +286,13 @@ class DiskGuard:
             promise.end()
 
     async def wait_for_room(self, *, even_low: bool = False) -> None:
-        """Wait until there is room for work in the background; with `even_low`, until no file system is FULL."""
+        """Wait until there is room for background work; with `even_low`, until no file system is FULL."""
         enough = {StorageLevel.OK, StorageLevel.LOW} if even_low else {StorageLevel.OK}
         while self.level not in enough:  # noqa: ASYNC110 - what changes is measured in a thread
             await asyncio.sleep(LOOK_SECONDS)
 
     def refusal_of_database(self) -> InsufficientStorage | None:
-        """Return what to answer instead of "the database is away" when a full disk is why; None when none is."""
+        """Return the answer for a database that a full disk keeps away; None when no disk is full."""
         full = (
             one for one in self.file_systems if one.level is StorageLevel.FULL and StorageArea.DATABASE in one.areas
         )
@@ -359,6 +359,6 @@ def _busy(where: FileSystem) -> Unavailable:
 
 
 def in_units(count: int) -> str:
-    """Return a number of bytes in MiB, or GiB when there are many."""
+    """Format a number of bytes in MiB, or GiB when there are many."""
     mebibytes = count / MEBIBYTE
     return f"{mebibytes:.0f} MiB" if mebibytes < 1000 else f"{mebibytes / 1024:.1f} GiB"

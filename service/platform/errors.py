@@ -1,5 +1,5 @@
 # ruff: noqa: N818 - each is named after its status, as HTTP names it
-"""Everything the service refuses, and the one shape it says so in.
+"""The service's errors, and their one shape in answers.
 
 ServiceError
 ├── BadRequest 400
@@ -52,14 +52,14 @@ DATABASE_ERRORS = (DBAPIError, DriverError, PoolTimeoutError)
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One member of the request that is wrong: its path in wire names (`searchOptions.maxResults`) and why."""
+    """A wrong member of the request: its path in wire names (`searchOptions.maxResults`) and the reason."""
 
     field: str
     message: str
 
 
 class ServiceError(Exception):
-    """The root: a refusal with its HTTP status, stable code, and what the caller can do about it."""
+    """The root of all refusals, with HTTP status, stable code, and advice for the caller."""
 
     default_status = 500
     default_code = "internal"
@@ -177,12 +177,12 @@ def error_response(error: ServiceError) -> JSONResponse:
 
 
 def internal_error() -> ServiceError:
-    """Answer for a defect of ours: nothing of it is told, the request's id finds it in the log."""
+    """Build the answer for a defect: it says nothing of the defect, which the request's id finds in the log."""
     return ServiceError("The service failed on this request. Try again; if it persists, report the request id.")
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> BadRequest:
-    """Turn pydantic's findings into one 400 that names each wrong member, never its value."""
+    """Convert pydantic's validation errors to one 400 that names each wrong member, never its value."""
     details = [FieldError(_field_name(error["loc"]), _reason(error)) for error in errors]
     first = details[0]
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
@@ -204,7 +204,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def from_database(error: DBAPIError) -> ServiceError:
-    """Tell a database without room (507), away or in a lost race (503, worth a retry) from a defect of ours (500)."""
+    """Convert a database error: 507 without room, 503 when away or in a lost race (worth a retry), 500 for a defect."""
     cause = error.orig
     if isinstance(cause, driver_errors.DiskFull):
         return database_full()
@@ -290,7 +290,7 @@ async def _on_database_error(request: Request, error: Exception) -> JSONResponse
 
 
 def answer_for_database(request: Request, error: DBAPIError | DriverError | PoolTimeoutError) -> ServiceError:
-    """Log what the database failed a request with, and return what to answer: a full disk is named as what is wrong."""
+    """Log the database error of a request, and return its answer, which names a full disk as the cause."""
     if isinstance(error, DBAPIError):
         answer = from_database(error)
         # The statement's parameters may hold secrets and contents, so only the driver's own words are logged.

@@ -1,4 +1,4 @@
-"""Where the bytes of documents lie: one object a content, named by its SHA-256, in a folder or a bucket.
+"""The store of documents' files: one object per content, named by its SHA-256, in a folder or a bucket.
 
 InsufficientStorage `storage_full`    507: the disk or bucket takes no more
 Unavailable `file_unavailable`        503: a file that should be there can't be read
@@ -29,7 +29,7 @@ _FULL_MESSAGES = tuple(f"(os error {number})" for number in _FULL)
 
 
 class FileStore:
-    """Keeps files by content. Objects are never changed, so putting one twice, or two at once, is harmless.
+    """The store of files by content. Objects never change, so storing one twice, or two at once, is harmless.
 
     An object appears whole or not at all: it is written beside its place and moved there.
     """
@@ -40,7 +40,7 @@ class FileStore:
 
     @property
     def folder(self) -> Path | None:
-        """Return the folder of files that lie on a disk of this machine; None when they lie elsewhere."""
+        """The folder of a store on this machine's disk; None for a store elsewhere."""
         return self._folder
 
     @classmethod
@@ -53,7 +53,7 @@ class FileStore:
         return cls(from_url(url))
 
     async def put(self, path: Path, sha256: bytes) -> None:
-        """Keep the file at `path`, whose SHA-256 the caller has computed; durable when this returns.
+        """Store the file at `path`, whose SHA-256 the caller has computed; durable on return.
 
         Always writes, also when the content is there already: how long it takes tells nobody what others have stored.
         Raises InsufficientStorage.
@@ -67,7 +67,7 @@ class FileStore:
             raise _refusal(error) from error
 
     async def stream(self, sha256: bytes) -> AsyncIterator[bytes]:
-        """Return the content in pieces of about a megabyte; raises Unavailable (file_unavailable) before the first."""
+        """Yield a content in pieces of about a megabyte; raises Unavailable (file_unavailable) before the first."""
         try:
             found = await obstore.get_async(self._store, _key(sha256))
         except (BaseError, OSError) as error:
@@ -78,18 +78,18 @@ class FileStore:
         return _pieces(found.stream(min_chunk_size=_READ))
 
     def read(self, sha256: bytes) -> Iterator[bytes]:
-        """The same for whoever has no event loop; raises OSError, or obstore's error, when it can't be read."""
+        """Yield a file's content without an event loop; raises OSError, or obstore's error, when it can't be read."""
         found = obstore.get(self._store, _key(sha256))
         return (bytes(piece) for piece in found.stream(min_chunk_size=_READ))
 
     def write(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
-        """Keep content that comes in pieces, likewise; durable when this returns. When `pieces` raises, nothing is."""
+        """Store content that comes in pieces; durable on return. When `pieces` raises, nothing is stored."""
         obstore.put(self._store, _key(sha256), pieces, chunk_size=_PART, max_concurrency=_PARTS_AT_ONCE)
         if self._folder is not None:
             _sync(self._folder / _key(sha256))
 
     async def exists(self, sha256: bytes) -> bool:
-        """Say whether the content is there."""
+        """Check whether the store has a content."""
         try:
             await obstore.head_async(self._store, _key(sha256))
         except FileNotFoundError:

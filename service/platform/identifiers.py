@@ -1,4 +1,4 @@
-"""How ids are made: UUIDv7 for what the service creates, UUIDv5 for documents, which callers name themselves."""
+"""Identifiers: UUIDv7 for objects that the service creates, UUIDv5 for documents, which callers name."""
 
 import os
 import time
@@ -15,18 +15,18 @@ _RANDOM_B = (1 << 62) - 1
 
 
 def uuid7() -> UUID:
-    """A new id that sorts by the millisecond it was made in (RFC 9562, section 5.7); random within it."""
+    """Make an id that sorts by its millisecond (RFC 9562, section 5.7) and is random within it."""
     milliseconds = time.time_ns() // 1_000_000
     random = int.from_bytes(os.urandom(10))
     return UUID(int=milliseconds << 80 | _VERSION_7 | random & _RANDOM_A | _RFC_VARIANT | random & _RANDOM_B)
 
 
 def first_uuid7_at(moment: datetime) -> UUID:
-    """An id that sorts after every `uuid7` made before `moment`'s millisecond, and before every one made since."""
+    """Make an id that sorts after every `uuid7` made before `moment`'s millisecond, and before all later ones."""
     milliseconds = max(0, int(moment.timestamp() * 1000))
     return UUID(int=milliseconds << 80 | _VERSION_7 | _RFC_VARIANT)
 
 
 def document_id_for(organization_id: UUID, external_id: str) -> UUID:
-    """The id of the document that callers of this organization know by `external_id`, whether it exists or not."""
+    """Return the id of the document of this organization's `external_id`, whether the document exists or not."""
     return uuid5(organization_id, external_id)

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 
 class Keys:
-    """What is derived from one secret key; the same on every replica that was given the same."""
+    """The keys derived from one secret key; equal on every replica with the same secret key."""
 
     def __init__(self, secret_key: SecretStr) -> None:
         self._secret_key = secret_key.get_secret_value().encode()
@@ -27,7 +27,7 @@ class Keys:
         return self._derive(b"page tokens", organization_id.bytes)
 
     def form_token(self, *, browser: str, purpose: str) -> bytes:
-        """Return what a form of a page carries that was made for this browser and purpose."""
+        """Return the token of a form that was made for this browser and purpose."""
         return self._derive(b"form token", f"{browser}\n{purpose}".encode())
 
     def upstream_secret(self, *, browser: str, purpose: str) -> bytes:

@@ -1,4 +1,4 @@
-"""How often one credential may ask, and one address may fail to authenticate, before the answer is 429.
+"""Rate limits: of requests by one credential, and of failed authentications from one address.
 
 A valid credential is never refused because others at its address fail: an address's failures only turn its further
 failures from 401 into 429. With secrets of 160 bits, that is against noise and load, not against guessing.

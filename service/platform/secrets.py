@@ -1,4 +1,4 @@
-"""Credentials' values: how they are made, told apart from typing errors, and kept (as SHA-256 only).
+"""Credentials: making their values, checking them for typing errors, and hashing them (SHA-256) for storage.
 
 A value is its prefix, 32 random base-62 characters (190 bits) and 6 characters of CRC-32 over both.
 """
@@ -40,7 +40,7 @@ _HINT_LENGTH = 4
 
 @dataclass(frozen=True)
 class Secret:
-    """A credential at its creation: `value` is shown once, `hash` and `hint` are what is kept."""
+    """A new credential: `value` is shown once, `hash` and `hint` are stored."""
 
     value: SecretStr
     hash: bytes
@@ -54,7 +54,7 @@ def mint(prefix: Prefix) -> Secret:
 
 
 def accept_api_key(value: SecretStr) -> Secret:
-    """The credential for an API key an operator chose; ValueError unless the prefix and 32 further characters."""
+    """Make a credential of an operator's own API key; ValueError unless the prefix and 32 further characters."""
     given = value.get_secret_value()
     body = given.removeprefix(API_KEY)
     if body == given or len(body) < _GIVEN_LENGTH or not body.isascii() or not body.isprintable() or " " in body:
@@ -66,13 +66,13 @@ def accept_api_key(value: SecretStr) -> Secret:
 
 
 def checksum_matches(value: str) -> bool:
-    """Whether `value` could have come from `mint`; a mistyped or shortened one (almost) never does."""
+    """Check whether `value` may come from `mint`; a mistyped or shortened one (almost) never does."""
     body, checksum = value[:-_CHECKSUM_LENGTH], value[-_CHECKSUM_LENGTH:]
     return secrets.compare_digest(_checksum(body).encode(), checksum.encode())
 
 
 def hash_secret(value: str) -> bytes:
-    """What is kept of a credential. One SHA-256 is enough: the value is random, so it cannot be guessed."""
+    """Hash a credential for storage. One SHA-256 is enough: the value is random, so it can't be guessed."""
     return hashlib.sha256(value.encode()).digest()
 
 

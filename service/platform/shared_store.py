@@ -1,4 +1,4 @@
-"""The store in which replicas count together, and what happens while it is away.
+"""The store in which replicas count together, and its circuit breaker.
 
 Loaded only where one is set: the client alone takes a fifth of a second.
 """
@@ -47,7 +47,7 @@ class SharedStore:
 
     @asynccontextmanager
     async def briefly(self) -> AsyncGenerator[None]:
-        """Ask it, but not for long: when it fails or is slow, the block ends, and it is left alone for a while."""
+        """Use the store for a short time: when it fails or is slow, the block ends and the store rests for a while."""
         try:
             async with asyncio.timeout(STORE_SECONDS):
                 yield
@@ -56,7 +56,7 @@ class SharedStore:
 
     @property
     def in_service(self) -> bool:
-        """Whether it is to be asked."""
+        """Whether the store may be used now."""
         return time.monotonic() >= self._asked_again_at
 
     async def greet(self) -> None:

@@ -1,4 +1,4 @@
-"""Pieces of SQL that several domains' queries use."""
+"""Helpers for building SQL that several packages use."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -50,18 +50,18 @@ def params(organization_id: UUID, **values: Any) -> dict[str, Any]:
 
 
 def in_array(column: ColumnElement[Value], values: Iterable[Value]) -> ColumnElement[bool]:
-    """Whether the column is one of `values`, however many: one array parameter, so one statement to plan and cache."""
+    """Build the condition that a column is one of `values`: one array parameter, so one statement to plan and cache."""
     array: Any = literal(list(values), ARRAY(column.type))
     return column == any_(array)
 
 
 def optional_in(column: ColumnElement[UUID], ids: Collection[UUID] | None) -> ColumnElement[bool]:
-    """Whether the column is one of `ids`; always, where there are none to narrow to (None)."""
+    """Build the condition that a column is one of `ids`; always true without ids (None)."""
     return true() if ids is None else in_array(column, ids)
 
 
 def rows_of(columns: Sequence[Column[Any]], rows: Sequence[Mapping[str, object]]) -> TableValuedAlias:
-    """Return rows with these columns as a part of a statement: one array for each column, however many rows.
+    """Build a table of rows with these columns: one array for each column, however many rows.
 
     A statement runs once for all of them; the driver's way for many runs it for each.
     """
@@ -71,12 +71,12 @@ def rows_of(columns: Sequence[Column[Any]], rows: Sequence[Mapping[str, object]]
 
 
 def count_of(rows: FromClause) -> ColumnElement[int]:
-    """Return how many rows a part of the same statement has."""
+    """Build the count of the rows of a part of the same statement."""
     return select(func.count()).select_from(rows).scalar_subquery()
 
 
 def set_organization(organization_id: ColumnElement[UUID]) -> ColumnElement[str]:
-    """Return a column, `entered`, by which the look-up of a credential enters the organization it is found in.
+    """Build a column, `entered`, by which the look-up of a credential enters the organization it belongs to.
 
     As `service.platform.database.enter_organization` does, without a further message to the server.
     """

@@ -1,4 +1,4 @@
-"""How many connections of callers are open, in all and from one address, and which one makes room for the next.
+"""The open connections of callers: their limits in all and per address, and which one makes room for the next.
 
 A connection waits while no request on it is being answered: one that has sent nothing or half a request, one that is
 kept for a further request. Those may be closed at any time, and the one that has waited longest goes first, so requests
@@ -26,7 +26,7 @@ LOOKED_THROUGH = 64
 
 
 class Closable(Protocol):
-    """What is asked of a connection that may have to go."""
+    """The interface of a connection that may be closed to make room."""
 
     @property
     def origin(self) -> str:
@@ -44,7 +44,7 @@ class Closable(Protocol):
         ...
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         ...
 
 
@@ -89,7 +89,7 @@ class Connections:
         return True
 
     def release(self, origin: str) -> None:
-        """Count an admitted connection no more."""
+        """Stop counting an admitted connection."""
         network = self._networks[origin]
         network.open -= 1
         self.open -= 1
@@ -128,7 +128,7 @@ class Connections:
         self._report_soon()
 
     def close(self) -> None:
-        """Admit nobody any more, and tell of what was not told yet."""
+        """Admit no connection any more, and report the refusals not reported yet."""
         self.is_closing = True
         if self._report is not None:
             self._report.cancel()

@@ -1,4 +1,4 @@
-"""What an endpoint asks for by annotation.
+"""Dependencies that endpoints declare by annotation.
 
 Authentication has a short transaction of its own, so that an endpoint which streams or embeds holds none;
 `ConnectionDep` is the request's transaction, open to the caller's organization alone and committed before the answer.
@@ -27,7 +27,7 @@ async def current_runtime(request: Request) -> Runtime:
 
 
 def version_of(request: Request) -> Version:
-    """The version of the API that is asked, which says what credentials it takes (seed, "Versioning")."""
+    """Return the version of the API in the request's path, which decides its credentials (seed, "Versioning")."""
     return "v1" if str(request.scope.get("path")).startswith(f"{V1_PREFIX}/") else "v0"
 
 
@@ -35,7 +35,7 @@ RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
 
 
 async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
-    """Authenticate the request, once however often it is asked; 401 when it can't be, 429 beyond a rate limit."""
+    """Authenticate the request once, and return its caller; 401 when that fails, 429 beyond a rate limit."""
     if CALLER not in request.scope:
         caller = await _authenticate(request, runtime)
         await runtime.rate_limits.count_request(caller.credential_id)
@@ -54,7 +54,7 @@ async def _authenticate(request: Request, runtime: Runtime) -> Caller:
 
 @asynccontextmanager
 async def reauthenticate(request: Request, runtime: Runtime) -> AsyncGenerator[tuple[AsyncConnection, Caller]]:
-    """Open a transaction in the organization of the request's caller, whose credential is looked at anew.
+    """Open a transaction in the organization of the request's caller, whose credential is checked again.
 
     For what is answered long after it was asked: a credential that was revoked meanwhile raises Unauthenticated.
     """

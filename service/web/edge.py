@@ -53,7 +53,7 @@ class Edge:
 
 
 class Flow:
-    """What keeps the bodies of many requests from holding up the requests of others."""
+    """Fair turns for the bodies of many requests, so that none holds up other requests."""
 
     def __init__(self) -> None:
         self._pass = asyncio.Lock()
@@ -178,7 +178,7 @@ class Exchange:
 
 
 class Body:
-    """A body on its way in, which may be as slow as a bad connection but not as slow as it likes.
+    """A request body on its way in, which must not come slower than a minimum.
 
     Only the time the service spends waiting for it counts, so a body is not late because the service is.
     """

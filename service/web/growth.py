@@ -1,4 +1,4 @@
-"""Which operations add to the data, and are refused while a disk runs short (`service.platform.disk`).
+"""Operations that add data, and are refused while a disk runs short (`service.platform.disk`).
 
 Everything else goes on: what reads, what takes away, and whatever decides who may do what (`admin/…`), because nobody's
 access may outlive its end for want of disk space. Those write little, and so do signing in, tokens, the audit log and

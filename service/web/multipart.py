@@ -35,7 +35,7 @@ TEMPORARY_PREFIX = "upload-"
 
 @dataclass(frozen=True, slots=True)
 class ReceivedFile:
-    """A file on disk: where, the name its sender gave it (cleaned), its size in bytes and its SHA-256."""
+    """A file on disk: its path, its sender's name for it (cleaned), its size in bytes and its SHA-256."""
 
     path: Path
     name: str
@@ -45,7 +45,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A whole form: its text fields by name, and its file."""
+    """A received form: its text fields by name, and its file."""
 
     fields: dict[str, str]
     file: ReceivedFile

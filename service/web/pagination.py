@@ -39,7 +39,7 @@ class Page(Generic[Item]):
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where a page begins (`after`: the position of the item before it; empty at the start) and how long it is."""
+    """The start of a page (`after`: the position of the item before; empty for the first page) and its length."""
 
     after: tuple[str, ...]
     page_size: int
@@ -48,7 +48,7 @@ class Cursor:
 
     @classmethod
     def read(cls, caller: Caller, *, operation: str, request: BaseModel) -> "Cursor":
-        """The cursor of a request with `page_size` and `page_token`; every other field is part of the query.
+        """Read the cursor of a request with `page_size` and `page_token`; every other field is part of the query.
 
         Raises BadRequest `invalid_page_token` for a token of another query or caller, or one that was tampered with.
         """
@@ -67,7 +67,7 @@ class Cursor:
         page_size: int | None = None,
         page_token: str | None = None,
     ) -> "Cursor":
-        """The same for parameters (JSON values) that do not come as one model."""
+        """Read the cursor of parameters (JSON values) that don't come as one model."""
         size = DEFAULT_PAGE_SIZE if page_size is None else page_size
         if not 1 <= size <= MAX_PAGE_SIZE:
             message = f"pageSize is from 1 to {MAX_PAGE_SIZE}."
@@ -78,16 +78,16 @@ class Cursor:
 
     @property
     def after_id(self) -> UUID:
-        """The position of a walk in order of ids; before every id at its start."""
+        """The last id of the page before; for the first page, an id before all others."""
         return UUID(self.after[0]) if self.after else NIL
 
     @property
     def limit(self) -> int:
-        """How many rows to fetch: one more than the page shows tells whether another page follows."""
+        """The number of rows to fetch: one more than the page shows, to see whether another page follows."""
         return self.page_size + 1
 
     def page(self, rows: Sequence[Item], *, position: Callable[[Item], Sequence[str]]) -> Page[Item]:
-        """Cut `rows` (up to `limit`, in keyset order) to the page; `position` is what the next `after` will be."""
+        """Cut `rows` (up to `limit`, in keyset order) to the page; `position` returns the `after` of the next page."""
         items = rows[: self.page_size]
         if len(rows) <= self.page_size:
             return Page(items=items, next_page_token=None)

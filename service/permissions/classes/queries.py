@@ -1,4 +1,4 @@
-"""SQL of access classes: which there are, who holds which role in one."""
+"""SQL of access classes and their readers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
@@ -17,7 +17,7 @@ from service.schema.permissions import access_classes, class_readers
 async def find_classes(
     connection: AsyncConnection, organization_id: UUID, *, digests: Collection[bytes]
 ) -> dict[bytes, int]:
-    """The access classes there are of these digests."""
+    """Find the access classes of these digests."""
     statement = select(access_classes.c.digest, access_classes.c.access_class).where(
         access_classes.c.organization_id == organization_id, in_array(access_classes.c.digest, digests)
     )
@@ -27,7 +27,7 @@ async def find_classes(
 async def insert_classes(
     connection: AsyncConnection, organization_id: UUID, *, accesses: Mapping[bytes, Access]
 ) -> dict[bytes, int]:
-    """Add access classes with their readers; those that another transaction added meanwhile are left out.
+    """Add access classes with their readers; leave out classes that another transaction added meanwhile.
 
     Waits for a transaction that is adding one of them; in one order, so that two calls never deadlock.
     """
@@ -52,7 +52,7 @@ async def insert_classes(
 async def list_readers(
     connection: AsyncConnection, organization_id: UUID, *, access_classes: Collection[int]
 ) -> Sequence[AnyRow]:
-    """Who holds which role in which of these classes."""
+    """List the readers of these access classes, with their roles."""
     statement = select(class_readers).where(
         class_readers.c.organization_id == organization_id, in_array(class_readers.c.access_class, access_classes)
     )
@@ -62,7 +62,7 @@ async def list_readers(
 async def has_role(
     connection: AsyncConnection, organization_id: UUID, *, access_class: int, principal_id: UUID
 ) -> bool:
-    """Whether a principal itself (not a group it is in) has a role in a class."""
+    """Check whether a principal itself (not one of its groups) has a role in an access class."""
     held = select(class_readers.c.principal_id).where(
         class_readers.c.organization_id == organization_id,
         class_readers.c.access_class == access_class,

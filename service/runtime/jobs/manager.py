@@ -1,4 +1,4 @@
-"""How a worker ends jobs: only those that it still has, and not going on when it can't."""
+"""The job manager of a worker: it ends only jobs that the worker still has."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What a job runs, and where it waits."""
+"""The task that a job runs, and the queue that the job waits in."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

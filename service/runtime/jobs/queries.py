@@ -1,4 +1,4 @@
-"""SQL on the queue's tables beside the library's own: what has to be one statement, or is a count."""
+"""SQL on the job queue's tables beyond the library's own statements."""
 
 from typing import Final, LiteralString
 
@@ -32,16 +32,16 @@ _RELEASE_QUEUE = text(f"{_RELEASE} WHERE status = 'doing' AND queue_name = :queu
 
 
 async def release_stalled(connection: AsyncConnection, *, seconds: float) -> int:
-    """Put back what was taken up by workers that have shown no life for so long; returns how many jobs."""
+    """Put back jobs of workers without a heartbeat for so long; return the number of jobs."""
     return (await connection.execute(_RELEASE_STALLED, {"seconds": seconds})).rowcount
 
 
 async def release_queue(connection: AsyncConnection, *, queue: str) -> int:
-    """Put back all of a queue that was taken up; only where no other process can be at it."""
+    """Put back all jobs in progress of a queue; only where no other process can be working."""
     return (await connection.execute(_RELEASE_QUEUE, {"queue": queue})).rowcount
 
 
 async def count_waiting(connection: AsyncConnection) -> int:
-    """How many jobs nobody has taken up yet."""
+    """Count the jobs that no worker has taken."""
     statement = text("SELECT count(*) FROM procrastinate_jobs WHERE status = 'todo'")
     return (await connection.execute(statement)).scalar_one()

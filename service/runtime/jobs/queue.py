@@ -1,4 +1,4 @@
-"""The queue as requests see it, and the count of what came of it."""
+"""The job queue as requests see it, and counts of the jobs' outcomes."""
 
 from dataclasses import dataclass, field
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Running one job: its request's id, its ids, and what becomes of it when it fails."""
+"""Running one job: its request's id, its ids, and its retry after a failure."""
 
 import asyncio
 from uuid import UUID
@@ -20,7 +20,7 @@ RETRY_SECONDS = 2
 
 
 class PutBack(BaseRetryStrategy):
-    """Puts back a job that a stopping service cut off, or the database's absence; not one that failed of itself."""
+    """The retry strategy: jobs cut off by a stopping service or an absent database are put back, failed ones aren't."""
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         """Return when to take it up again, or None for never."""
@@ -30,7 +30,7 @@ class PutBack(BaseRetryStrategy):
 
 
 def may_retry(error: BaseException, job: Job) -> bool:
-    """Whether the database was away rather than anything wrong, and not for the tenth time."""
+    """Whether a job failed because the database was away, and fewer than ten times."""
     return is_away(error) and job.attempts + 1 < MOST_ATTEMPTS
 
 

@@ -61,7 +61,7 @@ async def keep_working(runtime: Runtime, *, queue: str, tasks: Sequence[Task], c
 
 
 async def release_stalled(runtime: Runtime) -> None:
-    """Put back what stalled workers had taken up, and count what waits."""
+    """Put back the jobs of stalled workers, and count the waiting jobs."""
     async with runtime.database.transaction(None) as connection:
         await queries.release_stalled(connection, seconds=STALLED_SECONDS)
         runtime.jobs.counts.waiting = await queries.count_waiting(connection)

@@ -37,7 +37,7 @@ Endpoint = Callable[Parameters, Awaitable[Result]]
 
 @dataclass(frozen=True)
 class Attempt:
-    """One request that carries a key (or none), in its transaction."""
+    """A request, with or without an idempotency key, in its transaction."""
 
     request: Request
     response: Response
@@ -45,11 +45,11 @@ class Attempt:
     key: Key | None
 
     async def digest(self) -> bytes:
-        """Return the SHA-256 of what is asked for: the endpoint and the body's bytes."""
+        """Return the SHA-256 of the endpoint and the body's bytes."""
         return hashlib.sha256(self.request.url.path.encode() + b"\n" + await self.request.body()).digest()
 
     async def claim(self) -> Kept | None:
-        """Take the key for this transaction (None; without a key, too), or return what is kept under it.
+        """Claim the key for this transaction (None; also without a key), or return the response stored under the key.
 
         Raises Conflict for a key of another request.
         """
@@ -62,7 +62,7 @@ class Attempt:
         return kept
 
     async def keep(self, body: bytes) -> None:
-        """Keep `body` and the response's headers under the key that this transaction has taken, if there is one."""
+        """Store `body` and the response's headers under the key that this transaction has claimed, if any."""
         if self.key is not None:
             await queries.keep(self.connection, self.key, body=body, headers=dict(self.response.headers))
 
@@ -86,7 +86,7 @@ AttemptDep = Annotated[Attempt, Depends(current_attempt)]
 
 
 def attempt_of(request: Request, response: Response, *, caller: Caller, connection: AsyncConnection) -> Attempt:
-    """The same in a transaction that isn't the whole request's. The key is the caller's, whoever it acts for."""
+    """Read the request's key in a transaction that isn't the whole request's. The key belongs to the caller."""
     value = idempotency_key(request)
     if value is None:
         return Attempt(request, response, connection, None)
@@ -97,12 +97,12 @@ def attempt_of(request: Request, response: Response, *, caller: Caller, connecti
 
 
 def idempotent(endpoint: Endpoint[Parameters, Result]) -> Endpoint[Parameters, Result]:
-    """Do what is sent again with the same key once, and replay its response for 24 hours."""
+    """Run a request with the same key once, and replay its response for 24 hours."""
     return _once(endpoint, shows_secret=False)
 
 
 def idempotent_secret(endpoint: Endpoint[Parameters, Result]) -> Endpoint[Parameters, Result]:
-    """The same for a response that shows a secret: it is not kept, and its replay is 409 `already_done`."""
+    """Run a request that shows a secret once per key; the response isn't stored, a replay is 409 `already_done`."""
     return _once(endpoint, shows_secret=True)
 
 

@@ -1,4 +1,4 @@
-"""Removing kept responses when their day is over."""
+"""Purging stored responses after their 24 hours."""
 
 from service.identity.queries import organization_ids
 from service.runtime import Runtime
@@ -8,7 +8,7 @@ EVERY_SECONDS = 3600
 
 
 async def purge(runtime: Runtime) -> None:
-    """Remove what has been kept for 24 hours, in every organization."""
+    """Delete responses stored for more than 24 hours, in every organization."""
     for organization_id in await organization_ids(runtime.database):
         async with runtime.database.transaction(organization_id) as connection:
             await queries.delete_old(connection, organization_id)

@@ -1,4 +1,4 @@
-"""The SQL of kept responses. The caller has authenticated, and sees kept responses of its own alone."""
+"""SQL of stored responses. The caller has authenticated, and sees only their own."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,7 +15,7 @@ KEPT_FOR = timedelta(hours=24)
 
 @dataclass(frozen=True)
 class Key:
-    """What one kept response is found by; `digest` is the SHA-256 of what the client sent as its key."""
+    """The key of a stored response; `digest` is the SHA-256 of the client's idempotency key."""
 
     organization_id: UUID
     principal_id: UUID
@@ -24,7 +24,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Kept:
-    """A response that was given before; `body` is None when it showed a secret."""
+    """A stored response; `body` is None when it showed a secret."""
 
     request_digest: bytes
     body: bytes | None
@@ -32,7 +32,7 @@ class Kept:
 
 
 async def claim(connection: AsyncConnection, key: Key, *, request_digest: bytes) -> Kept | None:
-    """Take the key for this transaction (None), or return what is kept under it.
+    """Claim a key for this transaction (None), or return the response stored under the key.
 
     A transaction that has the key makes others wait here until it ends: when it commits they find its response, when it
     rolls back one of them takes the key.
@@ -57,12 +57,12 @@ async def claim(connection: AsyncConnection, key: Key, *, request_digest: bytes)
 
 
 async def keep(connection: AsyncConnection, key: Key, *, body: bytes, headers: dict[str, str]) -> None:
-    """Keep the response under the key that this transaction has taken."""
+    """Store the response under the key that this transaction has claimed."""
     await connection.execute(update(kept_responses).where(_matches_key(key)).values(body=body, headers=headers))
 
 
 async def delete_old(connection: AsyncConnection, organization_id: UUID) -> None:
-    """Remove what has been kept long enough."""
+    """Delete the responses that were stored long enough."""
     old = kept_responses.c.created_at < func.now() - KEPT_FOR
     await connection.execute(delete(kept_responses).where(kept_responses.c.organization_id == organization_id, old))
 
