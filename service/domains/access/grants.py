@@ -30,7 +30,7 @@ Identity = tuple[str, str]
 
 @dataclass(frozen=True)
 class _DesiredGrants:
-    """What one resource's access is to be, and where the request says so."""
+    """The desired grants on one resource, and their field in the request."""
 
     field: str
     grants: AdminGrantsSetRequest

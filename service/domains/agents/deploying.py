@@ -35,7 +35,7 @@ from service.web.pagination import Cursor, Page
 async def deploy_agent(
     connection: AsyncConnection, caller: Caller, *, request: AdminAgentsDeployRequest
 ) -> AdminAgentsDeployResponse:
-    """Replace who may use an agent, effective at commit, and say who may now; for admins.
+    """Replace the users of an agent, effective at commit, and return them; for admins.
 
     Raises NotFound, and BadRequest naming the principals this organization doesn't have.
     """
@@ -76,7 +76,7 @@ async def list_deployed_agents(
 async def read_deployed_names(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, agent_ids: Collection[UUID]
 ) -> dict[UUID, str]:
-    """The names of those of these agents that are deployed to a user: of others there is nothing to be known."""
+    """Return the names of those of these agents that are deployed to a user; other agents stay unknown."""
     person = await get_acting_principal(connection, organization_id, principal_id=principal_id)
     if person is None or not agent_ids:
         return {}

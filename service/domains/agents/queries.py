@@ -58,7 +58,7 @@ def _agents(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 
 
 def _deployed_conditions(caller: Reader) -> tuple[ColumnElement[bool], ...]:
-    """What is true of the agents that the caller may use, their resources joined."""
+    """Return the conditions of agents that the caller may use, their resources joined."""
     return (
         agents.c.organization_id == caller.organization_id,
         agents.c.deleted_at.is_(None),
@@ -81,13 +81,13 @@ def _to_agent(row: AnyRow) -> StoredAgent:
 
 
 async def get_agent(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent | None:
-    """Return an agent whoever asks; None when there is none (any more)."""
+    """Return an agent without a check of rights; None when it doesn't exist (any more)."""
     row = (await connection.execute(_agents(organization_id).where(agents.c.agent_id == agent_id))).one_or_none()
     return None if row is None else _to_agent(row)
 
 
 async def get_deployed_agent(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> StoredAgent | None:
-    """Return an agent that is deployed to the caller; None when it isn't, or there is none (any more)."""
+    """Return an agent that is deployed to the caller; None when it isn't, or doesn't exist (any more)."""
     statement = (
         _agents(caller.organization_id)
         .join(resources, resources.c.object_id == agents.c.agent_id)
@@ -203,7 +203,7 @@ async def insert_agent(connection: AsyncConnection, caller: Caller, *, row: Mapp
 
 
 async def is_name_taken(connection: AsyncConnection, organization_id: UUID, *, name: str, but: UUID) -> bool:
-    """Whether an agent beside this one has the name."""
+    """Check whether another agent has the name."""
     other = select(agents.c.agent_id).where(
         agents.c.organization_id == organization_id,
         agents.c.name == name,
@@ -243,7 +243,7 @@ async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, ag
 async def lock_collections(
     connection: AsyncConnection, organization_id: UUID, *, collection_ids: Collection[UUID]
 ) -> set[UUID]:
-    """Keep collections from being deleted until the transaction ends, in one order; which of them there are."""
+    """Lock collections against deletion until the transaction ends, in one order; return the existing ones."""
     statement = (
         select(collections.c.collection_id)
         .where(collections.c.organization_id == organization_id, in_array(collections.c.collection_id, collection_ids))
@@ -256,7 +256,7 @@ async def lock_collections(
 async def set_collections(
     connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID, collection_ids: Collection[UUID]
 ) -> None:
-    """Replace the collections an agent retrieves from; they are held."""
+    """Replace the collections an agent retrieves from; the new ones are locked."""
     gone = delete(agent_collections).where(
         agent_collections.c.organization_id == organization_id,
         agent_collections.c.agent_id == agent_id,

@@ -46,7 +46,7 @@ _ROW = ("name", "description", "instructions", "model", "api_access_enabled")
 
 
 def unknown_agent() -> NotFound:
-    """The one answer for an agent that is unknown, deleted, or not deployed to the caller."""
+    """Build the error for an agent that is unknown, deleted, or not deployed to the caller."""
     return NotFound(
         "There is no such agent, or it is not deployed to you. Check the agentId, or ask an admin to deploy it.",
         code="agent_not_found",
@@ -54,7 +54,7 @@ def unknown_agent() -> NotFound:
 
 
 async def require_agent(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent:
-    """Return an agent of the organization, for admins; NotFound when there is none (any more)."""
+    """Return an agent of the organization, for admins; NotFound when it doesn't exist (any more)."""
     agent = await queries.get_agent(connection, organization_id, agent_id=agent_id)
     if agent is None:
         raise unknown_agent()
@@ -179,7 +179,7 @@ async def _lock_collections(connection: AsyncConnection, caller: Caller, collect
 
 
 def _merge(before: StoredAgent, request: AdminAgentsUpdateRequest) -> StoredAgent:
-    """The agent with what is given changed; a `model` that is given as None is the service's default."""
+    """Return the agent with the request's changes; a `model` given as None is the service's default."""
     given = {name: value for name in _ROW if (value := getattr(request, name)) is not None}
     if "model" in request.model_fields_set:
         given["model"] = request.model

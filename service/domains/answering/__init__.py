@@ -25,7 +25,7 @@ __all__ = [
 
 
 async def answer(runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
-    """Answer a message as its sender; `progress` is told on the way how far the text is, of which nothing is unchecked.
+    """Answer a message as its sender; `progress` is called with the checked part of the text meanwhile.
 
     Raises ModelFailure when there is no reply, within `CARREL_MODEL_SECONDS` whatever happens.
     """

@@ -1,4 +1,4 @@
-"""The agent: its rules, its one tool, and what it works with while it makes a reply."""
+"""The agent: its rules, its one tool, and the dependencies of a run."""
 
 import json
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ _WITHOUT_DOCUMENTS = "You have been given no documents. When an answer would nee
 
 @dataclass(slots=True)
 class AgentDeps:
-    """What one reply is made with: whose message it answers, where may be searched, what was found so far."""
+    """The dependencies of one reply: the runtime, the caller, the collections to search, and the passages found."""
 
     runtime: Runtime
     caller: Caller
@@ -58,7 +58,7 @@ class AgentDeps:
 
     @property
     def may_search(self) -> bool:
-        """Whether the tool is there (still)."""
+        """Whether the search tool is (still) offered."""
         return bool(self.collection_ids) and self.searches < MOST_SEARCHES
 
     async def search(self, query: str) -> list[tuple[int, Passage]]:

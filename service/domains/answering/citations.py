@@ -114,7 +114,7 @@ class _Marks:
 
 
 def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation]]:
-    """Number the citations that are left in the order of the text; brackets around them don't become links."""
+    """Number the remaining citations in the order of the text; brackets around them don't become links."""
     order: dict[int, int] = {}
     for match in _VERIFIED.finditer(text):
         order.setdefault(int(match[1]), len(order) + 1)

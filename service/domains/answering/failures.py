@@ -1,4 +1,4 @@
-"""What a model's failure is called, and what the person is told to do about it.
+"""Model failures: their error codes, and the messages that tell people what to do.
 
 The provider's own words are repeated nowhere, neither to the person nor in the log: they may hold what was sent to it,
 the key included.
@@ -116,7 +116,7 @@ _KINDS: tuple[tuple[type[Exception], str, str, int], ...] = (
 
 
 def failure_of(error: Exception, *, model: str) -> ModelFailure:
-    """Return what the person is told of an error in a model's run; log what may be known of it."""
+    """Return the failure to report for an error in a model's run; log what may be known of the error."""
     failure = _connection(error) or _match_failure(error) or _malformed()
     logger.error(
         "model_failed",
@@ -130,7 +130,7 @@ def failure_of(error: Exception, *, model: str) -> ModelFailure:
 
 
 def model_timed_out(seconds: float) -> ModelFailure:
-    """What a person is told whose reply took too long."""
+    """Build the failure of a reply that took too long."""
     return ModelFailure(
         f"There was no reply within {seconds:g} seconds. Send the message again, or ask something narrower.",
         code="model_timeout",
@@ -139,7 +139,7 @@ def model_timed_out(seconds: float) -> ModelFailure:
 
 
 def model_not_configured() -> ModelFailure:
-    """What a person is told whose agent has a model that isn't configured (any more)."""
+    """Build the failure of an agent with a model that isn't configured (any more)."""
     return ModelFailure(
         "The agent's model is not one of this service's any more. Ask an admin to choose another one for it.",
         code="model_not_configured",
@@ -148,7 +148,7 @@ def model_not_configured() -> ModelFailure:
 
 
 def empty_reply() -> ModelFailure:
-    """What a person is told when a model said nothing that can be shown."""
+    """Build the failure of a model that said nothing that can be shown."""
     return ModelFailure(
         "The model replied with nothing. Send the message again, or word it otherwise.",
         code="model_reply_empty",
@@ -157,7 +157,7 @@ def empty_reply() -> ModelFailure:
 
 
 def endless_reply() -> ModelFailure:
-    """What a person is told when a model doesn't stop."""
+    """Build the failure of a model that doesn't stop."""
     return ModelFailure(
         "The model's reply was longer than any can be. Ask something narrower.",
         code="model_reply_too_long",
@@ -198,7 +198,7 @@ def _malformed() -> ModelFailure:
 
 
 def _locate(error: Exception) -> str:
-    """Return where an error arose: enough to find a defect, without the values it arose from."""
+    """Return the code line where an error arose, without the values that caused it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

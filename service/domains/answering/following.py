@@ -16,7 +16,7 @@ _ASKS = frozenset({"how", "what", "when", "where", "which", "who", "whom", "whos
 
 
 def complete_question(messages: Sequence[str]) -> str:
-    """Return what the newest (last) message asks, with the ones before it for as long as each leans on another."""
+    """Return the newest (last) message, with the messages before it for as long as each refers to another."""
     if not messages:
         return ""
     *before, newest = messages

@@ -41,7 +41,7 @@ _SETTINGS: Any = {"max_retries": 0}  # `Retries` does that, within the deadline 
 
 
 async def reply_to(runtime: Runtime, assignment: Assignment, *, progress: Progress) -> Reply:
-    """Do what service.domains.answering.answer says."""
+    """Answer a message (see `service.domains.answering.answer`)."""
     seconds = runtime.settings.model_seconds
     deadline = asyncio.timeout(seconds)
     try:

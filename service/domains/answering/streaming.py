@@ -39,7 +39,7 @@ class Draft:
 
     @property
     def length(self) -> int:
-        """How many characters the model has written."""
+        """The number of characters that the model has written."""
         return len(self._written)
 
     async def add(self, words: str) -> None:
@@ -56,7 +56,7 @@ class Draft:
             self._written += "\n\n"
 
     def discard_preface(self) -> None:
-        """Forget what was said before the first search; from here on everything is shown."""
+        """Discard the text before the first search; from now on everything is shown."""
         if self._held:
             self._held, self._written = False, ""
 

@@ -48,7 +48,7 @@ class NewText:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
-    """What `listDocuments` narrows by; None narrows nothing. `owner_email` is a normal one; times: from, and before."""
+    """The filters of `listDocuments`; None filters nothing. `owner_email` is a normal one; times: from, and before."""
 
     name_contains: str | None = None
     owner_email: str | None = None
@@ -330,7 +330,7 @@ def _filter_conditions(filters: DocumentFilter) -> Iterator[ColumnElement[bool]]
 
 
 async def erase_document(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
-    """Forget everything about a document but its id, its external id and its last version number."""
+    """Erase everything about a document but its id, its external id and its last version number."""
     own = {"organization_id": organization_id, "document_id": document_id}
     erased = (
         delete(table).where(*(table.c[name] == value for name, value in own.items())).cte(f"erased_{table.name}")

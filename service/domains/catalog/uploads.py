@@ -1,4 +1,4 @@
-"""Doing an upload: all of it, or nothing.
+"""Uploads: creating or updating a document from a file, all of it or nothing.
 
 An upload is judged first as things are, without a lock; then its text is read, if its bytes are new; then everything is
 judged again and done, in one transaction under the document's lock: whatever happened meanwhile counts. So a file that
@@ -47,7 +47,7 @@ class Uploaded:
 
 @dataclass(frozen=True, slots=True)
 class _Extracted:
-    """What extraction gave: the stored file, the title its contents carry, and the packed blocks."""
+    """The result of extraction: the stored file, the title its contents carry, and the packed blocks."""
 
     file: StoredFile
     title: str | None
@@ -66,7 +66,7 @@ class _Saved:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What a transaction did to a document, and where it is now to be indexed."""
+    """The result of an upload's transaction: the document, and the spaces to index it in."""
 
     saved: _Saved
     plan: "_IndexingPlan"
@@ -74,7 +74,7 @@ class _Result:
 
 @dataclass(frozen=True, slots=True)
 class _IndexingPlan:
-    """The spaces a document is to be indexed in, and what is to be indexed in the first if it was just read.
+    """The spaces to index a document in, and the work in the first of them if the file was just read.
 
     `is_begun`: there was room for that at once.
     """
@@ -275,7 +275,7 @@ async def _save_version(upload: _Upload, version: int) -> tuple[int, _IndexingPl
 
 
 async def _request_version(upload: _Upload, version: int, *, is_begun: bool) -> list[Space]:
-    """Want the version indexed, and return the spaces to do that in, the catalog first; made when there is none yet."""
+    """Request the version's indexing; return the spaces to index in, the catalog first (added when there is none)."""
     organization_id = upload.caller.organization_id
     request = partial(
         request_indexing,
@@ -300,7 +300,7 @@ def _title(form: UploadFileForm, read: _Extracted, name: str) -> str:
 
 
 async def _place_document(upload: _Upload, version: int, plan: _IndexingPlan) -> bool:
-    """Put the document into the collection the form names; whether that changed anything. Adds to what is `plan`."""
+    """Put the document into the form's collection, and its space on `plan`; return whether anything changed."""
     placement = upload.decision.placement
     assert placement is not None  # noqa: S101 - the caller has looked
     given, there = upload.form.custom_metadata, placement.membership
@@ -338,7 +338,7 @@ def _readers(access: Access) -> dict[str, list[str]]:
 
 
 def _start_indexing(runtime: Runtime, organization_id: UUID, done: _Result) -> Waiter | None:
-    """Have a document indexed where it is wanted now; None when it is wanted nowhere."""
+    """Start indexing a document as planned; None when no space is planned."""
     plan = done.plan
     if not plan.space_ids:
         return None

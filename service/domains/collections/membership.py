@@ -29,7 +29,7 @@ from service.runtime import Runtime
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocument:
-    """How a document is in a collection when the call returns, and how many texts had to be embedded for it."""
+    """The state of a document in a collection when the call returns, and how many texts were embedded."""
 
     document_id: UUID
     document_collection_id: UUID
@@ -41,7 +41,7 @@ class IndexedDocument:
 
 @dataclass(frozen=True, slots=True)
 class RecordedMembership:
-    """What was recorded of a document in a collection: whether anything is new, and whether it is to be indexed."""
+    """A recorded membership of a document in a collection: whether it changed, and whether it is to be indexed."""
 
     document_id: UUID
     version: int
@@ -151,7 +151,7 @@ async def place_document(
     metadata: Mapping[str, str],
     is_begun: bool,
 ) -> RecordedMembership:
-    """Record that a document's newest version is wanted in a collection with this metadata, unless it is already.
+    """Put a document's newest version into a collection with this metadata, unless it is there already.
 
     With `is_begun` it is indexed there at once, else in its turn. The caller's rights to both have been checked, and
     the document is locked.

@@ -43,7 +43,7 @@ class StoredCollection:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A document in a collection: the version wanted there, the one indexed, whose chunks they are."""
+    """The membership of a document in a collection: the desired version, the indexed one, and whose chunks they are."""
 
     version: int
     indexed_version: int | None
@@ -93,7 +93,7 @@ def _to_collection(row: AnyRow) -> StoredCollection:
 async def read_collection(
     connection: AsyncConnection, caller: Caller, *, collection_id: UUID, lock: bool = False
 ) -> StoredCollection | None:
-    """Return a collection whoever asks, with the caller's role.
+    """Return a collection with the caller's role, also without any role.
 
     `lock` keeps it until the transaction ends from being deleted, and its space from being replaced. It is taken by a
     statement of its own, because one that waits for a lock goes on with what it saw of other tables before.
@@ -203,7 +203,7 @@ _document_resources = resources.alias("document_resources")
 async def read_membership(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> Membership | None:
-    """Return what is wanted and indexed of a document in a collection's space; None when it is not in it."""
+    """Return a document's membership in a collection's space; None when it is not in it."""
     statement = select(space_documents).where(
         space_documents.c.organization_id == organization_id,
         space_documents.c.document_id == document_id,
@@ -224,7 +224,7 @@ async def read_membership(
 async def delete_waiting_chunks(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> None:
-    """Remove a caller's chunks that still wait to be indexed in a space, or in the one built to replace it."""
+    """Delete a caller's chunks that wait to be indexed in a space, or in the one built to replace it."""
     there = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
     await connection.execute(
         delete(caller_chunks).where(
@@ -245,7 +245,7 @@ async def list_members(
     after: UUID,
     limit: int,
 ) -> Sequence[AnyRow]:
-    """Return the documents of a space that the caller may READ, by id, each with what is wanted and indexed there."""
+    """List the documents of a space that the caller may READ, by id, each with its desired and indexed versions."""
     statement = (
         select(
             documents.c.name,
@@ -279,7 +279,7 @@ async def list_members(
 
 
 async def list_memberships(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> Sequence[AnyRow]:
-    """Return where a document is wanted: the catalog, and the collections the caller has a role in (an admin: all)."""
+    """List a document's index entries: the catalog's, and those of collections the caller may know (an admin: all)."""
     statement = (
         select(space_documents, collections.c.collection_id, collections.c.name)
         .select_from(space_documents)

@@ -37,7 +37,7 @@ class Placement:
 
 
 def unknown_collection() -> NotFound:
-    """The one answer for a collection that is unknown or not the caller's to know about."""
+    """Build the error for a collection that is unknown or hidden from the caller."""
     return NotFound("There is no such collection. Check the id, or create it first.", code="collection_not_found")
 
 

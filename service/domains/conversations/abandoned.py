@@ -1,4 +1,4 @@
-"""Turns that nobody answers: their job is gone, though they are not done. They fail, with a word why."""
+"""Abandoned turns: without a job though unfinished. They fail with a message why."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -17,7 +17,7 @@ PATIENCE = timedelta(minutes=10)
 
 
 async def expire_turns(runtime: Runtime) -> int:
-    """Fail the turns that nobody answers, in every organization; returns how many there were."""
+    """Fail the abandoned turns of every organization; return their number."""
     return sum([await _expire_turns_in(runtime, one) for one in await organization_ids(runtime.database)])
 
 

@@ -75,7 +75,7 @@ class Draft:
 
 
 def to_stored_passages(passages: Sequence[Passage], *, resting: Sequence[int]) -> list[StoredPassage]:
-    """Passages as they are kept; the reply rests on those of these numbers."""
+    """Convert passages for storage; `resting` are the numbers of those that the reply rests on."""
     chosen = frozenset(resting)
     return [
         StoredPassage(number, passage.document_id, passage.text, rests_on=number in chosen)

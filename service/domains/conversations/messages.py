@@ -23,7 +23,7 @@ from service.web.idempotency import Attempt as Request
 
 @dataclass(frozen=True, slots=True)
 class BegunTurn:
-    """The turn a message made, and its conversation."""
+    """The turn that a message began, and its conversation."""
 
     turn_id: UUID
     conversation_id: UUID
@@ -32,7 +32,7 @@ class BegunTurn:
 async def begin_turn(
     runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool
 ) -> BegunTurn:
-    """Have a message answered as the caller, in the request's transaction.
+    """Begin a turn that answers a message as the caller, in the request's transaction.
 
     `by_program`: on v0, which the agent must be open to. Raises Forbidden for an access token for other agents;
     NotFound for an agent that isn't deployed to the caller, and for a conversation that the caller doesn't have with

@@ -63,7 +63,7 @@ async def lock_conversation(
 
 
 async def lock_conversation_of(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> UUID | None:
-    """Lock the conversation of a turn, whoever's it is; None when the turn is gone."""
+    """Lock the conversation of a turn, of any principal; None when the turn was erased."""
     statement = (
         select(conversations.c.conversation_id)
         .join(turns, turns.c.conversation_id == conversations.c.conversation_id)
@@ -118,7 +118,7 @@ async def insert_turn(
 async def find_next_running(
     connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID
 ) -> UUID | None:
-    """The first turn of a conversation that is to be answered."""
+    """Find the first turn of a conversation that is to be answered."""
     statement = (
         select(turns.c.turn_id)
         .where(_is_turn(organization_id), turns.c.conversation_id == conversation_id, turns.c.status == RUNNING)
@@ -129,7 +129,7 @@ async def find_next_running(
 
 
 async def rerun_turn(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> bool:
-    """Have a turn that failed answered again; False when it isn't one."""
+    """Set a failed turn to be answered again; False when it hasn't failed."""
     statement = (
         update(turns)
         .where(_is_turn(organization_id, turn_id), turns.c.status == FAILED)
@@ -157,7 +157,7 @@ _WORK = (
 
 
 async def begin_attempt(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> AnyRow | None:
-    """Start to answer a turn, which ends every earlier attempt; what is to be done, None when nothing is."""
+    """Begin an attempt to answer a turn, which ends all earlier attempts; return the work, None when there is none."""
     statement = (
         update(turns)
         .where(
@@ -172,7 +172,7 @@ async def begin_attempt(connection: AsyncConnection, organization_id: UUID, *, t
 
 
 async def get_work(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> AnyRow | None:
-    """The same of a turn that is running, without starting anything."""
+    """Return the work of a running turn, without beginning an attempt."""
     statement = (
         select(*_WORK)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
@@ -184,7 +184,7 @@ async def get_work(connection: AsyncConnection, organization_id: UUID, *, turn_i
 async def update_turn(
     connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
 ) -> bool:
-    """Change a turn as the worker of this attempt; False when it is over: done, given up, or erased."""
+    """Update a turn as the worker of this attempt; False when the attempt is over."""
     statement = (
         update(turns)
         .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING, turns.c.attempt == attempt)
@@ -197,7 +197,7 @@ async def update_turn(
 async def end_turn(
     connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
 ) -> bool:
-    """The same, noting when it ended."""
+    """Update a turn as the worker of this attempt, with its end time; False when the attempt is over."""
     values = {**values, "finished_at": func.now()}
     return await update_turn(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values)
 
@@ -246,7 +246,7 @@ async def list_documents_under(
 async def replace_passages(
     connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, passages: Sequence[StoredPassage]
 ) -> None:
-    """Keep exactly these passages of a turn."""
+    """Replace the passages of a turn."""
     gone = delete(turn_passages).where(
         turn_passages.c.organization_id == organization_id, turn_passages.c.turn_id == turn_id
     )

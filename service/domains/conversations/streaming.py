@@ -37,7 +37,7 @@ HEARTBEAT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How much of which attempt's text a watcher has."""
+    """A watcher's position: an attempt, and how much of its text the watcher has."""
 
     attempt: int = 0
     sent: int = 0
@@ -63,7 +63,7 @@ class Position:
 
 
 async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenTurn:
-    """The job as it is now, for the caller as it is now; raises what keeps the caller from seeing it."""
+    """Read the job as it is now, for the caller as it is now; raises when the caller may not see it."""
     async with reauthenticate(request, runtime) as (connection, caller):
         authorize(caller, MESSAGE)
         return await see_job(runtime, connection, caller, job_id=job_id)

@@ -73,7 +73,7 @@ class AllowedHosts:
         return any(self.allows(ipaddress.ip_address(one)) for one in ("127.0.0.1", "::1"))
 
     def resolve(self) -> "AllowedHosts":
-        """Return the same with the addresses that the allowed names have now; blocks."""
+        """Return these hosts with the current addresses of the allowed names; blocks."""
         found: set[Network] = set()
         for name in self.names:
             try:
@@ -112,7 +112,7 @@ class Egress:
 
     @contextmanager
     def enforce(self) -> Generator[None]:
-        """Judge every connection of this context until the block ends."""
+        """Check every connection of this context until the block ends."""
         _install()
         token = _current.set(self)
         try:

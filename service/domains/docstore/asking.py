@@ -28,7 +28,7 @@ _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RecursionError
 
 @dataclass(frozen=True, slots=True)
 class SourceClient:
-    """How questions are asked: of allowed addresses alone, again when the connection broke, errors without secrets.
+    """A client of a document database: only allowed addresses, one retry on a broken connection, no secrets in errors.
 
     `hosts` are those of the address, for saying that nobody has one of that name.
     """
@@ -57,7 +57,7 @@ class SourceClient:
         raise AssertionError
 
     def to_source_error(self, error: Exception, *, is_host_unknown: bool = False) -> SourceError:
-        """Say what went wrong without what the driver says, which names hosts, and may quote the address."""
+        """Convert an error to a SourceError without the driver's text, which names hosts and may quote the address."""
         if self.egress.denied and isinstance(error, (ConnectionFailure, OSError)):
             return SourceError(
                 "source_host_not_allowed",

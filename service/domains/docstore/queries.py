@@ -97,7 +97,7 @@ async def insert_sync(
 async def get_sync(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, lock: bool = False
 ) -> StoredSync | None:
-    """Return a sync whoever asks; `lock` keeps it as it is until the transaction ends."""
+    """Return a sync without a check of rights; `lock` locks it until the transaction ends."""
     statement = select(docstore_syncs).where(_is_sync(organization_id, sync_id))
     if lock:
         statement = statement.with_for_update()
@@ -148,7 +148,7 @@ async def replace_sync(
 
 
 async def request_run(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> bool:
-    """Want a run of a sync; False when one is wanted already, or goes on and has told of itself lately."""
+    """Request a run of a sync; False when one is requested already, or is running and showed life lately."""
     told = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
     statement = (
         update(docstore_syncs)
@@ -162,7 +162,7 @@ async def request_run(connection: AsyncConnection, organization_id: UUID, *, syn
 
 
 async def delete_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> None:
-    """Forget a sync, its address, and what it brought; the documents stay."""
+    """Delete a sync, its address, and the list of its documents; the documents stay."""
     await connection.execute(delete(docstore_syncs).where(_is_sync(organization_id, sync_id)))
 
 
@@ -184,7 +184,7 @@ async def list_failures(
 
 
 async def lock_sealed_uris(connection: AsyncConnection, organization_id: UUID) -> dict[UUID, bytes]:
-    """Return every sealed address of an organization, by sync, locked."""
+    """Lock and return every sealed address of an organization, by sync."""
     statement = (
         select(docstore_syncs.c.sync_id, docstore_syncs.c.sealed_uri)
         .where(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sealed_uri.is_not(None))

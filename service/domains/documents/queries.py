@@ -112,7 +112,7 @@ _DOCUMENT = existing_documents(ORGANIZATION, *_document_columns).where(
 async def read_document(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, lock: bool = False
 ) -> StoredDocument | None:
-    """Return the document whoever asks, None when it does not exist or was deleted.
+    """Return a document without a check of rights; None when it does not exist or was deleted.
 
     `lock` holds its resource row until the transaction ends, as grants and index writes do; it is taken by a statement
     of its own, because one that waits for a lock goes on with what it saw of other tables before. Both are run whether

@@ -7,7 +7,7 @@ from service.platform.errors import Forbidden, NotFound
 
 
 def role_in(access: Access, caller: Caller) -> Role | None:
-    """Return the best role the caller has by this access, directly or through a group; None: not even to know of it."""
+    """Return the best role that an access gives the caller, directly or through a group; None without any."""
     held = frozenset(caller.principals)
     if access.owner_id in held:
         return Role.OWNER
@@ -36,5 +36,5 @@ def require_sharing(access: Access, caller: Caller) -> None:
 
 
 def unknown_document() -> NotFound:
-    """The one answer for a document that is unknown or not the caller's to know about."""
+    """Build the error for a document that is unknown or hidden from the caller."""
     return NotFound("There is no such document. Check the id, or upload it first.", code="document_not_found")

@@ -66,7 +66,7 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
 
 
 async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:
-    """The organization of this name, or the only one there is, whatever is said; None where that isn't one."""
+    """Find the organization of this name, or the only one there is; None when there is no single match."""
     organizations = await _organizations(runtime)
     if len(organizations) > 1:
         wanted = (name or "").strip().casefold()

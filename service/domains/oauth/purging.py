@@ -1,4 +1,4 @@
-"""Removing codes, tokens, sessions and failed attempts that nothing depends on any more."""
+"""Purging codes, tokens, sessions and failed attempts that nothing depends on any more."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ KEPT = timedelta(days=1)
 
 
 async def purge(runtime: Runtime) -> None:
-    """Remove what expired more than a day ago and tells of no theft any more, in every organization."""
+    """Delete what expired more than a day ago and no longer proves a theft, in every organization."""
     for organization_id in await organization_ids(runtime.database):
         async with runtime.database.transaction(organization_id) as connection:
             now = await runtime.clock.now(connection)

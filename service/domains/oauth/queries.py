@@ -43,7 +43,7 @@ async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> An
 
 
 async def lock_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
-    """Let nobody delete a client until the transaction ends; False when it is gone.
+    """Lock a client against deletion until the transaction ends; False when it was deleted.
 
     Whoever deletes one waits for all that is being done for it, instead of failing it half-way.
     """

@@ -14,7 +14,7 @@ from service.web.pages.routing import cookieless, depth_of
 
 
 async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
-    """Take what was entered on the page: the next page, or the same one saying why not."""
+    """Handle the sign-in form: go to the next page, or show the form again with the reason."""
     async with visit.runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
     if isinstance(asked, Answer):

@@ -37,7 +37,7 @@ class AuthorizationRequest:
 
     @property
     def client(self) -> Client:
-        """Who asks."""
+        """The client of the request."""
         return self.request.client
 
     @property
@@ -106,7 +106,7 @@ class Visit:
         return f"authorize?{urlencode(self.parameters)}"
 
     def show_next(self, *, at: str = "authorize") -> Response:
-        """Show the next page of the same request, which lies `at` there; what it wanted to have done first is done."""
+        """Redirect to the next page of the request, which lies `at` there, without prompts already done."""
         parameters = [(name, value) for name, value in self.parameters if name != "prompt"]
         prompts = [value.split(" ") for name, value in self.parameters if name == "prompt"]
         left = [prompt for prompt in (prompts[0] if prompts else []) if prompt not in PROMPTS_SIGN_IN]
@@ -120,7 +120,7 @@ class Visit:
         return Response(status_code=status, headers=headers)
 
     def is_own_form(self, form: dict[str, str], purpose: str) -> bool:
-        """Whether the form is one of ours, made for this browser."""
+        """Whether a form was made by this service for this browser and purpose."""
         return self.browser.is_own_form(self.runtime, form.get("csrf", ""), purpose=purpose)
 
     def consent_purpose(self, person: SignedIn) -> str:

@@ -127,7 +127,7 @@ async def _start(
 async def _retry(
     connection: AsyncConnection, caller: Caller, running: AnyRow, *, model: EmbeddingModel, force: bool
 ) -> AnyRow:
-    """Have what failed tried again at once, and from now on go without it if that is asked for."""
+    """Retry failed documents at once, and from now on go without them if the request forces that."""
     if running.model != model.name:
         raise Conflict(
             f"This index is being rebuilt with {running.model}. Wait for that, or cancel it first.",
@@ -201,7 +201,7 @@ async def _record(connection: AsyncConnection, caller: Caller, action: str, rebu
 
 
 async def _run_now(indexer: Indexer, organization_id: UUID) -> None:
-    """Go on at once instead of waiting for the next round."""
+    """Run the rebuild's steps now instead of waiting for the next round."""
     while await rebuild_organization(indexer, organization_id):
         pass
 

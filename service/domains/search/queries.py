@@ -1,4 +1,4 @@
-"""Runs the statements of `search.sql`: the two legs, the exact scores of what they found, what is shown of it.
+"""Running the statements of `search.sql`: the two legs, the exact scores of their hits, and the results' contents.
 
 The legs are flat queries over the access classes the caller may read; every condition (access, metadata, kind of
 resource) stands inside them, before any ordering or LIMIT. All run in one REPEATABLE READ snapshot.
@@ -40,7 +40,7 @@ class ExactScores:
 
 @dataclass(frozen=True, slots=True)
 class ChunkWeights:
-    """How much each exact score counts when the chunk to show of a document is chosen."""
+    """The weights of the exact scores when the chunk to show of a document is chosen."""
 
     lexical: float
     dense: float
@@ -136,7 +136,7 @@ async def read_found_documents(
     hits: Sequence[Hit],
     chunk_weights: ChunkWeights,
 ) -> dict[UUID, AnyRow]:
-    """What is shown of documents that were found: their record, their resource, and the text of their best chunk."""
+    """Read the results' documents: record, resource, and the text of the best chunk."""
     shares = {"lexical_share": chunk_weights.lexical, "dense_share": chunk_weights.dense}
     parameters = _parameters(scope, search_query) | _hits(hits) | shares
     rows = await connection.execute(sql.found_documents(shape_of(scope)), parameters)
@@ -146,7 +146,7 @@ async def read_found_documents(
 async def read_found_chunks(
     connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, hits: Sequence[Hit]
 ) -> dict[Hit, AnyRow]:
-    """What is shown of chunks that were found: id and text, their document, and its metadata in the collection."""
+    """Read the results' chunks: id and text, document, and the document's metadata in the collection."""
     parameters = _parameters(scope, search_query) | _hits(hits)
     rows = await connection.execute(sql.found_chunks(shape_of(scope)), parameters)
     return {Hit(row.document_id, row.hit_no): row for row in rows}
@@ -171,7 +171,7 @@ async def note_feedback(connection: AsyncConnection, organization_id: UUID, *, s
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """What a look at the log is narrowed to; times are inclusive and exclusive."""
+    """The filters of a query of the search log; times are inclusive and exclusive."""
 
     since: datetime | None = None
     until: datetime | None = None

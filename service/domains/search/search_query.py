@@ -1,4 +1,4 @@
-"""What is asked, of what, and for whom: made before the snapshot a search runs in is opened."""
+"""A prepared search: the query, its scope and its hits, made before the snapshot of the search is opened."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -18,7 +18,7 @@ WHOLE = -1
 
 
 class Hit(NamedTuple):
-    """What is ranked: a chunk of a document, or the WHOLE document by its best chunk."""
+    """A ranked hit: a chunk of a document, or the WHOLE document by its best chunk."""
 
     document_id: UUID
     chunk_no: int
@@ -26,7 +26,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is searched: the part of a space that the caller may read and that fits the filters.
+    """The scope of a search: the part of a space that the caller may read and that fits the filters.
 
     `conditions` are on the documents' own metadata in the catalog, on that of their place in a collection otherwise.
     """
@@ -40,7 +40,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A query in the forms that the index is asked with; `terms` has no weights before `with_weights`.
+    """A query in the forms that search the index; `terms` has no weights before `with_weights`.
 
     The ranking weighs a question by the space's statistics, and leaves one as it is that has weights already.
     """
@@ -59,18 +59,18 @@ class SearchQuery:
 
     @property
     def is_weighed(self) -> bool:
-        """Whether its terms have weights."""
+        """Whether the query's terms have weights."""
         return self.terms != as_sparsevec({})
 
     def with_weights(self, weights: dict[int, float]) -> "SearchQuery":
-        """Return the question with its terms' weights."""
+        """Return the query with its terms' weights."""
         return replace(self, terms=as_sparsevec(weights))
 
 
 def prepare_query(
     query: str, *, mode: SearchMode, language: str, embedding: NDArray[np.float32], mean: NDArray[np.float32]
 ) -> SearchQuery:
-    """Return the question a query asks; `embedding` has unit norm, `mean` is its model's."""
+    """Prepare a search query; `embedding` has unit norm, `mean` is its model's."""
     return SearchQuery(
         mode=mode,
         words=tuple(query_words(query, language)),

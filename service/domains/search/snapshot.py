@@ -19,7 +19,7 @@ from service.runtime import Runtime
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A transaction that reads one snapshot, the space that is searched in it, and the question put to that."""
+    """A transaction that reads one snapshot, the space that is searched in it, and the query for that space."""
 
     connection: AsyncConnection
     space: Space

@@ -93,7 +93,7 @@ async def delete_account(
 
 
 def unknown_account() -> NotFound:
-    """The one answer for a service account that is unknown, deleted, or another organization's."""
+    """Build the error for a service account that is unknown, deleted, or another organization's."""
     message = "There is no such service account in this organization."
     return NotFound(message, code="service_account_not_found", details=[FieldError("serviceAccountId", message)])
 

@@ -26,7 +26,7 @@ _TOKEN = tuple(column for column in service_account_tokens.c if column.name != "
 async def list_taken_addresses(
     connection: AsyncConnection, organization_id: UUID, *, emails: Collection[str]
 ) -> set[str]:
-    """Which of these addresses (lower case) somebody has, or a service account had."""
+    """List which of these addresses (lower case) a principal has, or a deleted service account had."""
     statement = select(principals.c.email).where(
         principals.c.organization_id == organization_id, in_array(principals.c.email, emails)
     )
@@ -68,7 +68,7 @@ async def get_account(connection: AsyncConnection, organization_id: UUID, *, acc
 
 
 async def lock_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> bool:
-    """Keep a service account from being deleted until the transaction ends; False when there is none."""
+    """Lock a service account against deletion until the transaction ends; False when it doesn't exist."""
     statement = _accounts(organization_id).where(principals.c.principal_id == account_id)
     return (await connection.execute(statement.with_for_update(read=True))).one_or_none() is not None
 

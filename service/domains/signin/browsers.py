@@ -40,7 +40,7 @@ class Browser:
         return secrets.hash_secret(self.value.get_secret_value())
 
     def renew(self) -> "Browser":
-        """The same browser with another value, which nobody can have planted."""
+        """Return the browser with a new value, which nobody can have planted."""
         return Browser(secrets.mint(secrets.SESSION).value, known=False, secure=self.secure)
 
     def keep(self, response: Response) -> None:

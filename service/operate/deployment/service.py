@@ -13,7 +13,7 @@ from service.platform.keys import Keys
 
 
 async def ensure_secret_key(database: Database, *, given: SecretStr | None, data_dir: Path) -> SecretStr:
-    """The secret key to serve with: the `given` one, else the data folder's, made there on the first start of all.
+    """Return the secret key to serve with: the `given` one, else the data folder's, made on the very first start.
 
     What a rotation left half done is finished, or undone. Raises WrongSecretKeyError unless the key is the database's.
     """
@@ -40,7 +40,7 @@ def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:
 
 
 def ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
-    """Return the folder's key, having ended a rotation the way the database's fingerprint says it went; blocks.
+    """Return the folder's key, after finishing a rotation as the database's fingerprint says; blocks.
 
     Without a fingerprint there may be no key yet, and one is made. Raises WrongSecretKeyError when it is gone.
     """

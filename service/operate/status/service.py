@@ -28,7 +28,7 @@ async def get_status(runtime: Runtime, connection: AsyncConnection, caller: Call
             failed=row.unindexed,
             oldest_waiting_at=row.indexing_since,
             waiting_documents=backlog.documents,
-            waiting_chunks=indexer.parts.pace.chunks_in(backlog),
+            waiting_chunks=indexer.deps.pace.chunks_in(backlog),
             chunks_per_second=round(indexer.pace_of(caller.organization_id), 1) if backlog.documents else 0.0,
         ),
         jobs=JobsState(

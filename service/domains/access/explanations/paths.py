@@ -11,7 +11,7 @@ Around = Callable[[Collection[UUID]], Awaitable[Collection[UUID]]]
 
 
 async def levels_above(principal_id: UUID, around: Around) -> dict[UUID, int]:
-    """The principal and every group it is in, each with the number of steps to it; each is looked at once."""
+    """Return the principal and every group around it, each once with the number of steps to it."""
     levels = {principal_id: 0}
     newest: Collection[UUID] = [principal_id]
     while newest:
@@ -22,7 +22,7 @@ async def levels_above(principal_id: UUID, around: Around) -> dict[UUID, int]:
 
 
 def chains_to(top: UUID, below: Mapping[UUID, Sequence[UUID]]) -> Iterator[tuple[UUID, ...]]:
-    """Every chain from the bottom up to `top`, where `below` are the next ones down; the bottom has none.
+    """Yield every chain from the bottom up to `top`; `below` are the next nodes down, and the bottom has none.
 
     Since each step down leads to the bottom, no step is taken in vain, and asking for the first few is cheap
     however many there are.

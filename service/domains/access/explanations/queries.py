@@ -14,7 +14,7 @@ from service.schema.permissions import class_readers
 async def list_groups_around(
     connection: AsyncConnection, organization_id: UUID, *, members: Collection[UUID]
 ) -> Collection[UUID]:
-    """The groups that any of these is a direct member of, each once."""
+    """List the groups that any of these principals is a direct member of, each once."""
     statement = (
         select(group_members.c.group_id)
         .where(group_members.c.organization_id == organization_id, in_array(group_members.c.member_id, members))
@@ -26,7 +26,7 @@ async def list_groups_around(
 async def list_roles(
     connection: AsyncConnection, organization_id: UUID, *, access_class: int, grantees: Collection[UUID]
 ) -> Sequence[AnyRow]:
-    """Which of these principals themselves hold which role in a class."""
+    """List which of these principals themselves hold which role in an access class."""
     statement = select(class_readers.c.principal_id, class_readers.c.role).where(
         class_readers.c.organization_id == organization_id,
         class_readers.c.access_class == access_class,
@@ -38,7 +38,7 @@ async def list_roles(
 async def list_steps_down(
     connection: AsyncConnection, organization_id: UUID, *, levels: Mapping[UUID, int], most: int
 ) -> Sequence[AnyRow]:
-    """For each group its members of the level below (`group_id`, `member_id`, in their order), at most so many."""
+    """List for each group its members of the level below (`group_id`, `member_id`, in order), up to a limit."""
     ids, numbers = literal(list(levels), ARRAY(Uuid)), literal(list(levels.values()), ARRAY(Integer))
     below = func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="below")
     above = func.unnest(ids, numbers).table_valued("id", "level").render_derived(name="above")

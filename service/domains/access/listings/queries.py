@@ -44,7 +44,7 @@ LIMIT :limit
 async def list_grantees(
     connection: AsyncConnection, organization_id: UUID, *, after: tuple[bytes, UUID, str], limit: int
 ) -> Sequence[AnyRow]:
-    """Who holds which role in a class that a resource has, ordered by the class's digest, the principal, and the role.
+    """List the grantees of each access class that a resource has, ordered by class digest, principal and role.
 
     Inactive people, and service accounts that were deleted, are left out.
     """
@@ -84,7 +84,7 @@ LIMIT :limit
 async def list_group_people(
     connection: AsyncConnection, organization_id: UUID, *, after: tuple[UUID, UUID], limit: int
 ) -> Sequence[AnyRow]:
-    """Every active person in every group, however deep, each once in each; ordered by group, then person."""
+    """List every active person in every group, nested or not, each once per group; ordered by group, then person."""
     group_id, member_id = after
     parameters = {
         "organization_id": organization_id,
@@ -111,7 +111,7 @@ def _total(organization_id: UUID, table: Table, *ids: ColumnElement[UUID]) -> li
 
 
 async def read_totals(connection: AsyncConnection, organization_id: UUID) -> tuple[Sequence[str], datetime]:
-    """What together says whether resources, people and groups are as they were, and when this was asked.
+    """Read the values that change whenever resources, people or groups change, and the time of reading.
 
     An access class never changes, so its holders need not be looked at.
     """
@@ -128,7 +128,7 @@ async def read_totals(connection: AsyncConnection, organization_id: UUID) -> tup
 async def has_entry_since(
     connection: AsyncConnection, organization_id: UUID, *, since: datetime, but: Collection[str]
 ) -> bool:
-    """Whether the audit log has an entry of a later transaction, of another action than these."""
+    """Check whether the audit log has an entry of a later transaction, with an action other than these."""
     later = select(audit_entries.c.audit_log_id).where(
         audit_entries.c.organization_id == organization_id,
         audit_entries.c.at > since,

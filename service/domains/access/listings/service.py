@@ -1,4 +1,4 @@
-"""Who may read what in a whole organization: lists beside that of its resources, and whether it stayed as it was."""
+"""Lists of all access in an organization, and a check whether access stayed unchanged while they were read."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -48,7 +48,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 async def get_state(
     connection: AsyncConnection, caller: Caller, *, request: AdminAccessGetStateRequest
 ) -> AdminAccessGetStateResponse:
-    """The state of all access, and whether it is another than at `since`; for admins.
+    """Return the state of all access, and whether it differs from the state `since`; for admins.
 
     What was added and taken back meanwhile leaves no row behind, but it leaves its entry in the audit log. Raises
     BadRequest `invalid_state` for a state that this service never gave.
@@ -77,7 +77,7 @@ def _parse_state(state: str) -> tuple[str, datetime]:
 async def list_grantees(
     connection: AsyncConnection, caller: Caller, *, request: AdminAccessListHoldersRequest
 ) -> AdminAccessListHoldersResponse:
-    """A page of who holds which role in which class, class by class; for admins."""
+    """Return a page of the grantees of all access classes, class by class; for admins."""
     cursor = Cursor.read(caller, operation="admin/access/listHolders", request=request)
     after = (bytes.fromhex(cursor.after[0]), UUID(cursor.after[1]), cursor.after[2]) if cursor.after else (b"", NIL, "")
     rows = await queries.list_grantees(connection, caller.organization_id, after=after, limit=cursor.limit)

@@ -1,4 +1,4 @@
-"""Whether somebody may act on resources: the same answer as the lists give, one resource at a time or many."""
+"""Checks whether a principal may act on resources: the lists' answer for single resources."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from service.platform.errors import BadRequest, FieldError
 async def check_resource(
     connection: AsyncConnection, caller: Caller, *, request: CheckResourceAuthorizationForUserRequest
 ) -> bool:
-    """Whether the caller, or whom the request names, may READ a resource; False for one that doesn't exist.
+    """Check whether the caller, or the principal the request names, may READ a resource; False for an unknown one.
 
     Raises what `check_resources` raises.
     """
@@ -31,7 +31,7 @@ async def check_resource(
 async def check_resources(
     connection: AsyncConnection, caller: Caller, *, request: CheckBulkResourcesAuthorizationForUserRequest
 ) -> list[ResourceAuthorization]:
-    """The same for many resources, in the order asked; one that is asked about twice is answered twice.
+    """Check many resources in the order asked; a resource that is asked about twice is answered twice.
 
     Raises BadRequest `unknown_user`, or when the caller is a service account and names anybody; Forbidden when the
     caller may ask about itself alone.
@@ -57,7 +57,7 @@ async def _readable(
 
 
 async def _subject(connection: AsyncConnection, caller: Caller, user_email: str | None) -> Caller | None:
-    """Whom a check is about; None for somebody who isn't active, and so may do nothing.
+    """Find the principal that a check is about; None for an inactive one, which may do nothing.
 
     A user may ask about themselves, a key that may act for users about any active user, and an admin about everybody,
     service accounts by their addresses included.

@@ -20,7 +20,7 @@ from service.web.pagination import Cursor
 async def list_authorized_principals(
     connection: AsyncConnection, caller: Caller, *, request: ListAuthorizedPrincipalsForResourceRequest
 ) -> ListAuthorizedPrincipalsForResourceResponse:
-    """Every group that holds READ (nested ones too) and every active person who has it, each once; for admins.
+    """List every group that holds READ (nested ones too) and every active person who has READ; for admins.
 
     In the order of their ids, which is that of their creation. NotFound for an unknown resource.
     """
@@ -49,7 +49,7 @@ async def list_authorized_principals(
 async def list_authorized_resources(
     connection: AsyncConnection, caller: Caller, *, request: ListAuthorizedResourcesRequest
 ) -> ListAuthorizedResourcesResponse:
-    """The resources the acting principal may READ: nothing that its access doesn't say, an admin's included."""
+    """List the resources that the acting principal may READ by its access, an admin too."""
     acting = await acting_for(connection, caller, request.user_email)
     cursor = Cursor.read(acting, operation="permissions/listAuthorizedResources", request=request)
     rows = await queries.list_readable_resources(

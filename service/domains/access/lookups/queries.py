@@ -56,7 +56,7 @@ def _readable_resources(organization_id: Bound, *, resource_type: ColumnElement[
 def resources_in(
     organization_id: Bound, classes: Select[int] | CompoundSelect[int], *, resource_type: ColumnElement[str] | None
 ) -> Select[UUID, str, str]:
-    """A page of the resources in these access classes, in the order of their objects' ids.
+    """Select a page of the resources in these access classes, ordered by their objects' ids.
 
     It runs with `page_parameters`. `resource_type` is one, `any_(…)` of several, or none.
     """
@@ -113,7 +113,7 @@ def _first_of(
 
 
 def page_parameters(organization_id: UUID, *, after: UUID, limit: int) -> dict[str, object]:
-    """Where a page of `resources_in` begins, and how long it is."""
+    """Return the start and the length of a page of `resources_in`."""
     return params(organization_id, after=after, limit=limit)
 
 
@@ -124,14 +124,14 @@ _READABLE_RESOURCES_OF_TYPE = _readable_resources(ORGANIZATION, resource_type=pa
 async def list_readable_resources(
     connection: AsyncConnection, caller: Caller, *, resource_type: str | None, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
-    """The resources the caller may read, in the order of their objects' ids."""
+    """List the resources the caller may read, ordered by their objects' ids."""
     parameters = params(caller.organization_id, after=after, limit=limit, resource_type=resource_type)
     statement = _READABLE_RESOURCES if resource_type is None else _READABLE_RESOURCES_OF_TYPE
     return (await connection.execute(statement, parameters | reader_parameters(caller))).all()
 
 
 async def find_subject(connection: AsyncConnection, organization_id: UUID, *, email: str) -> UUID | None:
-    """The user or service account of this address (lower case), active or not; a deleted account is nobody."""
+    """Find the user or service account of this address (lower case), active or not, but not deleted."""
     statement = select(principals.c.principal_id).where(
         principals.c.organization_id == organization_id,
         principals.c.email == email,
@@ -143,7 +143,7 @@ async def find_subject(connection: AsyncConnection, organization_id: UUID, *, em
 async def list_readable_among(
     connection: AsyncConnection, caller: Caller, *, identities: Collection[tuple[str, str]]
 ) -> set[tuple[str, str]]:
-    """Which of the resources of these (type, id in its source system) the caller may read."""
+    """List which resources of these (type, id in the source system) the caller may read."""
     types, ids = ([identity[place] for identity in identities] for place in (0, 1))
     asked = (
         func.unnest(literal(types, ARRAY(Text)), literal(ids, ARRAY(Text))).table_valued("type", "id").render_derived()
@@ -225,7 +225,7 @@ ORDER BY p.principal_id
 async def list_effective_principals(
     connection: AsyncConnection, organization_id: UUID, *, access_class: int, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
-    """Every group and active person with a role in a class, however they come by it, each once, ordered by id."""
+    """List every group and active person with a role in a class, directly or not, each once, ordered by id."""
     parameters = {
         "organization_id": organization_id,
         "access_class": access_class,

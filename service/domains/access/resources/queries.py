@@ -41,7 +41,7 @@ _NAMED = {documents.c.document_id: documents, collections.c.collection_id: colle
 
 @dataclass(frozen=True, slots=True)
 class ResourceFilter:
-    """What resources are narrowed to; None narrows nothing.
+    """The filters of a query of resources; None filters nothing.
 
     `text` is part of a name or a resourceId, `resource_ids` are whole ones. Of what `readable_by` may read,
     `not_readable_by` takes away what it may read, too.
@@ -56,7 +56,7 @@ class ResourceFilter:
 
     @property
     def only_reader(self) -> Reader | None:
-        """Who may read it, where that and types are all it is narrowed to."""
+        """The reader to filter by, when only a reader and types filter."""
         others = (self.object_ids, self.text, self.resource_ids)
         return self.readable_by if all(one is None for one in others) else None
 
@@ -64,7 +64,7 @@ class ResourceFilter:
 async def list_resources(
     connection: AsyncConnection, organization_id: UUID, *, resource_filter: ResourceFilter, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
-    """The resources that fit, each with its class's digest and its name, in the order of their objects' ids."""
+    """List matching resources, each with its class's digest and its name, ordered by their objects' ids."""
     if (reader := resource_filter.only_reader) is not None:
         classes = _classes(reader, but=resource_filter.not_readable_by)
         page = resources_in(literal(organization_id), classes, resource_type=_type(resource_filter))
@@ -90,7 +90,7 @@ async def list_resources_by_name(
     after: tuple[str, UUID] | None,
     limit: int,
 ) -> Sequence[AnyRow]:
-    """The same in the order of their names; all that fit are sorted for each page.
+    """List matching resources ordered by name; all matching ones are sorted for each page.
 
     `sort_key`, beside the object's id, is the position of a row.
     """
@@ -109,7 +109,7 @@ async def list_resources_by_name(
 
 
 async def find_name(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> str | None:
-    """What a document, collection or agent is called."""
+    """Find the name of a document, collection or agent."""
     statement = (
         select(_name())
         .select_from(_with_names(organization_id, resources))
@@ -121,7 +121,7 @@ async def find_name(connection: AsyncConnection, organization_id: UUID, *, objec
 async def count_resources(
     connection: AsyncConnection, organization_id: UUID, *, resource_filter: ResourceFilter
 ) -> Sequence[AnyRow]:
-    """How many resources of each type fit (`resource_type`, `number`), ordered by type."""
+    """Count the matching resources of each type (`resource_type`, `number`), ordered by type."""
     statement = (
         select(resources.c.resource_type, func.count().label("number"))
         .where(*_conditions(organization_id, resource_filter))

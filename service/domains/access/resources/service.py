@@ -30,7 +30,7 @@ from service.web.pagination import Cursor, Page
 async def list_resources(
     connection: AsyncConnection, caller: Caller, *, request: AdminAccessListResourcesRequest
 ) -> AdminAccessListResourcesResponse:
-    """A page of the resources that fit, each with its name and its access class, and nothing of contents.
+    """Return a page of the matching resources, each with its name and its access class, without contents.
 
     Raises BadRequest `unknown_principal`.
     """
@@ -65,7 +65,7 @@ async def list_resources(
 async def count_resources(
     connection: AsyncConnection, caller: Caller, *, request: AdminAccessCountResourcesRequest
 ) -> AdminAccessCountResourcesResponse:
-    """How many resources of each type fit. Raises BadRequest `unknown_principal`."""
+    """Count the matching resources of each type. Raises BadRequest `unknown_principal`."""
     resource_filter = await _read_filter(connection, caller, request)
     rows = await queries.count_resources(connection, caller.organization_id, resource_filter=resource_filter)
     return AdminAccessCountResourcesResponse(

@@ -43,7 +43,7 @@ _TURN = (
 
 @dataclass(frozen=True)
 class WalkPosition:
-    """Where a walk through conversations is: when the one it began with was touched, and the last one seen."""
+    """A position in a walk through conversations: the last one seen, and when the first was touched."""
 
     began: datetime
     touched: datetime

@@ -96,7 +96,7 @@ async def begin_run(connection: AsyncConnection, organization_id: UUID, *, sync_
 
 
 async def lock_run(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, attempt: int) -> bool:
-    """Keep anything from taking this run's place until the transaction ends; False when something has."""
+    """Keep another run from replacing this run until the transaction ends; False when one has."""
     statement = select(docstore_syncs.c.sync_id).where(_run(organization_id, sync_id, attempt))
     return (await connection.execute(statement.with_for_update())).one_or_none() is not None
 
@@ -331,7 +331,7 @@ async def list_unlisted_documents(
 async def delete_document_record(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, document_id: UUID
 ) -> None:
-    """Forget that a document was tried, and why it failed, once it is gone from source and catalog alike."""
+    """Delete the record of a document that is gone from source and catalog, and its failure."""
     for table in (docstore_failures, docstore_documents):
         statement = delete(table).where(
             table.c.organization_id == organization_id,

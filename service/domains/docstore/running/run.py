@@ -82,7 +82,7 @@ class Run:
             yield connection
 
     async def report_alive(self) -> None:
-        """Say that the run still goes on, once there is room; OvertakenError when something has taken its place."""
+        """Record that the run is alive, once there is room; OvertakenError when another run has replaced it."""
         await self._wait_for_room()
         await self._report_alive()
 
