@@ -365,7 +365,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "find a conversation": lambda c: reading.find_conversation(
             c, caller, conversation_id=conversation, agent_ids=None
         ),
-        "list conversations": lambda c: reading.list_conversations(c, caller, agent_ids=None, place=None, limit=9),
+        "list conversations": lambda c: reading.list_conversations(c, caller, agent_ids=None, position=None, limit=9),
         "lock a conversation": lambda c: conversations.lock_conversation(
             c, caller, conversation_id=conversation, agent_id=agent
         ),
