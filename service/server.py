@@ -4,16 +4,19 @@ import asyncio
 import signal
 from collections.abc import Generator
 from contextlib import contextmanager
+from contextvars import copy_context
 from socket import socket
 from typing import Any, cast
 
 import uvicorn
+from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.main import open_app
 from service.platform.descriptors import most_connections, raise_limit
-from service.platform.logs import logger
+from service.platform.errors import BadRequest, error_response
+from service.platform.logs import begin_request, logger
 from service.platform.settings import Settings
 from service.web.connections import Connections, shared_addresses
 from service.web.dependencies import STOPPING
@@ -142,6 +145,14 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._is_waiting:
             self._expect_soon()
         self._watch_reader()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, in the shape of every error, and hang up."""
+        # In a context of its own: the request id is this answer's, and nobody else's.
+        answer = copy_context().run(_refuse_malformed, msg)
+        fields = [name + b": " + value + b"\r\n" for name, value in answer.raw_headers]
+        self.transport.write(b"".join([b"HTTP/1.1 400 Bad Request\r\n", *fields, b"\r\n", bytes(answer.body)]))
+        self.transport.close()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection on which no further request has come."""
@@ -324,3 +335,10 @@ async def serve(settings: Settings) -> None:
         config.app = app
         await server.serve([listener])
     logger.info("stopped")
+
+
+def _refuse_malformed(reason: str) -> JSONResponse:
+    given = begin_request(None)
+    answer = error_response(BadRequest(f"{reason} Check what sends it.", code="malformed_http"))
+    answer.headers.update({"X-Request-Id": given, "Connection": "close"})
+    return answer

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.platform.errors import ServiceError, error_response, internal_error
+from service.platform.errors import BadRequest, ServiceError, error_response, internal_error
 from service.platform.logs import begin_request, logger
 from service.web.metrics import UNKNOWN_ROUTE, Metrics
 
@@ -150,6 +150,9 @@ class Exchange:
             return ServiceError("The request's headers are too large.", code="headers_too_large", status=431)
         if len(self._scope["raw_path"]) + len(self._scope["query_string"]) > MOST_URL_BYTES:
             return ServiceError("The request's address is too long.", code="address_too_long", status=414)
+        if len(self._headers.getlist("authorization")) > 1:
+            # Servers in between may look at one of them, and the service at the other.
+            return BadRequest("Send one Authorization header; there are several.", code="authorization_repeated")
         return None
 
     async def _answer_with(self, error: ServiceError, receive: Receive) -> None:

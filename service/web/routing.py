@@ -9,6 +9,7 @@ is room for what is added (507, or 503 while others are being taken in), then th
 import json
 import re
 from collections.abc import Callable, Coroutine
+from email.message import Message
 from itertools import islice
 from typing import Any, cast
 
@@ -115,14 +116,16 @@ class CheckedRequest(Request):
             if len(content) > limit:
                 raise _too_large(limit)
         if content and not _is_json(self.headers.get("content-type", "")):
-            raise UnsupportedMedia("This endpoint takes JSON: send it with Content-Type: application/json.")
+            raise UnsupportedMedia("This endpoint takes JSON in UTF-8: send it with Content-Type: application/json.")
         if not content:
             raise BadRequest("The request has no body. Send a JSON object.")
         return bytes(content)
 
 
 def decode(content: bytes) -> Any:
-    """Decode strict JSON: UTF-8, no NaN or Infinity, no NUL and no half of a surrogate pair in any string.
+    """Decode strict JSON: UTF-8, each member of an object once, no NaN or Infinity, and in strings only characters.
+
+    A NUL or half of a surrogate pair is no character.
 
     Raises:
         BadRequest: saying what is wrong, never repeating the contents.
@@ -131,7 +134,9 @@ def decode(content: bytes) -> Any:
     if _holds_too_much(content):
         raise TooLarge(f"The body holds more than {MOST_VALUES:,} values. Send less at a time.")
     try:
-        decoded = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
+        decoded = json.loads(
+            content.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_members
+        )
         if b"\\u" in content:
             _refuse_unstorable(decoded)
     except UnicodeDecodeError as exc:
@@ -160,6 +165,13 @@ def _holds_too_much(content: bytes) -> bool:
     return next(islice(TO_NEXT_VALUE.finditer(content), MOST_VALUES + 2, None), None) is not None
 
 
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise BadRequest("An object in the body has a member twice. Send each member once.")
+    return members
+
+
 def _refuse_constant(_name: str) -> None:
     raise BadRequest("NaN and Infinity are not JSON.")
 
@@ -186,8 +198,11 @@ def _refuse_encoded(request: Request) -> None:
 
 
 def _is_json(content_type: str) -> bool:
-    kind = content_type.partition(";")[0].strip().lower()
-    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+    """Whether a Content-Type is JSON in UTF-8, which no charset needs to say (RFC 8259, sections 8.1 and 11)."""
+    header = Message()
+    header["Content-Type"] = content_type
+    charset = str(header.get_param("charset", "utf-8")).lower()
+    return header.get_content_type() == "application/json" and charset in {"utf-8", "utf8"}
 
 
 def _declared_length(request: Request) -> int:
