@@ -67,6 +67,16 @@ def test_requests_are_bounded(model: type[BaseModel]) -> None:
     assert ("unheardOf",) in [error["loc"] for error in caught.value.errors() if error["type"] == "extra_forbidden"]
 
 
+@pytest.mark.parametrize("model", _models(RequestModel), ids=lambda model: model.__name__)
+def test_null_is_as_good_as_nothing(model: type[BaseModel]) -> None:
+    """Every optional member may be null; a member that must be there, or that nobody knows, may not."""
+    names = {field.alias: field.is_required() for field in model.model_fields.values()}
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(dict.fromkeys([*names, "unheardOf"]))
+    refused = {error["loc"][0] for error in caught.value.errors() if error["loc"]}
+    assert refused == {name for name, is_required in names.items() if is_required} | {"unheardOf"}
+
+
 @pytest.mark.parametrize("model", _models(ResponseModel), ids=lambda model: model.__name__)
 def test_responses_are_in_camel_case(model: type[BaseModel]) -> None:
     """Every member of a response is camelCase, and one the client doesn't know is ignored."""

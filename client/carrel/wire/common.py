@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast, get_args
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     PlainSerializer,
     SecretStr,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
 
@@ -53,9 +55,29 @@ class RequestModel(BaseModel):
         complete_request(cls, handler.resolve_ref_schema(described))
         return described
 
+    @model_validator(mode="before")
+    @classmethod
+    def leave_out_nulls(cls, members: Any) -> Any:
+        """Take null for an optional member that has a default as if the member was left out."""
+        if not isinstance(members, dict) or all(value is not None for value in members.values()):
+            return members
+        defaulted = _defaulted_members(cls)
+        return {name: value for name, value in members.items() if value is not None or name not in defaulted}
+
     def to_json(self) -> bytes:
         """Return the body as it goes over the wire: UTF-8, camelCase, members that are None left out."""
         return self.__pydantic_serializer__.to_json(self, by_alias=True, exclude_none=True)
+
+
+@cache
+def _defaulted_members(model: type[RequestModel]) -> frozenset[str]:
+    """Return the names, in Python and on the wire, of the members with a default that isn't None."""
+    fields = {
+        name: field
+        for name, field in model.model_fields.items()
+        if not field.is_required() and field.get_default(call_default_factory=True) is not None
+    }
+    return frozenset([*fields, *(field.alias or to_camel(name) for name, field in fields.items())])
 
 
 class ResponseModel(BaseModel):
