@@ -32,11 +32,11 @@ def client_for_later() -> Callable[[], Carrel]:
     """Return a function that gives `client()` outside of the page's run, for downloads, while the session lasts."""
     held, made = bind_session(), client()
 
-    def given() -> Carrel:
+    def client_of_session() -> Carrel:
         held()
         return made
 
-    return given
+    return client_of_session
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")

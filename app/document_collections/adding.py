@@ -52,7 +52,7 @@ def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str,
     """Let documents be found and chosen; return their ids, and by id labels, and the fields of those already in it."""
     query = st.text_input("Find documents", key=_QUERY, max_chars=200, placeholder="A part of the name").strip()
     named: dict[str, str] = st.session_state.setdefault(_NAMES, {})
-    found = show_errors(lambda: _found(query)) if query else {}
+    found = show_errors(lambda: _find_matches(query)) if query else {}
     named.update(found)
     chosen: list[str] = st.session_state.get(_CHOSEN, [])
     options = list(dict.fromkeys([*(one for one in chosen if one in named), *found]))
@@ -105,7 +105,7 @@ def _add(where: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[s
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def _found(query: str) -> dict[str, str]:
+def _find_matches(query: str) -> dict[str, str]:
     page = next(api.client().catalog.list_documents(document_name=query, page_size=_FOUND).pages())
     return {
         str(one.document_id): one_line(f"{one.document_name} · {one.document_external_id} · {one.owner.name}")

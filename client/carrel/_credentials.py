@@ -27,9 +27,9 @@ class Credentials:
         names = [name for name, value in given.items() if value is not None]
         if len(names) > 1:
             raise ConfigurationError(f"Give one credential, not several: {', '.join(names)}")
-        return self._given() if names else _from_environment(environment)
+        return self._from_arguments() if names else _from_environment(environment)
 
-    def _given(self) -> str | TokenSource:
+    def _from_arguments(self) -> str | TokenSource:
         if self.access_token is not None:
             return FixedToken(_checked(self.access_token, "access token"))
         return _checked(self.api_key or "", "API key") if self.tokens is None else self.tokens

@@ -37,12 +37,12 @@ async def plan_deletions(
     """After a scan of the whole source, plan in the ledger what is to be deleted, or keep there why nothing is."""
     if not await asyncio.to_thread(ledger.find_missing, limit=1):
         return
-    found = await asyncio.to_thread(ledger.found)
+    found = await asyncio.to_thread(ledger.count_found)
     reason = await asyncio.to_thread(_not_whole, ledger, found=found)
     if not reason:
         files = await asyncio.to_thread(select_files, source, options.files)
         marked = await _mark(client, ledger, files, options=options, outages=outages)
-        known = await asyncio.to_thread(ledger.known)
+        known = await asyncio.to_thread(ledger.count_known)
         reason = _beyond(options.delete_limit_percent, marked=marked, known=known)
     if reason:
         await asyncio.to_thread(ledger.block_deletions, f"Nothing is deleted: {reason}")

@@ -72,7 +72,7 @@ class _Path:
 
 
 @dataclass(slots=True)
-class _Unit:
+class _WholeSpan:
     """A span that stays whole, with the white space before it and the headings above it."""
 
     text: str
@@ -191,9 +191,9 @@ def _between_words(span: Span, longest: int, tokenizer: WordPieces) -> Iterator[
 # From spans to packed chunks.
 
 
-def _units(passages: Sequence[_Passage], title: str) -> list[_Unit]:
+def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
     """Put the passages' spans in one row, each knowing the headings above it and how gladly a chunk begins there."""
-    units: list[_Unit] = []
+    units: list[_WholeSpan] = []
     headings: list[tuple[int, _Path]] = []
     path, below_heading = _Path(), False
     for passage in passages:
@@ -204,7 +204,9 @@ def _units(passages: Sequence[_Passage], title: str) -> list[_Unit]:
         begins = _begins(passage, below_heading=below_heading)
         for number, (span, pieces) in enumerate(zip(passage.spans, passage.pieces, strict=True)):
             first = number == 0
-            units.append(_Unit(span.text, pieces, "\n" if first else span.gap, begins if first else _SENTENCE, path))
+            units.append(
+                _WholeSpan(span.text, pieces, "\n" if first else span.gap, begins if first else _SENTENCE, path)
+            )
         if heading:
             headings.append((passage.block.level, _heading(passage, title)))
             path = _path(headings)
@@ -242,7 +244,7 @@ def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
     return _Path(_PATH_SEPARATOR.join(reversed(kept)), total)
 
 
-def _pack(units: Sequence[_Unit], budget: int) -> Iterator[str]:
+def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[str]:
     """Pack the units from one place where packing starts afresh to the next."""
     keys = [(unit.begins, zlib.crc32(unit.text.encode()), number) for number, unit in enumerate(units)]
     positions = list(accumulate((unit.pieces for unit in units), initial=0))

@@ -51,12 +51,12 @@ class FileTokenStore:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        self._settle()
+        self._sync_folder()
 
     def delete(self, key: str, /) -> None:
         """Forget a session's tokens."""
         self._path(key).unlink(missing_ok=True)
-        self._settle()
+        self._sync_folder()
 
     def lock(self, key: str, /) -> AbstractContextManager[object]:
         """Hold a session among all processes of this machine; the system lets it go when a process dies.
@@ -70,8 +70,8 @@ class FileTokenStore:
         """The file of a session: a key may hold anything, so its name is a digest."""
         return self.folder / f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
 
-    def _settle(self) -> None:
-        """Have the folder's own entries on the disk, where a folder can be opened for that."""
+    def _sync_folder(self) -> None:
+        """Write the entries of the folder to the disk, where a folder can be opened for that."""
         if os.name != "posix":
             return
         handle = os.open(self.folder, os.O_RDONLY)

@@ -59,10 +59,13 @@ class RequestModel(BaseModel):
     @classmethod
     def leave_out_nulls(cls, members: Any) -> Any:
         """Take null for an optional member that has a default as if the member was left out."""
-        if not isinstance(members, dict) or all(value is not None for value in members.values()):
+        if not isinstance(members, dict):
             return members
+        known = cast("dict[str, Any]", members)
+        if all(value is not None for value in known.values()):
+            return known
         defaulted = _defaulted_members(cls)
-        return {name: value for name, value in members.items() if value is not None or name not in defaulted}
+        return {name: value for name, value in known.items() if value is not None or name not in defaulted}
 
     def to_json(self) -> bytes:
         """Return the body as it goes over the wire: UTF-8, camelCase, members that are None left out."""

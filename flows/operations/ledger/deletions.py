@@ -23,12 +23,12 @@ class DeletionLedger(ClaimedLedger):
             (bytes(row.key), Missing(row.external_id, row.document_id, row.fingerprint, row.intended)) for row in rows
         ]
 
-    def found(self) -> int:
+    def count_found(self) -> int:
         """Return how many documents this scan has found."""
         with self._store.read() as connection:
             return queries.count_found(connection, self.run_id, scan=self.scan)
 
-    def known(self) -> int:
+    def count_known(self) -> int:
         """Return how many of the documents found were in the catalog before this run."""
         with self._store.read() as connection:
             return queries.count_known(connection, self.run_id)
