@@ -9,8 +9,14 @@ from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import FORMATS
 from flows.operations.formatting import count_text
 
+
+def capitalize(name: str) -> str:
+    """Return a name as it stands alone: with a capital, whatever follows."""
+    return name[:1].upper() + name[1:]
+
+
 KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    kind: (name[0].upper() + name[1:], tuple(each.media_type for each in same))
+    kind: (capitalize(name), tuple(each.media_type for each in same))
     for kind, group in groupby(FORMATS, key=attrgetter("kind"))
     for same in [list(group)]
     for name in [" and ".join(each.name for each in same)]
@@ -26,7 +32,7 @@ STATES = {
 
 def kind_of(media_type: str) -> str:
     """Return the label of a media type."""
-    return next((name for name, types in KINDS.values() if media_type in types), media_type)
+    return next((capitalize(each.name) for each in FORMATS if each.media_type == media_type), media_type)
 
 
 def owner_of(document: Document) -> str:

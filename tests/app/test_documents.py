@@ -73,7 +73,7 @@ def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
     page = house.open("documents", name=tag, kind="table")
     assert names(page) == [f"{tag} table"]
     shown = page.dataframe[0].value.iloc[0]
-    assert (shown["State"], shown["Kind"], shown["Owner"]) == ("Searchable", "CSV and TSV", "admin")
+    assert (shown["State"], shown["Kind"], shown["Owner"]) == ("Searchable", "CSV", "admin")
     assert names(house.open("documents", name=tag, owner=MEMBER)) == [f"{tag} theirs"]
     assert sorted(names(house.open("documents", name=tag, of="mine"))) == [f"{tag} plain", f"{tag} table"]
     assert names(house.open("documents", name=tag, state="failed")) == []
