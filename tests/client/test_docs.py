@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
     r"^(?:<!-- not run here: (?P<why>[^\n]+) -->\n)?```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
 )
-LANGUAGES = {"caddy", "console", "cron", "csv", "json", "nginx", "python", "sh", "sql", "yaml"}
+LANGUAGES = {"caddy", "console", "cron", "csv", "json", "nginx", "python", "sh", "sql", "yaml", "text"}
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
