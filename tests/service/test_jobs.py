@@ -272,10 +272,10 @@ def test_a_worker_that_comes_back_ends_nothing_of_its_successor(make_service: Ma
     until(lambda: successor.begun == things)
     sleeper.is_open = True
     until(lambda: sleeper.ended == things)
-    # It has said so when it is at the next.
+    # It has said so when it is at the next, and that the next has ended a moment after it has.
     more = enqueue(one, sleeper.task)
     until(lambda: sleeper.ended == things + more)
-    assert [(status, attempts) for status, attempts, _ in queued(one)] == [("doing", 1)]
+    until(lambda: [(status, attempts) for status, attempts, _ in queued(one)] == [("doing", 1)])
     successor.is_open = True
     until(lambda: not queued(one))
     assert successor.ended == things
