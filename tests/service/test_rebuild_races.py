@@ -105,7 +105,7 @@ def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(shelf: Shelf,
 def test_an_upload_that_an_index_is_replaced_under_is_found_when_it_says_so(shelf: Shelf, race: Race) -> None:
     """It was to be indexed in the old one; by its answer it is searchable in the new one."""
     ready(shelf)
-    race.stop_before(indexing.Work, "_vectors")
+    race.stop_before(indexing.Work, "_embed_chunks")
     adding = race.begin(shelf.add, "gull", "The gull follows the boat.")
     assert shelf.service.run(swap(shelf.service))
     assert shelf.model() == MODEL
