@@ -1,8 +1,6 @@
 """Documents as people think of them: their kinds, whose they are, and how far they are indexed."""
 
 from collections.abc import Mapping
-from itertools import groupby
-from operator import attrgetter
 
 from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.common import UserPrincipal
@@ -15,12 +13,12 @@ def capitalize(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    kind: (capitalize(name), tuple(each.media_type for each in same))
-    for kind, group in groupby(FORMATS, key=attrgetter("kind"))
-    for same in [list(group)]
-    for name in [" and ".join(each.name for each in same)]
-}
+def _describe_kind(kind: str) -> tuple[str, tuple[str, ...]]:
+    formats = [each for each in FORMATS if each.kind == kind]
+    return capitalize(" and ".join(each.name for each in formats)), tuple(each.media_type for each in formats)
+
+
+KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {each.kind: _describe_kind(each.kind) for each in FORMATS}
 """What the address of a list says: how people call a kind, and its media types."""
 
 STATES = {

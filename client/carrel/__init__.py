@@ -113,12 +113,15 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """Import what is asked for; who needs the wire models alone doesn't load the client."""
         if name in __all__:
-            return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
+            value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'errors')}"), name)
+            return value
         if not name.startswith("_"):
             try:
                 return import_module(f"{__name__}.{name}")
-            except ModuleNotFoundError:
-                pass
+            except ModuleNotFoundError as error:
+                # A module that is there and lacks something else says so itself.
+                if error.name != f"{__name__}.{name}":
+                    raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:

@@ -75,12 +75,12 @@ class RequestModel(BaseModel):
 @cache
 def _defaulted_members(model: type[RequestModel]) -> frozenset[str]:
     """Return the names, in Python and on the wire, of the members with a default that isn't None."""
-    fields = {
-        name: field
+    return frozenset(
+        spelling
         for name, field in model.model_fields.items()
         if not field.is_required() and field.get_default(call_default_factory=True) is not None
-    }
-    return frozenset([*fields, *(field.alias or to_camel(name) for name, field in fields.items())])
+        for spelling in (name, str(field.alias))
+    )
 
 
 class ResponseModel(BaseModel):
