@@ -26,6 +26,8 @@ from service.platform.keys import Keys
 from service.platform.sql import AnyRow
 
 Version = Literal["v0", "v1"]
+# By these a request on v0 names whom it acts for; on v1 everybody acts as themselves.
+ACTING_MEMBERS = ("userEmail", "uploadAsUserEmail")
 NO_TIME = timedelta(0)
 
 

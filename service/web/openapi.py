@@ -19,20 +19,17 @@ from fastapi import FastAPI
 
 from carrel.wire.oauth_clients import ApiScope
 from service.auth.authorization import Requirement, requirement_of
+from service.auth.callers import ACTING_MEMBERS
 from service.auth.scopes import meaning
-from service.web.openapi_answers import COMPONENTS, SCHEMAS, describe_answers
+from service.web.dependencies import V0_PREFIX, V1_PREFIX
+from service.web.openapi_answers import COMPONENTS, SCHEMAS, Json, describe_answers
 from service.web.openapi_oauth import CLIENT_SCHEME, OAUTH_PATHS, OAUTH_SCHEMAS
-
-Json = dict[str, Any]
 
 DOCUMENT = Path(__file__).with_name("openapi.json")
 SCHEME = "bearer"
 ACCESS_SCHEME = "accessToken"
-PREFIXES = {"v0": "/api/v0/", "v1": "/api/v1/"}
-V1_PREFIX = PREFIXES["v1"]
+PREFIXES = {"v0": f"{V0_PREFIX}/", "v1": f"{V1_PREFIX}/"}
 ADMIN_ROLE = "admin"
-# On v1 everybody acts as themselves, so requests have none of these there.
-ACTING_MEMBERS = frozenset({"userEmail", "uploadAsUserEmail"})
 # What tells the names of v1 from those of v0 in the whole description; the documents of one version have neither.
 V1_OPERATION = "v1_"
 V1_SCHEMA = "V1"
@@ -142,8 +139,8 @@ def complete(document: Json) -> Json:
         for operation in methods.values():
             _name(operation, path)
             describe_answers(operation, path)
-            if path.startswith(V1_PREFIX):
-                operation["security"] = access_security_of(requirement_of(path.removeprefix(V1_PREFIX)))
+            if path.startswith(PREFIXES["v1"]):
+                operation["security"] = access_security_of(requirement_of(path.removeprefix(PREFIXES["v1"])))
                 _act_as_oneself(operation, schemas)
             operation.setdefault("security", [])
     schemas.update(OAUTH_SCHEMAS)
@@ -167,8 +164,8 @@ def part_of(document: Json, version: str) -> Json:
         if path.startswith(prefix) or (version == "v1" and path in OAUTH_PATHS)
     }
     title = f"{document['info']['title']} {version}"
-    part = _renamed({**document, "info": {**document["info"], "title": title}, "paths": paths})
-    return _without_unused(part)
+    part = {**document, "info": {**document["info"], "title": title}, "paths": paths}
+    return _without_unused(_drop_version_names(part) if version == "v1" else part)
 
 
 def operation_id_of(path: str) -> str:
@@ -248,13 +245,10 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(member)
 
 
-def _renamed(document: Json) -> Json:
+def _drop_version_names(document: Json) -> Json:
     """Give v1's operations and schemas the names that they have without v0 beside them."""
     schemas: Json = document["components"]["schemas"]
     own = {name.removesuffix(V1_SCHEMA): schema for name, schema in schemas.items() if name.endswith(V1_SCHEMA)}
-    is_v1 = any(V1_PREFIX in path for path in document["paths"])
-    if not is_v1:
-        return document
     components = {**document["components"], "schemas": {**schemas, **own}}
     return _map({**document, "components": components}, _version_free)
 

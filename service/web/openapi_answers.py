@@ -252,7 +252,7 @@ def event_schema() -> Json:
 def _describe_operation(operation: Json, name: str) -> None:
     parameters: list[Json] = operation.get("parameters", [])
     is_once = IDEMPOTENCY_KEY in parameters
-    operation["parameters"] = [_described(one) for one in parameters]
+    operation["parameters"] = [_describe_parameter(one) for one in parameters]
     statuses = {
         *ALWAYS,
         *(("400", "408", "413", "415") if "requestBody" in operation else ("400",) if parameters else ()),
@@ -298,7 +298,7 @@ def _describe_for_operators(operation: Json, path: str) -> None:
     }
 
 
-def _described(parameter: Json) -> Json:
+def _describe_parameter(parameter: Json) -> Json:
     if "$ref" in parameter:
         return parameter
     schema = {key: value for key, value in parameter["schema"].items() if key != "title"}

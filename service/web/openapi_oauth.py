@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from service.web.openapi_answers import SCHEMAS
-
-Json = dict[str, Any]
+from service.web.openapi_answers import SCHEMAS, Json
 
 CLIENT_SCHEME = "oauthClient"
 FORM = "application/x-www-form-urlencoded"

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 
 from service.auth.authorization import authorize, requirement_of
-from service.auth.callers import acts_as_its_user
+from service.auth.callers import ACTING_MEMBERS, acts_as_its_user
 from service.platform.disk import Promise
 from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 from service.web.dependencies import current_caller, current_runtime, version_of
@@ -34,7 +34,6 @@ MOST_VALUES = 500_000
 TO_NEXT_VALUE = re.compile(rb'[^",\[{]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)[^",\[{]*+)*+(?:[,\[{]|\Z)', re.DOTALL)
 # Never valid where a model is wanted, so that an unreadable body always fails its validation.
 NOT_A_BODY = object()
-ACTING_MEMBERS = ("userEmail", "uploadAsUserEmail")
 
 
 class CheckedRoute(APIRoute):

@@ -33,7 +33,7 @@ def descriptions_of(model: type[BaseModel]) -> dict[str, str]:
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
-            found |= _documented(base.__module__).get(base.__name__, {})
+            found |= _read_docstrings(base.__module__).get(base.__name__, {})
     return found
 
 
@@ -70,7 +70,7 @@ def _require(schema: dict[str, Any], names: list[str]) -> None:
 
 
 @cache
-def _documented(module: str) -> dict[str, dict[str, str]]:
+def _read_docstrings(module: str) -> dict[str, dict[str, str]]:
     """Return the strings under the attributes of each class of a module; nothing where the source is not at hand."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
