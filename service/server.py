@@ -20,7 +20,7 @@ from service.platform.logs import begin_request, logger
 from service.platform.settings import Settings
 from service.web.connections import Connections, shared_addresses
 from service.web.dependencies import STOPPING
-from service.web.edge import PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND
+from service.web.edge import PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND, mark_answer
 from service.web.listener import Listener
 
 # How long in-flight requests may go on after SIGTERM.
@@ -338,7 +338,8 @@ async def serve(settings: Settings) -> None:
 
 
 def _refuse_malformed(reason: str) -> JSONResponse:
-    given = begin_request(None)
+    request_id = begin_request(None)
     answer = error_response(BadRequest(f"{reason} Check what sends it.", code="malformed_http"))
-    answer.headers.update({"X-Request-Id": given, "Connection": "close"})
+    mark_answer(answer.headers, request_id)
+    answer.headers["Connection"] = "close"
     return answer

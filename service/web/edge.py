@@ -82,6 +82,13 @@ class Flow:
         return leave
 
 
+def mark_answer(headers: MutableHeaders, request_id: str) -> None:
+    """Set the headers of every answer: the request's id, and that nobody guesses its type or keeps it unasked."""
+    headers["X-Request-Id"] = request_id
+    headers["X-Content-Type-Options"] = "nosniff"
+    headers.setdefault("Cache-Control", "no-store")
+
+
 class Exchange:
     """One request and its answer."""
 
@@ -163,9 +170,7 @@ class Exchange:
         if message["type"] == "http.response.start":
             self._status = message["status"]
             headers = MutableHeaders(scope=message)
-            headers["X-Request-Id"] = self._request_id
-            headers["X-Content-Type-Options"] = "nosniff"
-            headers.setdefault("Cache-Control", "no-store")
+            mark_answer(headers, self._request_id)
             route = self._scope.get("route")
             if getattr(route, "deprecated", False):
                 headers["Deprecation"] = DEPRECATED_SINCE_2026

@@ -9,6 +9,8 @@ from importlib.resources import files
 from fastapi import APIRouter
 from fastapi.responses import FileResponse, HTMLResponse, Response
 
+from service.web.pages import IMMUTABLE
+
 PACKAGE = "fastapi_offline"
 VERSION = version(PACKAGE)
 ASSETS = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
@@ -21,7 +23,6 @@ PROTECTION = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
 }
-KEPT = {"Cache-Control": "public, max-age=31536000, immutable"}
 PAGE = f"""\
 <!doctype html>
 <html lang="en">
@@ -73,7 +74,7 @@ def _asset(name: str, media_type: str) -> None:
     path = str(files(PACKAGE) / "static" / name)
 
     async def give() -> FileResponse:
-        return FileResponse(path, media_type=media_type, headers=KEPT)
+        return FileResponse(path, media_type=media_type, headers=IMMUTABLE)
 
     router.add_api_route(f"/docs/{name}", give, methods=["GET"], name=name)
 

@@ -14,6 +14,9 @@ STYLE_PATH = "/pages/pages.css"
 # Changes with the file, so that a browser that kept an older one asks again.
 STYLE_VERSION = hashlib.sha256(STYLE.read_bytes()).hexdigest()[:12]
 
+# What a browser may keep for ever, because its address changes with its contents.
+IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable"}
+
 _environment = Environment(
     loader=PackageLoader("service.web.pages"),
     autoescape=True,
@@ -28,7 +31,7 @@ router = APIRouter(include_in_schema=False)
 @router.get(STYLE_PATH)
 async def style() -> FileResponse:
     """Give the style sheet."""
-    return FileResponse(STYLE, media_type="text/css", headers={"Cache-Control": "public, max-age=31536000, immutable"})
+    return FileResponse(STYLE, media_type="text/css", headers=IMMUTABLE)
 
 
 def page(
