@@ -9,7 +9,7 @@ from app.auth.current import bind_session, key_client, person_client, require_se
 from carrel import Carrel
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.common import Role
-from carrel.wire.oauth_clients import ApiScope
+from carrel.wire.scopes import ApiScope
 
 
 @dataclass(frozen=True)

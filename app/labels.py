@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from carrel.wire.common import GrantRole, ResourceType, Role, Scope
-from carrel.wire.oauth_clients import ApiScope
+from carrel.wire.common import GrantRole, ResourceType, Role
+from carrel.wire.scopes import ApiScope, Scope
 from flows.operations.formatting import count_text
 
 PERSON, GROUP, SERVICE_ACCOUNT = "user", "group", "serviceAccount"

@@ -1,15 +1,14 @@
-"""`python -m scripts.endpoints_reference`: write docs/endpoints.md from the routes and the table of requirements."""
+"""`python -m scripts.endpoints_reference`: write docs/endpoints.md from the routes and their operations."""
 
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
-from fastapi.routing import APIRoute
-
-from carrel.wire.oauth_clients import ApiScope
-from service.auth.authorization import Requirement, requirement_of
+from carrel.wire.operations import SHARED, Requirement
+from carrel.wire.scopes import ApiScope
 from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
 from service.web.openapi import ADMIN_ROLE, role_of
+from service.web.routing import CheckedRoute
 
 PAGE = Path(__file__).parents[1] / "docs" / "endpoints.md"
 OPENING = f"""# Endpoints
@@ -49,22 +48,22 @@ def reference() -> str:
     )
 
 
-def _routes(domains: Iterable[ModuleType]) -> list[APIRoute]:
-    return [route for domain in domains for route in domain.router.routes if isinstance(route, APIRoute)]
+def _routes(domains: Iterable[ModuleType]) -> list[CheckedRoute]:
+    return [route for domain in domains for route in domain.router.routes if isinstance(route, CheckedRoute)]
 
 
-def _row(route: APIRoute) -> str:
-    requirement = requirement_of(route.path)
-    return f"| `{route.path.lstrip('/')}` | {_role(requirement)} | {_api_scope(requirement)} | {_summary(route)} |"
+def _row(route: CheckedRoute) -> str:
+    requirement = route.operation.requires
+    return f"| `{route.operation.path}` | {_role(requirement)} | {_api_scope(requirement)} | {_summary(route)} |"
 
 
-def _v0_row(route: APIRoute) -> str:
-    return f"| `{route.path.lstrip('/')}` | {_role(requirement_of(route.path))} | {_summary(route)} |"
+def _v0_row(route: CheckedRoute) -> str:
+    return f"| `{route.operation.path}` | {_role(route.operation.requires)} | {_summary(route)} |"
 
 
-def _v1_row(route: APIRoute) -> str:
-    method = next(iter(route.methods))
-    return f"| `{route.path.lstrip('/')}` | {method} | {_api_scope(requirement_of(route.path))} | {_summary(route)} |"
+def _v1_row(route: CheckedRoute) -> str:
+    operation = route.operation
+    return f"| `{operation.path}` | {operation.method} | {_api_scope(operation.requires)} | {_summary(route)} |"
 
 
 def _role(requirement: Requirement) -> str:
@@ -76,11 +75,11 @@ def _api_scope(requirement: Requirement) -> str:
     return "any access token" if requirement.api_scope is None else f"`{requirement.api_scope}`"
 
 
-def _summary(route: APIRoute) -> str:
+def _summary(route: CheckedRoute) -> str:
     told = route.description.splitlines()[0]
-    marks = [
-        mark for mark, holds in (("extension", "extension" in route.tags), ("deprecated", route.deprecated)) if holds
-    ]
+    operation = route.operation
+    known = (("extension", not operation.has(SHARED)), ("deprecated", operation.is_deprecated))
+    marks = [mark for mark, holds in known if holds]
     note = f" *({', '.join(marks)})*" if marks else ""
     return f"{told}{note}"
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from app.auth.sealing import Sealer, SealError
 from app.settings import WorkbenchSettings
 from carrel import Carrel, ConfigurationError
-from carrel.wire.oauth_clients import ApiScope
+from carrel.wire.scopes import ApiScope
 
 NAME = "Carrel workbench"
 _FILE, _OF = "registration", "registration"

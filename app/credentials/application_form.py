@@ -14,7 +14,8 @@ from app.labels import APPLICATION_SCOPES, ONE_AGENT
 from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.notices import show_text
-from carrel.wire.oauth_clients import ApiScope, OAuthClient
+from carrel.wire.oauth_clients import OAuthClient
+from carrel.wire.scopes import ApiScope
 
 NEW, EDIT = "new_client", "edit_client"
 _FIELDS = "client"

@@ -9,7 +9,8 @@ from app import api
 from app.labels import APPLICATION_SCOPES, ONE_AGENT, Meaning, scope_named
 from app.lookup import by_id
 from app.ui.tables import forget
-from carrel.wire.oauth_clients import ApiScope, OAuthClient, OAuthClientStatus, RedirectUri
+from carrel.wire.oauth_clients import OAuthClient, OAuthClientStatus, RedirectUri
+from carrel.wire.scopes import ApiScope
 
 CLIENTS = "clients"
 """The table of applications."""

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from app.formatting import ago, moment
 from carrel.wire.admin import ApiKey, CredentialStatus
-from carrel.wire.common import Scope
+from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import ServiceAccountToken
 
 SOON = timedelta(days=14)

@@ -16,7 +16,7 @@ from app.settings import settings
 from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_open, offer_submit
 from app.ui.errors import show_errors
 from app.ui.notices import show_table, show_text, show_warning
-from carrel.wire.common import Scope
+from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import AdminServiceAccountTokensPreviewReachResponse, ServiceAccount
 from flows.operations.formatting import count_text
 

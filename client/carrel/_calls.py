@@ -6,10 +6,9 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import httpx
-from pydantic import TypeAdapter
 
 from carrel._answers import connection_error, error_from, model_from
 from carrel._flow import Flow, Request, Sleep
@@ -19,11 +18,13 @@ from carrel._tokens import TokenSource
 from carrel._uploads import Upload
 from carrel.errors import APIError, AuthenticationError, CarrelError, ConfigurationError
 from carrel.wire.common import RequestModel, ResponseModel
+from carrel.wire.operations import KEYED, ApiOperation, Version
 
 Model = TypeVar("Model", bound=ResponseModel)
-Version: TypeAlias = Literal["v0", "v1"]
-Method: TypeAlias = Literal["GET", "POST"]
-CREDENTIALS = {"v0": "api_key=… (or a service account's token)", "v1": "access_token=… or tokens=…"}
+CREDENTIALS: Mapping[str | None, str] = {
+    "v0": "api_key=… (or a service account's token)",
+    "v1": "access_token=… or tokens=…",
+}
 IDEMPOTENCY_KEY = "Idempotency-Key"
 # What the service says of a token that another may take the place of.
 RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_credential"})
@@ -33,18 +34,19 @@ RENEWABLE = frozenset({"credential_expired", "credential_revoked", "invalid_cred
 class Call(Generic[Model]):
     """An operation with its arguments, before anything is sent.
 
-    The members of a GET's `body` are its parameters. `keyed`: doing it twice is not the same as once, so it carries an
-    Idempotency-Key. `patience`: seconds to wait for the answer at least, whatever the client's timeout. `only`: the one
-    version that has it; None: both have.
+    The members of a GET's `body` are its parameters. `patience`: seconds to wait for the answer at least, whatever the
+    client's timeout. `values`: those that the operation's path has places for.
     """
 
-    path: str
+    operation: ApiOperation[Model]
     body: RequestModel | Upload
-    answer: type[Model] | TypeAdapter[Model]
-    keyed: bool = False
     patience: float = 0.0
-    method: Method = "POST"
-    only: Version | None = None
+    values: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def path(self) -> str:
+        """The path of the operation, behind the API's version."""
+        return self.operation.path.format_map(self.values) if self.values else self.operation.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,34 +73,36 @@ class Connection:
         """The path all operations begin with."""
         return f"/api/{self.version}/"
 
-    def require(self, version: Version, path: str) -> None:
-        """Raise ConfigurationError when the credential is for another version than an operation has its place on."""
-        if version != self.version:
-            raise ConfigurationError(
-                f"{path} is on {version} alone, and this client's credential is for {self.version}; "
-                f"make one with {CREDENTIALS[version]}"
-            )
+    def request(self, call: Call[Any]) -> Request:
+        """Return the request for a call; an Idempotency-Key that the caller set by hand is kept.
 
-    def request(self, path: str, body: RequestModel | Upload, *, keyed: bool = False, patience: float = 0.0) -> Request:
-        """Return the POST request for an operation; a key the caller set by hand is kept."""
+        Raises ConfigurationError when the credential is for another version than the one that has the operation.
+        """
+        operation, path, body, timeout = call.operation, call.path, call.body, self._timeout(call.patience)
+        if operation.version not in {None, self.version}:
+            raise ConfigurationError(
+                f"{path} is on {operation.version} alone, and this client's credential is for {self.version}; "
+                f"make one with {CREDENTIALS[operation.version]}"
+            )
+        if operation.method == "GET" and isinstance(body, RequestModel):
+            return self._query(path, body, timeout)
         url = self._urls.get(path)
         if url is None:
             url = self._urls[path] = httpx.URL(self.base_url + self.api_path + path)
         headers = self.headers
-        if keyed and IDEMPOTENCY_KEY not in headers:
+        if operation.has(KEYED) and IDEMPOTENCY_KEY not in headers:
             headers = headers.copy()
             headers[IDEMPOTENCY_KEY] = uuid.uuid4().hex
         if isinstance(body, Upload):
-            return Request(url, _upload_headers(headers, body, url), body, self._timeout(patience))
-        return Request(url, headers, body.to_json(), self._timeout(patience))
+            return Request(url, _upload_headers(headers, body, url), body, timeout)
+        return Request(url, headers, body.to_json(), timeout)
 
-    def query(self, path: str, parameters: RequestModel, *, patience: float = 0.0) -> Request:
-        """Return the GET request for an operation."""
+    def _query(self, path: str, parameters: RequestModel, timeout: Mapping[str, float | None]) -> Request:
         values = parameters.model_dump(mode="json", by_alias=True, exclude_none=True)
         headers = self.headers.copy()
         headers.pop("Content-Type", None)
         url = httpx.URL(self.base_url + self.api_path + path, params=values)
-        return Request(url, headers, b"", self._timeout(patience), method="GET")
+        return Request(url, headers, b"", timeout, method="GET")
 
     def _timeout(self, patience: float) -> Mapping[str, float | None]:
         read = self.timeout["read"]
@@ -147,19 +151,16 @@ class RawResponse(Generic[Model]):
 
 def perform(call: Call[Model], connection: Connection) -> Flow[RawResponse[Model]]:
     """Carry out an operation; raises APIError, APIConnectionError, ConfigurationError before anything is sent."""
-    if call.only is not None:
-        connection.require(call.only, call.path)
-    if call.method == "GET" and isinstance(call.body, RequestModel):
-        request = connection.query(call.path, call.body, patience=call.patience)
-    else:
-        request = connection.request(call.path, call.body, keyed=call.keyed, patience=call.patience)
-    response = yield from send(request, connection)
-    return RawResponse(response, model_from(response, call.answer))
+    if call.operation.answer is None:
+        msg = f"{call.path} is answered with a stream; see perform_streamed"
+        raise TypeError(msg)
+    response = yield from send(connection.request(call), connection)
+    return RawResponse(response, model_from(response, call.operation.answer))
 
 
-def perform_streamed(path: str, body: RequestModel, connection: Connection) -> Flow[httpx.Response]:
+def perform_streamed(call: Call[Any], connection: Connection) -> Flow[httpx.Response]:
     """Carry out an operation whose 2xx answer is left unread, for the caller to stream and close."""
-    request = replace(connection.request(path, body), stream=True)
+    request = replace(connection.request(call), stream=True)
     return (yield from send(request, connection))
 
 

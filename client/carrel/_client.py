@@ -32,7 +32,7 @@ from carrel.resources.document_collections import DocumentCollections
 from carrel.resources.permissions import Permissions
 from carrel.resources.search import Search
 from carrel.wire.common import RequestModel
-from carrel.wire.me import MeResponse
+from carrel.wire.me import ME, MeResponse
 
 M = TypeVar("M")
 
@@ -45,7 +45,7 @@ class _Client(Resource[M]):
     @Operation
     def me(self) -> Call[MeResponse]:
         """Return the person that the access token acts for, and the token's scopes; v1 only."""
-        return Call("me", RequestModel(), MeResponse, method="GET", only="v1")
+        return Call(ME, RequestModel())
 
     @cached_property
     def agents(self) -> Agents[M]:

@@ -19,7 +19,7 @@ from carrel._flow import Flow, Walk
 from carrel._pages import AsyncPager, Listing, Page, Pager
 from carrel._streams import AsyncStream, Stream
 from carrel.errors import InvalidArgumentError
-from carrel.wire.common import RequestModel, ResponseModel
+from carrel.wire.common import ResponseModel
 
 P = ParamSpec("P")
 M = TypeVar("M")
@@ -162,10 +162,9 @@ class ListOperation(_Method, Generic[P, Item, Page]):
 class DownloadOperation(_Method, Generic[P]):
     """An operation answered with a file, which stays on the connection until it is read or closed."""
 
-    def __init__(self, function: Callable[Concatenate[Any, P], tuple[str, RequestModel]]) -> None:
-        def flow(session: Session, make: Callable[[], tuple[str, RequestModel]]) -> Flow[Download | AsyncDownload]:
-            path, body = check_arguments(make)
-            response = yield from perform_streamed(path, body, session.connection)
+    def __init__(self, function: Callable[Concatenate[Any, P], Call[Any]]) -> None:
+        def flow(session: Session, make: Callable[[], Call[Any]]) -> Flow[Download | AsyncDownload]:
+            response = yield from perform_streamed(check_arguments(make), session.connection)
             return Download(response) if isinstance(session.driver, SyncDriver) else AsyncDownload(response)
 
         def call(resource: Resource[Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:

@@ -1,15 +1,16 @@
 """Lists that fetch their pages as they are walked."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from carrel._calls import Call, Connection, Method, Version, perform
+from carrel._calls import Call, Connection, perform
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._flow import Flow
 from carrel.errors import CarrelError
 from carrel.wire.common import PagedRequest, PagedResponse, ResponseModel
 from carrel.wire.frames import frame_of
+from carrel.wire.operations import ApiOperation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,18 +21,16 @@ Page = TypeVar("Page", bound=PagedResponse)
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Item, Page]):
-    """A list operation with its arguments; `items` takes a page's rows out of it."""
+    """A list operation with its arguments; `items` takes a page's rows out of it, `values` are as a Call has them."""
 
-    path: str
+    operation: ApiOperation[Page]
     request: PagedRequest
-    page: type[Page]
     items: Callable[[Page], Sequence[Item]]
-    method: Method = "POST"
-    only: Version | None = None
+    values: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def first(self) -> Call[Page]:
         """Return the call for the page the request names, which is the first unless it has a token."""
-        return Call(self.path, self.request, self.page, method=self.method, only=self.only)
+        return Call(self.operation, self.request, values=self.values)
 
     def after(self, page: Page) -> "Listing[Item, Page] | None":
         """Return the rest of the list, None when `page` was its last."""
@@ -101,4 +100,4 @@ class AsyncPager(Generic[Item, Page]):
 
 
 def _row_type(listing: Listing[Item, Page]) -> object:
-    return cast("type[PagedResponse]", listing.page).row_type()
+    return cast("type[PagedResponse]", listing.operation.answer).row_type()

@@ -7,7 +7,6 @@ from typing import ClassVar, TypeAlias, TypeVar
 from uuid import UUID
 
 import httpx
-from pydantic import TypeAdapter
 
 from carrel._calls import Call, Connection, perform
 from carrel._flow import Flow, Request, Sleep, Work
@@ -24,11 +23,11 @@ from carrel.errors import (
 )
 from carrel.wire.common import Tabular
 from carrel.wire.conversations import (
+    FETCH_AGENT_RESPONSE,
     AiResponseResult,
     CompletedJob,
     FailedJob,
     FetchAgentResponseRequest,
-    FetchAgentResponseResponse,
     ReferencedSource,
     RunningJob,
     SendAgentMessageResponse,
@@ -38,7 +37,6 @@ from carrel.wire.conversations import (
 T = TypeVar("T")
 Job: TypeAlias = RunningJob | CompletedJob | FailedJob
 
-JOB: TypeAdapter[Job] = TypeAdapter(FetchAgentResponseResponse)
 WITHHELD = "reply_withheld"
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
@@ -105,7 +103,7 @@ def out_of_reach(
 def fetch(job_id: UUID) -> Call[Job]:
     """Return the call that tells how far a job is."""
     request = FetchAgentResponseRequest(job_id=job_id)
-    return Call("agents/fetchAgentResponse", request, JOB, method="GET", only="v1")
+    return Call(FETCH_AGENT_RESPONSE, request)
 
 
 def send_and_wait(call: Call[SendMessageResponse], connection: Connection, *, timeout: float) -> Flow[Reply]:

@@ -15,6 +15,7 @@ from carrel._flow import Emit, Events, Read, Request, Sleep, Walk
 from carrel._replies import Reply, failure, out_of_reach, reply_of_job
 from carrel.errors import APIConnectionError
 from carrel.wire.conversations import (
+    STREAM_AGENT_RESPONSE,
     CompletedJob,
     FailedJob,
     FetchAgentResponseRequest,
@@ -23,7 +24,6 @@ from carrel.wire.conversations import (
     TextDelta,
 )
 
-STREAM = "agents/streamAgentResponse"
 # The service gives a sign of life every fifteen seconds.
 SILENCE = 45.0
 
@@ -48,7 +48,6 @@ def stream_reply(job_id: UUID, connection: Connection, *, conversation_id: UUID 
 
     Raises ReplyError without a reply, ReplyConnectionError when connections fail again and again for nothing.
     """
-    connection.require("v1", STREAM)
     connection = replace(connection, retries=connection.retries.over_a_restart())
     try:
         yield from _to_the_end(_Reading(job_id, conversation_id), connection)
@@ -81,7 +80,9 @@ class _Reading:
 
     def request(self, connection: Connection) -> Request:
         """Return the request for the rest of the reply."""
-        request = connection.query(STREAM, FetchAgentResponseRequest(job_id=self.job_id), patience=SILENCE)
+        request = connection.request(
+            Call(STREAM_AGENT_RESPONSE, FetchAgentResponseRequest(job_id=self.job_id), patience=SILENCE)
+        )
         headers = request.headers
         headers.update({"Accept": "text/event-stream", "Cache-Control": "no-store"})
         if self.position is not None:

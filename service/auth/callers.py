@@ -14,7 +14,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import normal_email
-from carrel.wire.oauth_clients import ApiScope
+from carrel.wire.scopes import ApiScope
 from service.auth import queries
 from service.auth.queries import CredentialKind
 from service.auth.scopes import intersect_scopes

@@ -6,7 +6,8 @@
 from collections.abc import Collection
 from uuid import UUID
 
-from carrel.wire.oauth_clients import ApiScope, is_api_scope
+from carrel.wire.oauth_clients import is_api_scope
+from carrel.wire.scopes import ApiScope
 
 MESSAGE_PREFIX = ApiScope.AGENT_MESSAGE.removesuffix("*")
 

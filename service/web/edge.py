@@ -7,11 +7,13 @@ uploads are kept from crowding out everybody else.
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from carrel.wire.operations import ApiOperation
 from service.platform.errors import BadRequest, ServiceError, error_response, internal_error
 from service.platform.logs import begin_request, logger
 from service.web.metrics import UNKNOWN_ROUTE, Metrics
@@ -31,8 +33,6 @@ ENTERING_SECONDS = 10.0
 CLIENT_GONE = 499
 # What every answer of a deprecated operation says (RFC 9745): since 2026-01-01T00:00:00Z; it still works.
 DEPRECATED_SINCE_2026 = "@1767225600"
-# What takes a deprecated operation's place, relative to it (RFC 5829, section 3.2); the others have no successor.
-SUCCESSORS = {"/catalog/uploadDocumentFile": "uploadFile"}
 KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -171,11 +171,11 @@ class Exchange:
             self._status = message["status"]
             headers = MutableHeaders(scope=message)
             mark_answer(headers, self._request_id)
-            route = self._scope.get("route")
-            if getattr(route, "deprecated", False):
+            operation: ApiOperation[Any] | None = getattr(self._scope.get("route"), "operation", None)
+            if operation is not None and operation.is_deprecated:
                 headers["Deprecation"] = DEPRECATED_SINCE_2026
-                if successor := SUCCESSORS.get(getattr(route, "path", "")):
-                    headers["Link"] = f'<{successor}>; rel="successor-version"'
+                if operation.successor:  # relative to this operation (RFC 5829, section 3.2)
+                    headers["Link"] = f'<{operation.successor}>; rel="successor-version"'
         await self._send(message)
 
     def _note(self, seconds: float) -> None:

@@ -17,12 +17,13 @@ from typing import Any, cast
 
 from fastapi import FastAPI
 
-from carrel.wire.oauth_clients import ApiScope
-from service.auth.authorization import Requirement, requirement_of
+from carrel.wire.api import OPERATIONS
+from carrel.wire.operations import SHARED, Requirement
+from carrel.wire.scopes import ApiScope
 from service.auth.callers import ACTING_MEMBERS
 from service.auth.scopes import meaning
 from service.web.dependencies import V0_PREFIX, V1_PREFIX
-from service.web.openapi_answers import COMPONENTS, SCHEMAS, Json, describe_answers
+from service.web.openapi_answers import COMPONENTS, SCHEMAS, Json, describe_answers, describe_for_operators
 from service.web.openapi_oauth import CLIENT_SCHEME, OAUTH_PATHS, OAUTH_SCHEMAS
 
 DOCUMENT = Path(__file__).with_name("openapi.json")
@@ -138,11 +139,18 @@ def complete(document: Json) -> Json:
     for path, methods in document["paths"].items():
         for operation in methods.values():
             _name(operation, path)
-            describe_answers(operation, path)
-            if path.startswith(PREFIXES["v1"]):
-                operation["security"] = access_security_of(requirement_of(path.removeprefix(PREFIXES["v1"])))
+            if not path.startswith("/api/"):
+                describe_for_operators(operation, path)
+                operation["security"] = []
+                continue
+            _, _, version, name = path.split("/", 3)
+            described = OPERATIONS[name]
+            describe_answers(operation, described)
+            if version == "v0":
+                operation["security"] = security_of(described.requires)
+            else:
+                operation["security"] = access_security_of(described.requires)
                 _act_as_oneself(operation, schemas)
-            operation.setdefault("security", [])
     schemas.update(OAUTH_SCHEMAS)
     document["info"] |= {
         "description": ABOUT,
@@ -181,7 +189,7 @@ def _name(operation: Json, path: str) -> None:
     parts = path.split("/")
     if path.startswith("/api/"):
         area = "docstore" if "docstore" in parts else TAG_OF.get(parts[3], parts[3])
-        operation["tags"] = [area, *(["extension"] if "extension" in operation["tags"] else [])]
+        operation["tags"] = [area, *([] if OPERATIONS["/".join(parts[3:])].has(SHARED) else ["extension"])]
     last = parts[-1]
     # The endpoints of admin/… and of GET have the clearer names: `admin/users/list` is list_users.
     if re.search("[a-z][A-Z]", last) and "admin" not in parts and "{" not in last:

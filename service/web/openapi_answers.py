@@ -1,96 +1,21 @@
 """What OpenAPI says of each operation's answers: the refusals that occur, headers, files, events, and parameters."""
 
-from collections.abc import Callable
 from functools import cache
-from inspect import signature
 from typing import Any
 
-from carrel.wire.conversations import FetchAgentResponseRequest, ListConversationsRequest, TextDelta
+from carrel.wire.catalog import DOWNLOAD_DOCUMENT
+from carrel.wire.conversations import (
+    STREAM_AGENT_RESPONSE,
+    FetchAgentResponseRequest,
+    ListConversationsRequest,
+    TextDelta,
+)
+from carrel.wire.operations import CONFLICT, KEYED, NOT_FOUND, ApiOperation
 from carrel.wire.schemas import descriptions_of
-from service.web.edge import SUCCESSORS
-from service.web.idempotency import PARAMETER
 
 Json = dict[str, Any]
 
 SCHEMAS = "#/components/schemas/"
-UPLOADS = frozenset({"catalog/uploadFile", "catalog/uploadDocumentFile"})
-DOWNLOAD = "catalog/downloadDocument"
-STREAM = "agents/streamAgentResponse"
-# Operations that are done once for an Idempotency-Key beside those that are decorated for it.
-ONCE = frozenset({"catalog/uploadDocumentFile", "copilots/sendMessage", "agents/sendMessage"})
-# Operations that answer 409, whether or not they take an Idempotency-Key.
-CONFLICTING = frozenset(
-    {
-        *UPLOADS,
-        "admin/users/upsert",
-        "admin/groups/upsert",
-        "admin/agents/update",
-        "documentCollections/addDocumentToCollection",
-        "documentCollections/addDocumentChunksToCollection",
-        "documentCollections/reindexDocumentInCollection",
-        "documentCollections/startIndexRebuild",
-        "documentCollections/getIndexRebuild",
-        "documentCollections/listIndexRebuildFailures",
-    }
-)
-# Operations that answer 404: what the request names must exist, and be the caller's to know about.
-NAMING = frozenset(
-    {
-        "catalog/uploadFile",
-        "catalog/getDocument",
-        "catalog/downloadDocument",
-        "catalog/deleteDocument",
-        "documentCollections/addDocumentToCollection",
-        "documentCollections/addDocumentChunksToCollection",
-        "documentCollections/reindexDocumentInCollection",
-        "documentCollections/removeDocumentFromCollection",
-        "documentCollections/deleteDocumentCollection",
-        "documentCollections/listDocumentsInCollection",
-        "documentCollections/getDocumentChunks",
-        "documentCollections/startIndexRebuild",
-        "documentCollections/getIndexRebuild",
-        "documentCollections/listIndexRebuildFailures",
-        "documentCollections/cancelIndexRebuild",
-        "documentCollections/docstore/createDocstoreSync",
-        "documentCollections/docstore/updateDocstoreSync",
-        "documentCollections/docstore/launchDocstoreSync",
-        "documentCollections/docstore/getDocstoreSync",
-        "documentCollections/docstore/listDocstoreSyncs",
-        "documentCollections/docstore/listDocstoreFailures",
-        "documentCollections/docstore/deleteDocstoreSync",
-        "search/searchDocumentCollection",
-        "search/submitSearchFeedback",
-        "permissions/listAuthorizedPrincipalsForResource",
-        "permissions/explainAuthorization",
-        "copilots/sendMessage",
-        "copilots/provideMessageFeedback",
-        "agents/sendMessage",
-        "agents/provideMessageFeedback",
-        "agents/fetchAgentResponse",
-        "agents/streamAgentResponse",
-        "conversations/{conversationId}",
-        "admin/agents/update",
-        "admin/agents/delete",
-        "admin/agents/deploy",
-        "admin/apiKeys/revoke",
-        "admin/grants/set",
-        "admin/grants/setMany",
-        "admin/grants/list",
-        "admin/groups/upsert",
-        "admin/groups/listMembers",
-        "admin/groups/addMembers",
-        "admin/groups/removeMembers",
-        "admin/oauthClients/update",
-        "admin/oauthClients/approve",
-        "admin/oauthClients/rotateSecret",
-        "admin/oauthClients/delete",
-        "admin/serviceAccounts/delete",
-        "admin/serviceAccountTokens/mint",
-        "admin/serviceAccountTokens/list",
-        "admin/serviceAccountTokens/revoke",
-        "admin/serviceAccountTokens/previewReach",
-    }
-)
 # Every refusal by its status: the name of its component, what it means, and the headers that come with it.
 REFUSALS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "400": ("BadRequest", "The request is invalid; `details` name each member that is wrong.", ()),
@@ -199,19 +124,6 @@ _BYTES: Json = {"schema": {"type": "string", "format": "binary", "description": 
 FILE: Json = {"application/octet-stream": _BYTES, "*/*": _BYTES}
 
 
-def takes_key(path: str, endpoint: Callable[..., Any]) -> bool:
-    """Whether an operation (`/catalog/deleteDocument`) is done once for an Idempotency-Key."""
-    return path.lstrip("/") in ONCE or PARAMETER in signature(endpoint).parameters
-
-
-def describe_answers(operation: Json, path: str) -> None:
-    """Say which refusals an operation can give, which headers it takes and gives, and what its answers hold."""
-    if path.startswith("/api/"):
-        _describe_operation(operation, path.split("/", 3)[3])
-    else:
-        _describe_for_operators(operation, path)
-
-
 def refusal(status: str) -> Json:
     """Return a reference to the response that describes a refusal."""
     return {"$ref": f"#/components/responses/{REFUSALS[status][0]}"}
@@ -249,28 +161,29 @@ def event_schema() -> Json:
     }
 
 
-def _describe_operation(operation: Json, name: str) -> None:
-    parameters: list[Json] = operation.get("parameters", [])
-    is_once = IDEMPOTENCY_KEY in parameters
-    operation["parameters"] = [_describe_parameter(one) for one in parameters]
+def describe_answers(operation: Json, described: ApiOperation[Any]) -> None:
+    """Say which refusals an operation can give, which headers it takes and gives, and what its answers hold."""
+    operation["parameters"] = [_describe_parameter(one) for one in operation.get("parameters", ())]
+    if described.has(KEYED):
+        operation["parameters"].append(IDEMPOTENCY_KEY)
     statuses = {
         *ALWAYS,
-        *(("400", "408", "413", "415") if "requestBody" in operation else ("400",) if parameters else ()),
-        *(("404",) if name in NAMING else ()),
-        *(("409",) if is_once or name in CONFLICTING else ()),
+        *(("400", "408", "413", "415") if "requestBody" in operation else ("400",) if operation["parameters"] else ()),
+        *(("404",) if described.has(NOT_FOUND) else ()),
+        *(("409",) if described.traits & (KEYED | CONFLICT) else ()),
     }
     headers: list[str] = []
-    if is_once:
+    if described.has(KEYED):
         headers.append("Idempotent-Replayed")
-    if operation.get("deprecated"):
+    if described.is_deprecated:
         headers.append("Deprecation")
-    if f"/{name}" in SUCCESSORS:
+    if described.successor:
         headers.append("Link")
     success = {**operation["responses"]["200"], "description": "Done."}
-    if name == DOWNLOAD:
+    if described is DOWNLOAD_DOCUMENT:
         success |= {"description": "The file.", "content": FILE}
         headers.append("Content-Disposition")
-    if name == STREAM:
+    if described is STREAM_AGENT_RESPONSE:
         success |= {
             "description": "The job's events, until it is done.",
             "content": {"text/event-stream": {"schema": event_schema()}},
@@ -285,7 +198,8 @@ def _describe_operation(operation: Json, name: str) -> None:
     }
 
 
-def _describe_for_operators(operation: Json, path: str) -> None:
+def describe_for_operators(operation: Json, path: str) -> None:
+    """Say what the answers to operators' requests hold."""
     content = {
         "/healthz": {"application/json": {"schema": HEALTH}},
         "/readyz": {"application/json": {"schema": READINESS}},
@@ -299,8 +213,6 @@ def _describe_for_operators(operation: Json, path: str) -> None:
 
 
 def _describe_parameter(parameter: Json) -> Json:
-    if "$ref" in parameter:
-        return parameter
     schema = {key: value for key, value in parameter["schema"].items() if key != "title"}
     return {**parameter, "schema": schema, "description": _parameter_descriptions()[parameter["name"]]}
 

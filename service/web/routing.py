@@ -11,19 +11,19 @@ import re
 from collections.abc import Callable, Coroutine
 from email.message import Message
 from itertools import islice
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 
-from service.auth.authorization import authorize, requirement_of
+from carrel.wire.api import OPERATIONS
+from carrel.wire.operations import ADDS_DATA, KEYED, SECRET, ApiOperation
+from service.auth.authorization import authorize
 from service.auth.callers import ACTING_MEMBERS, acts_as_its_user
 from service.platform.disk import Promise
 from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 from service.web.dependencies import current_caller, current_runtime, version_of
-from service.web.growth import adds_data
-from service.web.openapi import security_of
-from service.web.openapi_answers import IDEMPOTENCY_KEY, takes_key
+from service.web.idempotency import idempotent, idempotent_secret
 
 UNREADABLE = "carrel.unreadable_body"
 PROMISE = "carrel.promise_of_room"
@@ -35,18 +35,16 @@ TO_NEXT_VALUE = re.compile(rb'[^",\[{]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)
 # Never valid where a model is wanted, so that an unreadable body always fails its validation.
 NOT_A_BODY = object()
 
+Endpoint: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
+Decorator: TypeAlias = Callable[[Endpoint], Endpoint]
+
 
 class CheckedRoute(APIRoute):
     """A route that serves callers who may call it, and leaves out absent members of its response."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        self.requirement = requirement_of(path)
-        self.adds_data = adds_data(path)
+        self.operation = OPERATIONS[path.removeprefix("/")]
         options["response_model_exclude_none"] = True
-        described: dict[str, Any] = {**(options.get("openapi_extra") or {}), "security": security_of(self.requirement)}
-        if takes_key(path, endpoint):
-            described["parameters"] = [IDEMPOTENCY_KEY]
-        options["openapi_extra"] = described
         super().__init__(path, endpoint, **options)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -55,10 +53,10 @@ class CheckedRoute(APIRoute):
 
         async def checked(request: Request) -> Response:
             runtime = await current_runtime(request)
-            authorize(await current_caller(request, runtime), self.requirement)
+            authorize(await current_caller(request, runtime), self.operation.requires)
             _refuse_encoded(request)
             asked = CheckedRequest(request.scope, request.receive) if self.body_field else request
-            if not self.adds_data:
+            if not self.operation.has(ADDS_DATA):
                 return await handler(asked)
             with runtime.disk.room_for(_declared_length(request)) as request.scope[PROMISE]:
                 return await handler(asked)
@@ -72,10 +70,27 @@ def promise_of(request: Request) -> Promise:
 
 
 class Router(APIRouter):
-    """What every domain declares its endpoints on."""
+    """What every domain serves its operations on; a route without a declared operation can't be made."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(route_class=CheckedRoute, **options)
+    def __init__(self) -> None:
+        super().__init__(route_class=CheckedRoute)
+
+    def operation(self, operation: ApiOperation[Any], *, own_key: bool = False, **options: Any) -> Decorator:
+        """Serve an operation by the function that this decorates, which takes its request and returns its answer.
+
+        It is done once for an Idempotency-Key if the operation says so; with `own_key` the function sees to that. The
+        other options are FastAPI's.
+        """
+
+        def serve(endpoint: Endpoint) -> Endpoint:
+            once = endpoint
+            if operation.has(KEYED) and not own_key:
+                once = (idempotent_secret if operation.has(SECRET) else idempotent)(endpoint)
+            route = {"methods": [operation.method], "deprecated": operation.is_deprecated or None}
+            self.add_api_route(f"/{operation.path}", once, **route, **options)
+            return endpoint
+
+        return serve
 
 
 class CheckedRequest(Request):

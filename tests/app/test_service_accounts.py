@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.credentials.expiry import NEVER
 from app.labels import CALLS, TOKEN_SCOPES
-from carrel.wire.common import Scope
+from carrel.wire.scopes import Scope
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.test_search import HOSTILE
 from tests.app.test_who_can_read import group, load, press, rows

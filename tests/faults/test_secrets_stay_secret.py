@@ -17,7 +17,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from carrel.wire.common import Scope
+from carrel.wire.scopes import Scope
 from service.platform.postgres.host import own_binaries
 from service.platform.postgres.server import SUPERUSER
 from tests.harness.processes import ServiceProcess

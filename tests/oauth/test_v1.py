@@ -5,9 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
-from carrel.wire.oauth_clients import ApiScope
-from service.auth.authorization import REQUIREMENTS, V1_REQUIREMENTS
+from carrel.wire.scopes import ApiScope
 from service.platform import secrets
+from tests.harness.requirements import REQUIREMENTS, V1_REQUIREMENTS
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import PASSWORD, App, Person, a_person, an_app, v1

@@ -14,11 +14,12 @@ import httpx
 import pytest
 from psycopg import sql
 
-from carrel.wire.common import Scope
-from service.auth.authorization import REQUIREMENTS as SHARED
-from service.auth.authorization import V0_REQUIREMENTS, Requirement
+from carrel.wire.operations import Requirement
+from carrel.wire.scopes import Scope
 from service.platform.identifiers import NIL
 from service.platform.secrets import API_KEY, SERVICE_ACCOUNT_TOKEN, mint
+from tests.harness.requirements import REQUIREMENTS as SHARED
+from tests.harness.requirements import V0_REQUIREMENTS
 from tests.harness.services import RunningService, ServiceHarness
 from tests.service.directory import a_key, a_user, another_organization, done, user
 from tests.service.examples import CLIENT, EXAMPLES, USER_EMAIL, Example, Owner, Things

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from carrel.wire.common import Scope
-from service.auth.authorization import REQUIREMENTS, V0_REQUIREMENTS
+from carrel.wire.scopes import Scope
 from tests.harness.documents import add_to_collection, create_collection, ok, upload, uploaded
+from tests.harness.requirements import REQUIREMENTS, V0_REQUIREMENTS
 from tests.harness.services import RunningService
 from tests.oauth.flow import Person, an_app, v1
 from tests.service.agents import an_agent, deploy

@@ -1,14 +1,19 @@
-"""Every operation says what it asks of its caller, in one table, and is held to it before its body is read."""
+"""Every operation is declared once, says what it requires of its caller, and is served as it is declared."""
+
+from inspect import unwrap
+from typing import get_type_hints
 
 import pytest
+from fastapi.responses import StreamingResponse
+from pydantic import TypeAdapter
 
-from carrel.wire.common import Scope
-from carrel.wire.oauth_clients import ApiScope
-from service.auth.authorization import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS, requirement_of
+from carrel.wire.api import OPERATIONS
+from carrel.wire.operations import ADDS_DATA
+from carrel.wire.scopes import ApiScope, Scope
 from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
-from service.web.growth import GROWING
 from service.web.routing import CheckedRoute, Router
 
+ROUTES = [route for domain in (*DOMAINS, *V0_DOMAINS, *V1_DOMAINS) for route in domain.router.routes]
 # The other operations that a scope to write, or to send messages, opens: a test has every one of them in one of both.
 NOT_GROWING = frozenset(
     {
@@ -31,11 +36,24 @@ NOT_GROWING = frozenset(
 
 def test_every_operation_is_in_the_table_and_no_other() -> None:
     """A route that isn't declared can't be made, and a declaration without a route is a mistake."""
-    tables = ((DOMAINS, REQUIREMENTS), (V0_DOMAINS, V0_REQUIREMENTS), (V1_DOMAINS, V1_REQUIREMENTS))
-    for domains, requirements in tables:
+    for domains, version in ((DOMAINS, None), (V0_DOMAINS, "v0"), (V1_DOMAINS, "v1")):
         routes = [route for domain in domains for route in domain.router.routes]
         assert all(isinstance(route, CheckedRoute) for route in routes)
-        assert {route.path.lstrip("/") for route in routes} == requirements.keys()
+        declared = {name for name, one in OPERATIONS.items() if one.version == version}
+        assert {route.path.lstrip("/") for route in routes} == declared
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=[route.path for route in ROUTES])
+def test_an_endpoint_takes_and_gives_what_its_operation_says(route: CheckedRoute) -> None:
+    """The models of the declaration, which the SDK sends and reads, are those that the endpoint is written for."""
+    operation, hints = route.operation, get_type_hints(unwrap(route.endpoint))
+    taken = hints.get("request") or hints.get("_")
+    if operation.request is not None and operation.path != "me":
+        assert taken is operation.request
+    if operation.answer is None:
+        assert hints["return"] is StreamingResponse
+    elif not isinstance(operation.answer, TypeAdapter):
+        assert hints["return"] is operation.answer
 
 
 def test_an_operation_that_is_not_declared_cannot_be_made() -> None:
@@ -45,38 +63,35 @@ def test_an_operation_that_is_not_declared_cannot_be_made() -> None:
         """Do nothing."""
 
     with pytest.raises(LookupError, match="catalog/openDoor"):
-        Router(prefix="/catalog").post("/openDoor")(endpoint)
+        Router().post("/catalog/openDoor")(endpoint)
 
 
 def test_every_operation_that_writes_says_whether_it_adds_data() -> None:
     """What a full disk refuses and what goes on is decided operation by operation, and for none forgotten."""
-    operations = {**REQUIREMENTS, **V0_REQUIREMENTS, **V1_REQUIREMENTS}
-    writing = {
-        name
-        for name, requirement in operations.items()
-        if requirement.api_scope in {ApiScope.CATALOG_WRITE, ApiScope.AGENT_MESSAGE}
-    }
-    assert writing == GROWING | NOT_GROWING
-    assert not GROWING & NOT_GROWING
+    scopes = {ApiScope.CATALOG_WRITE, ApiScope.AGENT_MESSAGE}
+    writing = {name for name, one in OPERATIONS.items() if one.requires.api_scope in scopes}
+    growing = {name for name, one in OPERATIONS.items() if one.has(ADDS_DATA)}
+    assert writing == growing | NOT_GROWING
+    assert not growing & NOT_GROWING
 
 
 def test_no_token_calls_what_admins_do() -> None:
     """Whatever its scopes: who may read what is no service account's business, nor are credentials."""
-    admin = {name for name in REQUIREMENTS if name.startswith("admin/")} | {
+    admin = {name for name in OPERATIONS if name.startswith("admin/")} | {
         "permissions/listAuthorizedPrincipalsForResource"
     }
     admin -= {"admin/oauthClients/request"}  # which every member may call, and a service account isn't one
-    assert all(REQUIREMENTS[name].admin and REQUIREMENTS[name].scope is None for name in admin)
+    assert all(OPERATIONS[name].requires.admin and OPERATIONS[name].requires.scope is None for name in admin)
 
 
 @pytest.mark.parametrize(
     ("operation", "scope"),
     [
-        ("/catalog/uploadFile", Scope.CATALOG_WRITE),
+        ("catalog/uploadFile", Scope.CATALOG_WRITE),
         ("catalog/downloadDocument", Scope.CATALOG_READ),
-        ("/search/searchDocumentCatalog", Scope.CATALOG_READ),
+        ("search/searchDocumentCatalog", Scope.CATALOG_READ),
     ],
 )
 def test_scopes_are_those_of_the_contract(operation: str, scope: Scope) -> None:
     """Writing needs catalog:write, reading and searching catalog:read."""
-    assert requirement_of(operation).scope is scope
+    assert OPERATIONS[operation].requires.scope is scope

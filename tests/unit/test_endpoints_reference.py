@@ -7,11 +7,11 @@ import pytest
 
 from scripts import openapi_reference
 from scripts.endpoints_reference import PAGE, reference
-from service.auth.authorization import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS
 from service.main import create_app
 from service.runtime import Runtime
 from service.web.openapi import ACCESS_SCHEME, DOCUMENT, SCHEME, read_description
 from service.web.openapi_oauth import CLIENT_SCHEME, OAUTH_PATHS
+from tests.harness.requirements import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS
 
 PREFIX = "/api/v0/"
 V1_PREFIX = "/api/v1/"

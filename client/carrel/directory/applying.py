@@ -23,14 +23,15 @@ from carrel.directory.plan import (
 from carrel.directory.state import OnProgress, Progress
 from carrel.errors import PlanRefusedError
 from carrel.wire.admin import (
+    ADMIN_GROUPS_ADD_MEMBERS,
+    ADMIN_GROUPS_REMOVE_MEMBERS,
+    ADMIN_GROUPS_UPSERT,
+    ADMIN_USERS_UPSERT,
     AdminGroupsAddMembersRequest,
-    AdminGroupsAddMembersResponse,
     AdminGroupsRemoveMembersRequest,
-    AdminGroupsRemoveMembersResponse,
     AdminGroupsUpsertRequest,
     AdminGroupsUpsertResponse,
     AdminUsersUpsertRequest,
-    AdminUsersUpsertResponse,
     GroupUpsert,
     UserUpsert,
 )
@@ -82,7 +83,7 @@ class Applying:
                     for one in batch
                 ]
             )
-            yield from self._send(Call("admin/users/upsert", request, AdminUsersUpsertResponse, patience=PATIENCE))
+            yield from self._send(Call(ADMIN_USERS_UPSERT, request, patience=PATIENCE))
             self._tell("users", len(batch))
 
     def _groups(self) -> Flow[None]:
@@ -128,8 +129,7 @@ class Applying:
                     group_id=self._group_id(batch[0].group_id, batch[0].group),
                     members=[self._reference(one) for one in batch],
                 )
-                path = "admin/groups/addMembers"
-                yield from self._send(Call(path, request, AdminGroupsAddMembersResponse, patience=PATIENCE))
+                yield from self._send(Call(ADMIN_GROUPS_ADD_MEMBERS, request, patience=PATIENCE))
                 self._tell("memberships", len(batch))
 
     def _fill(self, groups: Sequence[tuple[str, Sequence[MembershipChange]]], names: Mapping[str, str]) -> Flow[None]:
@@ -153,13 +153,12 @@ class Applying:
                     group_id=self._group_id(batch[0].group_id, batch[0].group),
                     members=[self._reference(one) for one in batch],
                 )
-                path = "admin/groups/removeMembers"
-                yield from self._send(Call(path, request, AdminGroupsRemoveMembersResponse, patience=PATIENCE))
+                yield from self._send(Call(ADMIN_GROUPS_REMOVE_MEMBERS, request, patience=PATIENCE))
                 self._tell("memberships", len(batch))
 
     def _upsert_groups(self, groups: list[GroupUpsert]) -> Flow[AdminGroupsUpsertResponse]:
         request = AdminGroupsUpsertRequest(groups=groups)
-        call = Call("admin/groups/upsert", request, AdminGroupsUpsertResponse, keyed=True, patience=PATIENCE)
+        call = Call(ADMIN_GROUPS_UPSERT, request, patience=PATIENCE)
         return (yield from self._send(call))
 
     def _send(self, call: Call[Model]) -> Flow[Model]:

@@ -13,24 +13,12 @@ from carrel._calls import Call, Connection, perform
 from carrel._flow import Flow
 from carrel._pages import Listing, fetch
 from carrel.directory.entries import Entries
-from carrel.wire.admin import (
-    AdminApiKeysListRequest,
-    AdminApiKeysListResponse,
-    AdminGroupsListMembersRequest,
-    AdminGroupsListMembersResponse,
-    AdminGroupsListRequest,
-    AdminGroupsListResponse,
-    AdminOrganizationGetRequest,
-    AdminOrganizationGetResponse,
-    AdminUsersListRequest,
-    AdminUsersListResponse,
-    CredentialStatus,
-    Group,
-    NamedPrincipal,
-    User,
-)
+from carrel.wire import admin as wire
 from carrel.wire.common import PagedResponse, ResponseModel, normal_email
-from carrel.wire.service_accounts import AdminServiceAccountsListRequest, AdminServiceAccountsListResponse
+from carrel.wire.service_accounts import (
+    ADMIN_SERVICE_ACCOUNTS_LIST,
+    AdminServiceAccountsListRequest,
+)
 
 Item = TypeVar("Item", bound=ResponseModel)
 Page = TypeVar("Page", bound=PagedResponse)
@@ -63,13 +51,15 @@ class State:
     """
 
     organization_id: UUID | None = None
-    users: Mapping[str, User] = field(default_factory=dict[str, User])
-    groups: Sequence[Group] = ()
-    members: Mapping[UUID, Sequence[NamedPrincipal]] = field(default_factory=dict[UUID, Sequence[NamedPrincipal]])
+    users: Mapping[str, wire.User] = field(default_factory=dict[str, wire.User])
+    groups: Sequence[wire.Group] = ()
+    members: Mapping[UUID, Sequence[wire.NamedPrincipal]] = field(
+        default_factory=dict[UUID, Sequence[wire.NamedPrincipal]]
+    )
     callers: frozenset[str] | None = None
     service_accounts: frozenset[str] = frozenset()
 
-    def may_be_caller(self, user: User) -> bool:
+    def may_be_caller(self, user: wire.User) -> bool:
         """Whether the import may be running with this user's credential; who can't be told is some active admin."""
         if self.callers is None:
             return user.is_admin and user.active
@@ -78,39 +68,34 @@ class State:
 
 def read_organization(connection: Connection) -> Flow[UUID]:
     """Read which organization this is."""
-    call = Call("admin/organization/get", AdminOrganizationGetRequest(), AdminOrganizationGetResponse)
+    call = Call(wire.ADMIN_ORGANIZATION_GET, wire.AdminOrganizationGetRequest())
     return (yield from perform(call, connection)).parsed.organization_id
 
 
-def read_users(connection: Connection, progress: OnProgress) -> Flow[dict[str, User]]:
+def read_users(connection: Connection, progress: OnProgress) -> Flow[dict[str, wire.User]]:
     """Read the users, by address."""
-    listing = Listing(
-        "admin/users/list", AdminUsersListRequest(page_size=PAGE), AdminUsersListResponse, lambda page: page.users
-    )
+    listing = Listing(wire.ADMIN_USERS_LIST, wire.AdminUsersListRequest(page_size=PAGE), lambda page: page.users)
     users = yield from _walk(listing, connection, lambda done: progress(Progress("reading users", done, None)))
     return {normal_email(user.email): user for user in users}
 
 
-def read_groups(connection: Connection, progress: OnProgress) -> Flow[list[Group]]:
+def read_groups(connection: Connection, progress: OnProgress) -> Flow[list[wire.Group]]:
     """Read the groups."""
-    listing = Listing(
-        "admin/groups/list", AdminGroupsListRequest(page_size=PAGE), AdminGroupsListResponse, lambda page: page.groups
-    )
+    listing = Listing(wire.ADMIN_GROUPS_LIST, wire.AdminGroupsListRequest(page_size=PAGE), lambda page: page.groups)
     return (yield from _walk(listing, connection, lambda done: progress(Progress("reading groups", done, None))))
 
 
 def read_members(
-    groups: Iterable[Group], connection: Connection, progress: OnProgress
-) -> Flow[dict[UUID, Sequence[NamedPrincipal]]]:
+    groups: Iterable[wire.Group], connection: Connection, progress: OnProgress
+) -> Flow[dict[UUID, Sequence[wire.NamedPrincipal]]]:
     """Read the direct members of groups; those that are empty are not asked for."""
     peopled = [group for group in groups if group.member_count]
     total, done = sum(group.member_count for group in peopled), 0
-    members: dict[UUID, Sequence[NamedPrincipal]] = {}
+    members: dict[UUID, Sequence[wire.NamedPrincipal]] = {}
     for group in peopled:
         listing = Listing(
-            "admin/groups/listMembers",
-            AdminGroupsListMembersRequest(group_id=group.id, page_size=PAGE),
-            AdminGroupsListMembersResponse,
+            wire.ADMIN_GROUPS_LIST_MEMBERS,
+            wire.AdminGroupsListMembersRequest(group_id=group.id, page_size=PAGE),
             lambda page: page.members,
         )
         members[group.id] = yield from _walk(listing, connection, _nothing)
@@ -122,15 +107,12 @@ def read_members(
 def read_callers(connection: Connection) -> Flow[frozenset[str] | None]:
     """Read whose credential this may be: the owners of the working API keys that end like it."""
     listing = Listing(
-        "admin/apiKeys/list",
-        AdminApiKeysListRequest(page_size=PAGE),
-        AdminApiKeysListResponse,
-        lambda page: page.api_keys,
+        wire.ADMIN_API_KEYS_LIST, wire.AdminApiKeysListRequest(page_size=PAGE), lambda page: page.api_keys
     )
     hint = connection.headers["Authorization"][-HINT_LENGTH:]
     keys = yield from _walk(listing, connection, _nothing)
     owners = {
-        normal_email(key.owner_email) for key in keys if key.hint == hint and key.status is CredentialStatus.ACTIVE
+        normal_email(key.owner_email) for key in keys if key.hint == hint and key.status is wire.CredentialStatus.ACTIVE
     }
     return frozenset(owners) or None
 
@@ -138,22 +120,19 @@ def read_callers(connection: Connection) -> Flow[frozenset[str] | None]:
 def read_service_accounts(connection: Connection) -> Flow[frozenset[str]]:
     """Read the addresses of service accounts."""
     listing = Listing(
-        "admin/serviceAccounts/list",
-        AdminServiceAccountsListRequest(page_size=PAGE),
-        AdminServiceAccountsListResponse,
-        lambda page: page.service_accounts,
+        ADMIN_SERVICE_ACCOUNTS_LIST, AdminServiceAccountsListRequest(page_size=PAGE), lambda page: page.service_accounts
     )
     accounts = yield from _walk(listing, connection, _nothing)
     return frozenset(normal_email(account.email) for account in accounts)
 
 
-def strangers(entries: Entries, users: Mapping[str, User]) -> bool:
+def strangers(entries: Entries, users: Mapping[str, wire.User]) -> bool:
     """Whether the files have an address that is no user's yet, and so could be a service account's."""
     named = [*(entries.users or ()), *(normal_email(entry.member) for entry in entries.memberships or ())]
     return any("@" in name and name not in users for name in named)
 
 
-def endangered(entries: Entries, users: Mapping[str, User]) -> bool:
+def endangered(entries: Entries, users: Mapping[str, wire.User]) -> bool:
     """Whether a row of the files takes something from an active admin, who may be the caller."""
     for email, entry in (entries.users or {}).items():
         user = users.get(email)

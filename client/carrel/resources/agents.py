@@ -12,15 +12,8 @@ from carrel._reply_streams import ReplyEvent, send_and_stream, stream_reply
 from carrel.errors import InvalidArgumentError
 from carrel.resources._arguments import Id, as_any, require_id
 from carrel.resources.copilots import REPLY_PATIENCE, feedback_request, message_call
-from carrel.wire.agents import Agent, ListAgentsRequest, ListAgentsResponse
-from carrel.wire.conversations import (
-    ExistingConversation,
-    NewConversation,
-    ProvideMessageFeedbackResponse,
-    SendAgentMessageRequest,
-    SendAgentMessageResponse,
-    Verdict,
-)
+from carrel.wire import conversations as wire
+from carrel.wire.agents import LIST_AGENTS, Agent, ListAgentsRequest, ListAgentsResponse
 
 M = TypeVar("M")
 
@@ -76,7 +69,7 @@ class Agents(Resource[M]):
     @Operation
     def send_message(
         self, agent_id: Id, message: str, *, conversation_id: Id | None = None
-    ) -> Call[SendAgentMessageResponse]:
+    ) -> Call[wire.SendAgentMessageResponse]:
         """Send a message, and return at once the job that answers it, whether or not anybody waits for it.
 
         Sent again after a broken connection, it is answered once.
@@ -100,19 +93,19 @@ class Agents(Resource[M]):
     def list(self, *, page_size: int = 100, page_token: str | None = None) -> Listing[Agent, ListAgentsResponse]:
         """Walk the agents that the caller may message."""
         request = ListAgentsRequest(page_size=page_size, page_token=page_token)
-        return Listing("agents", request, ListAgentsResponse, lambda page: page.agents, method="GET", only="v1")
+        return Listing(LIST_AGENTS, request, lambda page: page.agents)
 
     @Operation
     def provide_message_feedback(
         self,
         agent_id: Id,
         message_id: Id,
-        feedback: Verdict | str,
+        feedback: wire.Verdict | str,
         *,
         descriptive_feedback: str | None = None,
         suggested_answer: str | None = None,
         user_email: str | None = None,
-    ) -> Call[ProvideMessageFeedbackResponse]:
+    ) -> Call[wire.ProvideMessageFeedbackResponse]:
         """Keep POSITIVE or NEGATIVE on a reply to the caller, with words about it, on the audit log.
 
         `user_email` (v0) is whom an API key acted for when it was given the reply.
@@ -125,21 +118,20 @@ class Agents(Resource[M]):
             suggested_answer=suggested_answer,
             user_email=user_email,
         )
-        on_v0 = self._session.connection.version == "v0"
-        if not on_v0:
-            _refuse(user_email)
-        path = "copilots/provideMessageFeedback" if on_v0 else "agents/provideMessageFeedback"
-        return Call(path, request, ProvideMessageFeedbackResponse, keyed=True)
+        if self._session.connection.version == "v0":
+            return Call(wire.PROVIDE_MESSAGE_FEEDBACK, request)
+        _refuse(user_email)
+        return Call(wire.PROVIDE_AGENT_MESSAGE_FEEDBACK, request)
 
 
-def _message_call(agent_id: Id, message: str, conversation_id: Id | None) -> Call[SendAgentMessageResponse]:
+def _message_call(agent_id: Id, message: str, conversation_id: Id | None) -> Call[wire.SendAgentMessageResponse]:
     conversation = (
-        NewConversation()
+        wire.NewConversation()
         if conversation_id is None
-        else ExistingConversation(conversation_id=as_any(UUID, conversation_id))
+        else wire.ExistingConversation(conversation_id=as_any(UUID, conversation_id))
     )
-    request = SendAgentMessageRequest(agent_id=as_any(UUID, agent_id), conversation=conversation, message=message)
-    return Call("agents/sendMessage", request, SendAgentMessageResponse, keyed=True, only="v1")
+    request = wire.SendAgentMessageRequest(agent_id=as_any(UUID, agent_id), conversation=conversation, message=message)
+    return Call(wire.SEND_AGENT_MESSAGE, request)
 
 
 def _refuse(user_email: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from carrel._calls import Call
@@ -10,24 +10,8 @@ from carrel._operations import DownloadOperation, ListOperation, Operation, Raw,
 from carrel._pages import Listing
 from carrel._uploads import FileInput, Upload, source_of
 from carrel.resources._arguments import Id, Members, as_any, as_list
-from carrel.wire.catalog import (
-    DeleteDocumentRequest,
-    DeleteDocumentResponse,
-    Document,
-    DownloadDocumentRequest,
-    GetDocumentRequest,
-    GetDocumentResponse,
-    IndexingStatus,
-    ListDocumentsRequest,
-    ListDocumentsResponse,
-    PlannedUpload,
-    PlanUploadRequest,
-    PlanUploadResponse,
-    UploadDocumentFileResponse,
-    UploadFileForm,
-    UploadFileResponse,
-)
-from carrel.wire.common import RequestModel, ResourceType
+from carrel.wire import catalog as wire
+from carrel.wire.common import ResourceType
 
 M = TypeVar("M")
 
@@ -65,7 +49,7 @@ class Catalog(Resource[M]):
         reindex_collections: bool = True,
         fingerprint: str | None = None,
         await_vector_store_sync: bool = False,
-    ) -> Call[UploadFileResponse]:
+    ) -> Call[wire.UploadFileResponse]:
         """Upload a document, or update the one with the same external id.
 
         `file` is a path, bytes, or a file open for reading bytes; it is streamed, never held whole. Access that is not
@@ -74,7 +58,7 @@ class Catalog(Resource[M]):
         `indexing` tells whether it is. Sent again after a broken connection unless `file` can't be rewound. Raises
         PermissionDeniedError `external_id_taken` when the external id is somebody else's document.
         """
-        form = UploadFileForm(
+        form = wire.UploadFileForm(
             document_external_id=document_external_id,
             document_name=document_name,
             collection_id=as_any(UUID, collection_id),
@@ -95,32 +79,32 @@ class Catalog(Resource[M]):
         source = source_of(file, file_name=file_name, fallback_name=document_name or document_external_id)
         upload = Upload(fields=form.parts(), part="file", source=source)
         patience = INDEXING_PATIENCE if await_vector_store_sync else 0.0
-        return Call("catalog/uploadFile", upload, UploadFileResponse, patience=patience)
+        return Call(wire.UPLOAD_FILE, upload, patience=patience)
 
     @Operation
     def upload_document_file(
         self, file: FileInput, *, file_name: str | None = None
-    ) -> Call[UploadDocumentFileResponse]:
+    ) -> Call[wire.UploadDocumentFileResponse]:
         """Upload a document under an external id of its own (deprecated: use `upload_file`)."""
         source = source_of(file, file_name=file_name, fallback_name="document")
         upload = Upload(fields={}, part="document", source=source)
-        return Call("catalog/uploadDocumentFile", upload, UploadDocumentFileResponse, keyed=True)
+        return Call(wire.UPLOAD_DOCUMENT_FILE, upload)
 
     @Operation
     def plan_upload(
-        self, documents: Sequence[PlannedUpload | Members], *, upload_as_user_email: str | None = None
-    ) -> Call[PlanUploadResponse]:
+        self, documents: Sequence[wire.PlannedUpload | Members], *, upload_as_user_email: str | None = None
+    ) -> Call[wire.PlanUploadResponse]:
         """Ask what uploading each of up to 1000 documents would do, by the fingerprints of what would be sent."""
-        request = PlanUploadRequest(
-            documents=as_list(PlannedUpload, documents), upload_as_user_email=upload_as_user_email
+        request = wire.PlanUploadRequest(
+            documents=as_list(wire.PlannedUpload, documents), upload_as_user_email=upload_as_user_email
         )
-        return Call("catalog/planUpload", request, PlanUploadResponse)
+        return Call(wire.PLAN_UPLOAD, request)
 
     @Operation
-    def get_document(self, document_id: Id, *, user_email: str | None = None) -> Call[GetDocumentResponse]:
+    def get_document(self, document_id: Id, *, user_email: str | None = None) -> Call[wire.GetDocumentResponse]:
         """Return a document with its versions, newest first, and how far it is indexed where."""
-        request = GetDocumentRequest(document_id=as_any(UUID, document_id), user_email=user_email)
-        return Call("catalog/getDocument", request, GetDocumentResponse)
+        request = wire.GetDocumentRequest(document_id=as_any(UUID, document_id), user_email=user_email)
+        return Call(wire.GET_DOCUMENT, request)
 
     @ListOperation
     def list_documents(
@@ -132,42 +116,42 @@ class Catalog(Resource[M]):
         media_types: Sequence[str] | None = None,
         updated_from: datetime | str | None = None,
         updated_to: datetime | str | None = None,
-        indexing: IndexingStatus | str | None = None,
+        indexing: wire.IndexingStatus | str | None = None,
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[Document, ListDocumentsResponse]:
+    ) -> Listing[wire.Document, wire.ListDocumentsResponse]:
         """Walk the documents the caller may read, in a stable order; filters narrow together.
 
         `document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not.
         `indexing` (DONE, RUNNING or FAILED) is of the catalog's index.
         """
-        request = ListDocumentsRequest(
+        request = wire.ListDocumentsRequest(
             document_name=document_name,
             owner_email=owner_email,
             resource_types=as_list(ResourceType, resource_types),
             media_types=as_list(str, media_types),
             updated_from=as_any(datetime, updated_from),
             updated_to=as_any(datetime, updated_to),
-            indexing=as_any(IndexingStatus, indexing),
+            indexing=as_any(wire.IndexingStatus, indexing),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
         )
-        return Listing("catalog/listDocuments", request, ListDocumentsResponse, lambda page: page.documents)
+        return Listing(wire.LIST_DOCUMENTS, request, lambda page: page.documents)
 
     @DownloadOperation
     def download_document(
         self, document_id: Id, *, document_version: int | None = None, user_email: str | None = None
-    ) -> tuple[str, RequestModel]:
+    ) -> Call[Any]:
         """Open a document's file, of its newest version unless one is named; `save`, `read` or iterate it."""
-        request = DownloadDocumentRequest(
+        request = wire.DownloadDocumentRequest(
             document_id=as_any(UUID, document_id), document_version=document_version, user_email=user_email
         )
-        return "catalog/downloadDocument", request
+        return Call(wire.DOWNLOAD_DOCUMENT, request)
 
     @Operation
-    def delete_document(self, document_id: Id, *, user_email: str | None = None) -> Call[DeleteDocumentResponse]:
+    def delete_document(self, document_id: Id, *, user_email: str | None = None) -> Call[wire.DeleteDocumentResponse]:
         """Delete a document everywhere; its id and version numbers are never used for something else."""
-        request = DeleteDocumentRequest(document_id=as_any(UUID, document_id), user_email=user_email)
-        return Call("catalog/deleteDocument", request, DeleteDocumentResponse, keyed=True)
+        request = wire.DeleteDocumentRequest(document_id=as_any(UUID, document_id), user_email=user_email)
+        return Call(wire.DELETE_DOCUMENT, request)

@@ -6,14 +6,7 @@ from uuid import UUID
 from carrel._operations import ListOperation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, require_id
-from carrel.wire.conversations import (
-    Conversation,
-    ConversationMessage,
-    GetConversationRequest,
-    GetConversationResponse,
-    ListConversationsRequest,
-    ListConversationsResponse,
-)
+from carrel.wire import conversations as wire
 
 M = TypeVar("M")
 
@@ -29,26 +22,21 @@ class Conversations(Resource[M]):
     @ListOperation
     def list(
         self, *, agent_id: Id | None = None, page_size: int = 100, page_token: str | None = None
-    ) -> Listing[Conversation, ListConversationsResponse]:
+    ) -> Listing[wire.Conversation, wire.ListConversationsResponse]:
         """Walk the conversations, the latest first; those with one agent if it is named."""
-        request = ListConversationsRequest(agent_id=as_any(UUID, agent_id), page_size=page_size, page_token=page_token)
-        return Listing(
-            "conversations",
-            request,
-            ListConversationsResponse,
-            lambda page: page.conversations,
-            method="GET",
-            only="v1",
+        request = wire.ListConversationsRequest(
+            agent_id=as_any(UUID, agent_id), page_size=page_size, page_token=page_token
         )
+        return Listing(wire.LIST_CONVERSATIONS, request, lambda page: page.conversations)
 
     @ListOperation
     def get(
         self, conversation_id: Id, *, page_size: int = 100, page_token: str | None = None
-    ) -> Listing[ConversationMessage, GetConversationResponse]:
+    ) -> Listing[wire.ConversationMessage, wire.GetConversationResponse]:
         """Walk a conversation's messages with their replies, oldest first; `pages()` also have the conversation.
 
         A reply that rests on what the person may not read any more is WITHHELD, without its text.
         """
-        path = f"conversations/{require_id('conversation_id', conversation_id)}"
-        request = GetConversationRequest(page_size=page_size, page_token=page_token)
-        return Listing(path, request, GetConversationResponse, lambda page: page.messages, method="GET", only="v1")
+        request = wire.GetConversationRequest(page_size=page_size, page_token=page_token)
+        values = {"conversationId": require_id("conversation_id", conversation_id)}
+        return Listing(wire.GET_CONVERSATION, request, lambda page: page.messages, values)

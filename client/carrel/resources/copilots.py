@@ -6,14 +6,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import Operation, Raw, Resource
 from carrel.resources._arguments import Id, as_any
-from carrel.wire.conversations import (
-    MessageFeedback,
-    ProvideMessageFeedbackRequest,
-    ProvideMessageFeedbackResponse,
-    SendMessageRequest,
-    SendMessageResponse,
-    Verdict,
-)
+from carrel.wire import conversations as wire
 
 M = TypeVar("M")
 
@@ -32,7 +25,7 @@ class Copilots(Resource[M]):
     @Operation
     def send_message(
         self, agent_id: Id, message: str, *, conversation_id: Id | None = None, user_email: str | None = None
-    ) -> Call[SendMessageResponse]:
+    ) -> Call[wire.SendMessageResponse]:
         """Send a message, in a new conversation unless one is named, and wait for the reply.
 
         The result's `type` is `ai_response_result`, or `blocked_result` for a reply that rests on what the caller may
@@ -47,12 +40,12 @@ class Copilots(Resource[M]):
         self,
         agent_id: Id,
         message_id: Id,
-        feedback: Verdict | str,
+        feedback: wire.Verdict | str,
         *,
         descriptive_feedback: str | None = None,
         suggested_answer: str | None = None,
         user_email: str | None = None,
-    ) -> Call[ProvideMessageFeedbackResponse]:
+    ) -> Call[wire.ProvideMessageFeedbackResponse]:
         """Keep POSITIVE or NEGATIVE on a reply to the caller, with words about it, on the audit log."""
         request = feedback_request(
             agent_id,
@@ -62,37 +55,37 @@ class Copilots(Resource[M]):
             suggested_answer=suggested_answer,
             user_email=user_email,
         )
-        return Call("copilots/provideMessageFeedback", request, ProvideMessageFeedbackResponse, keyed=True, only="v0")
+        return Call(wire.PROVIDE_MESSAGE_FEEDBACK, request)
 
 
 def message_call(
     agent_id: Id, message: str, *, conversation_id: Id | None, user_email: str | None
-) -> Call[SendMessageResponse]:
+) -> Call[wire.SendMessageResponse]:
     """Return the call that sends a message on v0."""
-    request = SendMessageRequest(
+    request = wire.SendMessageRequest(
         agent_id=as_any(UUID, agent_id),
         message=message,
         conversation_id=as_any(UUID, conversation_id),
         user_email=user_email,
     )
-    return Call("copilots/sendMessage", request, SendMessageResponse, keyed=True, patience=REPLY_PATIENCE, only="v0")
+    return Call(wire.SEND_MESSAGE, request, patience=REPLY_PATIENCE)
 
 
 def feedback_request(
     agent_id: Id,
     message_id: Id,
     *,
-    feedback: Verdict | str,
+    feedback: wire.Verdict | str,
     descriptive_feedback: str | None,
     suggested_answer: str | None,
     user_email: str | None,
-) -> ProvideMessageFeedbackRequest:
+) -> wire.ProvideMessageFeedbackRequest:
     """Return the request body of feedback on a reply."""
-    return ProvideMessageFeedbackRequest(
+    return wire.ProvideMessageFeedbackRequest(
         agent_id=as_any(UUID, agent_id),
         message_id=as_any(UUID, message_id),
-        message_feedback=MessageFeedback(
-            feedback=as_any(Verdict, feedback),
+        message_feedback=wire.MessageFeedback(
+            feedback=as_any(wire.Verdict, feedback),
             descriptive_feedback=descriptive_feedback,
             suggested_answer=suggested_answer,
         ),

@@ -9,28 +9,9 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any
-from carrel.wire.docstore import (
-    CreateDocstoreSyncRequest,
-    CreateDocstoreSyncResponse,
-    DeleteDocstoreSyncRequest,
-    DeleteDocstoreSyncResponse,
-    DocstoreConfig,
-    DocstoreFailure,
-    DocstoreSync,
-    GetDocstoreSyncRequest,
-    GetDocstoreSyncResponse,
-    LaunchDocstoreSyncRequest,
-    LaunchDocstoreSyncResponse,
-    ListDocstoreFailuresRequest,
-    ListDocstoreFailuresResponse,
-    ListDocstoreSyncsRequest,
-    ListDocstoreSyncsResponse,
-    UpdateDocstoreSyncRequest,
-    UpdateDocstoreSyncResponse,
-)
+from carrel.wire import docstore as wire
 
 M = TypeVar("M")
-FOLDER = "documentCollections/docstore"
 
 
 class Docstore(Resource[M]):
@@ -47,22 +28,22 @@ class Docstore(Resource[M]):
         document_collection_id: Id,
         *,
         docstore_uri: str | SecretStr,
-        config: DocstoreConfig | Members,
+        config: wire.DocstoreConfig | Members,
         user_email: str | None = None,
-    ) -> Call[CreateDocstoreSyncResponse]:
+    ) -> Call[wire.CreateDocstoreSyncResponse]:
         """Keep a collection as a collection of a document database has it, and launch the first run.
 
         `docstore_uri` is mongodb://user:password@host:port/database or mongodb+srv://…; it is encrypted at rest and
         never returned. `config` is `{"sync_name": …, "collection_name": …, "source_fields": {"body": …,
         "source_name": …}}`, and what else `carrel.wire.docstore.DocstoreConfig` has.
         """
-        request = CreateDocstoreSyncRequest(
+        request = wire.CreateDocstoreSyncRequest(
             document_collection_id=as_any(UUID, document_collection_id),
             docstore_uri=as_any(SecretStr, docstore_uri),
-            config=as_any(DocstoreConfig, config),
+            config=as_any(wire.DocstoreConfig, config),
             user_email=user_email,
         )
-        return Call(f"{FOLDER}/createDocstoreSync", request, CreateDocstoreSyncResponse, keyed=True)
+        return Call(wire.CREATE_DOCSTORE_SYNC, request)
 
     @Operation
     def update_docstore_sync(
@@ -70,37 +51,37 @@ class Docstore(Resource[M]):
         docstore_credential_id: Id,
         *,
         docstore_uri: str | SecretStr,
-        config: DocstoreConfig | Members,
+        config: wire.DocstoreConfig | Members,
         user_email: str | None = None,
-    ) -> Call[UpdateDocstoreSyncResponse]:
+    ) -> Call[wire.UpdateDocstoreSyncResponse]:
         """Replace a sync's address and config, and launch a run that reads everything; for who made it, and admins."""
-        request = UpdateDocstoreSyncRequest(
+        request = wire.UpdateDocstoreSyncRequest(
             docstore_credential_id=as_any(UUID, docstore_credential_id),
             docstore_uri=as_any(SecretStr, docstore_uri),
-            config=as_any(DocstoreConfig, config),
+            config=as_any(wire.DocstoreConfig, config),
             user_email=user_email,
         )
-        return Call(f"{FOLDER}/updateDocstoreSync", request, UpdateDocstoreSyncResponse, keyed=True)
+        return Call(wire.UPDATE_DOCSTORE_SYNC, request)
 
     @Operation
     def launch_docstore_sync(
         self, docstore_credential_id: Id, *, user_email: str | None = None
-    ) -> Call[LaunchDocstoreSyncResponse]:
+    ) -> Call[wire.LaunchDocstoreSyncResponse]:
         """Launch a run that goes on where the last one stopped; `sync_launched` is False while one goes on."""
-        request = LaunchDocstoreSyncRequest(
+        request = wire.LaunchDocstoreSyncRequest(
             docstore_credential_id=as_any(UUID, docstore_credential_id), user_email=user_email
         )
-        return Call(f"{FOLDER}/launchDocstoreSync", request, LaunchDocstoreSyncResponse, keyed=True)
+        return Call(wire.LAUNCH_DOCSTORE_SYNC, request)
 
     @Operation
     def get_docstore_sync(
         self, docstore_credential_id: Id, *, user_email: str | None = None
-    ) -> Call[GetDocstoreSyncResponse]:
+    ) -> Call[wire.GetDocstoreSyncResponse]:
         """Show a sync: its config, its status, the counts of its last run, and what went wrong."""
-        request = GetDocstoreSyncRequest(
+        request = wire.GetDocstoreSyncRequest(
             docstore_credential_id=as_any(UUID, docstore_credential_id), user_email=user_email
         )
-        return Call(f"{FOLDER}/getDocstoreSync", request, GetDocstoreSyncResponse)
+        return Call(wire.GET_DOCSTORE_SYNC, request)
 
     @ListOperation
     def list_docstore_syncs(
@@ -110,16 +91,15 @@ class Docstore(Resource[M]):
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[DocstoreSync, ListDocstoreSyncsResponse]:
+    ) -> Listing[wire.DocstoreSync, wire.ListDocstoreSyncsResponse]:
         """Walk the syncs into collections that the caller may edit, or into one of them."""
-        request = ListDocstoreSyncsRequest(
+        request = wire.ListDocstoreSyncsRequest(
             document_collection_id=as_any(UUID, document_collection_id),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
         )
-        path = f"{FOLDER}/listDocstoreSyncs"
-        return Listing(path, request, ListDocstoreSyncsResponse, lambda page: page.docstore_syncs)
+        return Listing(wire.LIST_DOCSTORE_SYNCS, request, lambda page: page.docstore_syncs)
 
     @ListOperation
     def list_docstore_failures(
@@ -129,23 +109,22 @@ class Docstore(Resource[M]):
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[DocstoreFailure, ListDocstoreFailuresResponse]:
+    ) -> Listing[wire.DocstoreFailure, wire.ListDocstoreFailuresResponse]:
         """Walk the source documents that a sync could not take, each with its reason."""
-        request = ListDocstoreFailuresRequest(
+        request = wire.ListDocstoreFailuresRequest(
             docstore_credential_id=as_any(UUID, docstore_credential_id),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
         )
-        path = f"{FOLDER}/listDocstoreFailures"
-        return Listing(path, request, ListDocstoreFailuresResponse, lambda page: page.failures)
+        return Listing(wire.LIST_DOCSTORE_FAILURES, request, lambda page: page.failures)
 
     @Operation
     def delete_docstore_sync(
         self, docstore_credential_id: Id, *, user_email: str | None = None
-    ) -> Call[DeleteDocstoreSyncResponse]:
+    ) -> Call[wire.DeleteDocstoreSyncResponse]:
         """Delete a sync and its address; the documents that it brought stay."""
-        request = DeleteDocstoreSyncRequest(
+        request = wire.DeleteDocstoreSyncRequest(
             docstore_credential_id=as_any(UUID, docstore_credential_id), user_email=user_email
         )
-        return Call(f"{FOLDER}/deleteDocstoreSync", request, DeleteDocstoreSyncResponse, keyed=True)
+        return Call(wire.DELETE_DOCSTORE_SYNC, request)

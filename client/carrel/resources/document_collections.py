@@ -10,32 +10,8 @@ from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.resources.docstore import Docstore
 from carrel.resources.index_rebuilds import IndexRebuilds
+from carrel.wire import collections as wire
 from carrel.wire.catalog import IndexingStatus
-from carrel.wire.collections import (
-    AddDocumentChunksToCollectionRequest,
-    AddDocumentChunksToCollectionResponse,
-    AddDocumentToCollectionRequest,
-    AddDocumentToCollectionResponse,
-    CreateDocumentCollectionRequest,
-    CreateDocumentCollectionResponse,
-    CustomMetadataSchema,
-    DeleteDocumentCollectionRequest,
-    DeleteDocumentCollectionResponse,
-    DistanceMetric,
-    DocumentChunk,
-    DocumentCollection,
-    DocumentInCollection,
-    GetDocumentChunksRequest,
-    GetDocumentChunksResponse,
-    ListDocumentCollectionsRequest,
-    ListDocumentCollectionsResponse,
-    ListDocumentsInCollectionRequest,
-    ListDocumentsInCollectionResponse,
-    ReindexDocumentInCollectionRequest,
-    ReindexDocumentInCollectionResponse,
-    RemoveDocumentFromCollectionRequest,
-    RemoveDocumentFromCollectionResponse,
-)
 
 M = TypeVar("M")
 
@@ -64,35 +40,35 @@ class DocumentCollections(Resource[M]):
         collection_name: str,
         *,
         embeddings_model: str | None = None,
-        distance_metric: DistanceMetric | str = DistanceMetric.COSINE,
-        custom_metadata_schema: CustomMetadataSchema | Members | None = None,
+        distance_metric: wire.DistanceMetric | str = wire.DistanceMetric.COSINE,
+        custom_metadata_schema: wire.CustomMetadataSchema | Members | None = None,
         user_email: str | None = None,
-    ) -> Call[CreateDocumentCollectionResponse]:
+    ) -> Call[wire.CreateDocumentCollectionResponse]:
         """Create a collection, which the caller then owns. Raises ConflictError `collection_name_taken`.
 
         The schema is `{"fields": [{"name": "team", "type": "STRING"}, …]}`, types being STRING, INT, DOUBLE, DATETIME
         and BOOLEAN; without one, documents have no metadata there.
         """
-        request = CreateDocumentCollectionRequest(
+        request = wire.CreateDocumentCollectionRequest(
             collection_name=collection_name,
             embeddings_model=embeddings_model,
-            distance_metric=as_any(DistanceMetric, distance_metric),
-            custom_metadata_schema=as_any(CustomMetadataSchema, custom_metadata_schema or CustomMetadataSchema()),
+            distance_metric=as_any(wire.DistanceMetric, distance_metric),
+            custom_metadata_schema=as_any(
+                wire.CustomMetadataSchema, custom_metadata_schema or wire.CustomMetadataSchema()
+            ),
             user_email=user_email,
         )
-        path = "documentCollections/createDocumentCollection"
-        return Call(path, request, CreateDocumentCollectionResponse, keyed=True)
+        return Call(wire.CREATE_DOCUMENT_COLLECTION, request)
 
     @Operation
     def delete_document_collection(
         self, document_collection_id: Id, *, user_email: str | None = None
-    ) -> Call[DeleteDocumentCollectionResponse]:
+    ) -> Call[wire.DeleteDocumentCollectionResponse]:
         """Delete a collection; its documents stay in the catalog."""
-        request = DeleteDocumentCollectionRequest(
+        request = wire.DeleteDocumentCollectionRequest(
             document_collection_id=as_any(UUID, document_collection_id), user_email=user_email
         )
-        path = "documentCollections/deleteDocumentCollection"
-        return Call(path, request, DeleteDocumentCollectionResponse, keyed=True)
+        return Call(wire.DELETE_DOCUMENT_COLLECTION, request)
 
     @ListOperation
     def list_document_collections(
@@ -102,13 +78,12 @@ class DocumentCollections(Resource[M]):
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[DocumentCollection, ListDocumentCollectionsResponse]:
+    ) -> Listing[wire.DocumentCollection, wire.ListDocumentCollectionsResponse]:
         """Walk the collections the caller may search; `collection_name` is part of the name, whatever its case."""
-        request = ListDocumentCollectionsRequest(
+        request = wire.ListDocumentCollectionsRequest(
             collection_name=collection_name, user_email=user_email, page_size=page_size, page_token=page_token
         )
-        path = "documentCollections/listDocumentCollections"
-        return Listing(path, request, ListDocumentCollectionsResponse, lambda page: page.document_collections)
+        return Listing(wire.LIST_DOCUMENT_COLLECTIONS, request, lambda page: page.document_collections)
 
     @Operation
     def add_document_to_collection(
@@ -118,18 +93,18 @@ class DocumentCollections(Resource[M]):
         document_collection_id: Id,
         custom_metadata: Mapping[str, str],
         user_email: str | None = None,
-    ) -> Call[AddDocumentToCollectionResponse]:
+    ) -> Call[wire.AddDocumentToCollectionResponse]:
         """Add a catalog document to a collection, or bring it up to date there; needs EDITOR and READ.
 
         Keys of the metadata must be in the collection's schema, and values, always strings, parse as their types.
         """
-        request = AddDocumentToCollectionRequest(
+        request = wire.AddDocumentToCollectionRequest(
             document_id=as_any(UUID, document_id),
             document_collection_id=as_any(UUID, document_collection_id),
             custom_metadata=dict(custom_metadata),
             user_email=user_email,
         )
-        return Call("documentCollections/addDocumentToCollection", request, AddDocumentToCollectionResponse)
+        return Call(wire.ADD_DOCUMENT_TO_COLLECTION, request)
 
     @Operation
     def add_document_chunks_to_collection(
@@ -140,17 +115,16 @@ class DocumentCollections(Resource[M]):
         chunks: Sequence[str],
         custom_metadata: Mapping[str, str],
         user_email: str | None = None,
-    ) -> Call[AddDocumentChunksToCollectionResponse]:
+    ) -> Call[wire.AddDocumentChunksToCollectionResponse]:
         """Add a catalog document with up to 10,000 chunks of the caller's making, indexed as given."""
-        request = AddDocumentChunksToCollectionRequest(
+        request = wire.AddDocumentChunksToCollectionRequest(
             document_id=as_any(UUID, document_id),
             document_collection_id=as_any(UUID, document_collection_id),
             chunks=as_list(str, chunks),
             custom_metadata=dict(custom_metadata),
             user_email=user_email,
         )
-        path = "documentCollections/addDocumentChunksToCollection"
-        return Call(path, request, AddDocumentChunksToCollectionResponse)
+        return Call(wire.ADD_DOCUMENT_CHUNKS_TO_COLLECTION, request)
 
     @Operation
     def reindex_document_in_collection(
@@ -160,31 +134,30 @@ class DocumentCollections(Resource[M]):
         document_collection_id: Id,
         custom_metadata: Mapping[str, str] | None = None,
         user_email: str | None = None,
-    ) -> Call[ReindexDocumentInCollectionResponse]:
+    ) -> Call[wire.ReindexDocumentInCollectionResponse]:
         """Chunk and index a document's newest contents again; its metadata stays unless given.
 
         Raises ConflictError for a document whose chunks the caller made: those are the caller's to send again.
         """
-        request = ReindexDocumentInCollectionRequest(
+        request = wire.ReindexDocumentInCollectionRequest(
             document_id=as_any(UUID, document_id),
             document_collection_id=as_any(UUID, document_collection_id),
             custom_metadata=None if custom_metadata is None else dict(custom_metadata),
             user_email=user_email,
         )
-        return Call("documentCollections/reindexDocumentInCollection", request, ReindexDocumentInCollectionResponse)
+        return Call(wire.REINDEX_DOCUMENT_IN_COLLECTION, request)
 
     @Operation
     def remove_document_from_collection(
         self, *, document_id: Id, document_collection_id: Id, user_email: str | None = None
-    ) -> Call[RemoveDocumentFromCollectionResponse]:
+    ) -> Call[wire.RemoveDocumentFromCollectionResponse]:
         """Take a document out of a collection; it stays in the catalog. Raises NotFoundError if it isn't in it."""
-        request = RemoveDocumentFromCollectionRequest(
+        request = wire.RemoveDocumentFromCollectionRequest(
             document_id=as_any(UUID, document_id),
             document_collection_id=as_any(UUID, document_collection_id),
             user_email=user_email,
         )
-        path = "documentCollections/removeDocumentFromCollection"
-        return Call(path, request, RemoveDocumentFromCollectionResponse, keyed=True)
+        return Call(wire.REMOVE_DOCUMENT_FROM_COLLECTION, request)
 
     @ListOperation
     def list_documents_in_collection(
@@ -196,13 +169,13 @@ class DocumentCollections(Resource[M]):
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[DocumentInCollection, ListDocumentsInCollectionResponse]:
+    ) -> Listing[wire.DocumentInCollection, wire.ListDocumentsInCollectionResponse]:
         """Walk the documents of a collection that the caller may read, each with its version there.
 
         With `ids` of documents (at most 1000) it walks those of them that are in it. `indexing` (DONE, RUNNING or
         FAILED) is of that collection's index.
         """
-        request = ListDocumentsInCollectionRequest(
+        request = wire.ListDocumentsInCollectionRequest(
             document_collection_id=as_any(UUID, document_collection_id),
             ids=as_list(UUID, ids),
             indexing=as_any(IndexingStatus, indexing),
@@ -210,8 +183,7 @@ class DocumentCollections(Resource[M]):
             page_size=page_size,
             page_token=page_token,
         )
-        path = "documentCollections/listDocumentsInCollection"
-        return Listing(path, request, ListDocumentsInCollectionResponse, lambda page: page.documents)
+        return Listing(wire.LIST_DOCUMENTS_IN_COLLECTION, request, lambda page: page.documents)
 
     @ListOperation
     def get_document_chunks(
@@ -222,14 +194,13 @@ class DocumentCollections(Resource[M]):
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[DocumentChunk, GetDocumentChunksResponse]:
+    ) -> Listing[wire.DocumentChunk, wire.GetDocumentChunksResponse]:
         """Walk a document's chunks in reading order, as a collection has them, or the catalog when none is named."""
-        request = GetDocumentChunksRequest(
+        request = wire.GetDocumentChunksRequest(
             document_id=as_any(UUID, document_id),
             document_collection_id=as_any(UUID, document_collection_id),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
         )
-        path = "documentCollections/getDocumentChunks"
-        return Listing(path, request, GetDocumentChunksResponse, lambda page: page.chunks)
+        return Listing(wire.GET_DOCUMENT_CHUNKS, request, lambda page: page.chunks)

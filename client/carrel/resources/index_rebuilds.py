@@ -7,20 +7,9 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any
-from carrel.wire.rebuilds import (
-    CancelIndexRebuildRequest,
-    CancelIndexRebuildResponse,
-    GetIndexRebuildRequest,
-    GetIndexRebuildResponse,
-    IndexRebuildFailure,
-    ListIndexRebuildFailuresRequest,
-    ListIndexRebuildFailuresResponse,
-    StartIndexRebuildRequest,
-    StartIndexRebuildResponse,
-)
+from carrel.wire import rebuilds as wire
 
 M = TypeVar("M")
-FOLDER = "documentCollections"
 
 
 class IndexRebuilds(Resource[M]):
@@ -39,30 +28,30 @@ class IndexRebuilds(Resource[M]):
         embeddings_model: str,
         force: bool = False,
         user_email: str | None = None,
-    ) -> Call[StartIndexRebuildResponse]:
+    ) -> Call[wire.StartIndexRebuildResponse]:
         """Make an index with another model beside the one that is searched; returns at once.
 
         While it goes on already with this model, what failed is tried again at once; with `force`, the new index takes
         the old one's place without the documents that fail. Raises ConflictError `model_in_use` for the model it has,
         `rebuild_running` while it is rebuilt with a third one.
         """
-        request = StartIndexRebuildRequest(
+        request = wire.StartIndexRebuildRequest(
             document_collection_id=as_any(UUID, document_collection_id),
             embeddings_model=embeddings_model,
             force=force,
             user_email=user_email,
         )
-        return Call(f"{FOLDER}/startIndexRebuild", request, StartIndexRebuildResponse)
+        return Call(wire.START_INDEX_REBUILD, request)
 
     @Operation
     def get_index_rebuild(
         self, document_collection_id: Id | None = None, *, user_email: str | None = None
-    ) -> Call[GetIndexRebuildResponse]:
+    ) -> Call[wire.GetIndexRebuildResponse]:
         """Show the newest rebuild of an index. Raises ConflictError `no_rebuild` when there has been none."""
-        request = GetIndexRebuildRequest(
+        request = wire.GetIndexRebuildRequest(
             document_collection_id=as_any(UUID, document_collection_id), user_email=user_email
         )
-        return Call(f"{FOLDER}/getIndexRebuild", request, GetIndexRebuildResponse)
+        return Call(wire.GET_INDEX_REBUILD, request)
 
     @ListOperation
     def list_index_rebuild_failures(
@@ -72,23 +61,22 @@ class IndexRebuilds(Resource[M]):
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[IndexRebuildFailure, ListIndexRebuildFailuresResponse]:
+    ) -> Listing[wire.IndexRebuildFailure, wire.ListIndexRebuildFailuresResponse]:
         """Walk the documents that keep a rebuild from coming to its end, each with the reason of its last failure."""
-        request = ListIndexRebuildFailuresRequest(
+        request = wire.ListIndexRebuildFailuresRequest(
             document_collection_id=as_any(UUID, document_collection_id),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
         )
-        path = f"{FOLDER}/listIndexRebuildFailures"
-        return Listing(path, request, ListIndexRebuildFailuresResponse, lambda page: page.failures)
+        return Listing(wire.LIST_INDEX_REBUILD_FAILURES, request, lambda page: page.failures)
 
     @Operation
     def cancel_index_rebuild(
         self, document_collection_id: Id | None = None, *, user_email: str | None = None
-    ) -> Call[CancelIndexRebuildResponse]:
+    ) -> Call[wire.CancelIndexRebuildResponse]:
         """Give up the rebuild that goes on; the index that is searched stays. Raises ConflictError `rebuild_over`."""
-        request = CancelIndexRebuildRequest(
+        request = wire.CancelIndexRebuildRequest(
             document_collection_id=as_any(UUID, document_collection_id), user_email=user_email
         )
-        return Call(f"{FOLDER}/cancelIndexRebuild", request, CancelIndexRebuildResponse, keyed=True)
+        return Call(wire.CANCEL_INDEX_REBUILD, request)

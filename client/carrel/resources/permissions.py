@@ -7,6 +7,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Members, as_any
+from carrel.wire import permissions as wire
 from carrel.wire.common import (
     Action,
     GroupPrincipal,
@@ -15,18 +16,6 @@ from carrel.wire.common import (
     ResourceReference,
     ResourceType,
     UserPrincipal,
-)
-from carrel.wire.permissions import (
-    CheckBulkResourcesAuthorizationForUserRequest,
-    CheckBulkResourcesAuthorizationForUserResponse,
-    CheckResourceAuthorizationForUserRequest,
-    CheckResourceAuthorizationForUserResponse,
-    ExplainAuthorizationRequest,
-    ExplainAuthorizationResponse,
-    ListAuthorizedPrincipalsForResourceRequest,
-    ListAuthorizedPrincipalsForResourceResponse,
-    ListAuthorizedResourcesRequest,
-    ListAuthorizedResourcesResponse,
 )
 
 M = TypeVar("M")
@@ -51,16 +40,15 @@ class Permissions(Resource[M]):
         action: Action | str = Action.READ,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[UserPrincipal | GroupPrincipal, ListAuthorizedPrincipalsForResourceResponse]:
+    ) -> Listing[UserPrincipal | GroupPrincipal, wire.ListAuthorizedPrincipalsForResourceResponse]:
         """Walk every group and user that may effectively act on a resource, each once; for admins."""
-        request = ListAuthorizedPrincipalsForResourceRequest(
+        request = wire.ListAuthorizedPrincipalsForResourceRequest(
             resource=reference_to(resource),
             action=as_any(Action, action),
             page_size=page_size,
             page_token=page_token,
         )
-        path = "permissions/listAuthorizedPrincipalsForResource"
-        return Listing(path, request, ListAuthorizedPrincipalsForResourceResponse, lambda page: page.principals)
+        return Listing(wire.LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE, request, lambda page: page.principals)
 
     @ListOperation
     def list_authorized_resources(
@@ -71,17 +59,16 @@ class Permissions(Resource[M]):
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[ResourceIdentifier, ListAuthorizedResourcesResponse]:
+    ) -> Listing[ResourceIdentifier, wire.ListAuthorizedResourcesResponse]:
         """Walk the resources the caller may act on, of every type unless one is named."""
-        request = ListAuthorizedResourcesRequest(
+        request = wire.ListAuthorizedResourcesRequest(
             action=as_any(Action, action),
             resource_type=as_any(ResourceType, resource_type),
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,
         )
-        path = "permissions/listAuthorizedResources"
-        return Listing(path, request, ListAuthorizedResourcesResponse, lambda page: page.resources)
+        return Listing(wire.LIST_AUTHORIZED_RESOURCES, request, lambda page: page.resources)
 
     @Operation
     def explain_authorization(
@@ -90,18 +77,18 @@ class Permissions(Resource[M]):
         principal: PrincipalReference | Members,
         *,
         action: Action | str = Action.READ,
-    ) -> Call[ExplainAuthorizationResponse]:
+    ) -> Call[wire.ExplainAuthorizationResponse]:
         """Tell by which chains of groups and grants a principal may act on a resource, or what it lacks; for admins.
 
         `principal` is `{"type": "user", "email": …}`, `{"type": "group", "id": …}` or
         `{"type": "serviceAccount", "id": …}`.
         """
-        request = ExplainAuthorizationRequest(
+        request = wire.ExplainAuthorizationRequest(
             resource=reference_to(resource),
             principal=cast("PrincipalReference", principal),
             action=as_any(Action, action),
         )
-        return Call("permissions/explainAuthorization", request, ExplainAuthorizationResponse)
+        return Call(wire.EXPLAIN_AUTHORIZATION, request)
 
     @Operation
     def check_resource_authorization_for_user(
@@ -110,16 +97,15 @@ class Permissions(Resource[M]):
         *,
         action: Action | str = Action.READ,
         user_email: str | None = None,
-    ) -> Call[CheckResourceAuthorizationForUserResponse]:
+    ) -> Call[wire.CheckResourceAuthorizationForUserResponse]:
         """Tell whether the caller may act on a resource, or for admins whether `user_email` may.
 
         A resource that doesn't exist is one that nobody may act on.
         """
-        request = CheckResourceAuthorizationForUserRequest(
+        request = wire.CheckResourceAuthorizationForUserRequest(
             resource=reference_to(resource), action=as_any(Action, action), user_email=user_email
         )
-        path = "permissions/checkResourceAuthorizationForUser"
-        return Call(path, request, CheckResourceAuthorizationForUserResponse)
+        return Call(wire.CHECK_RESOURCE_AUTHORIZATION_FOR_USER, request)
 
     @Operation
     def check_bulk_resources_authorization_for_user(
@@ -128,19 +114,18 @@ class Permissions(Resource[M]):
         *,
         action: Action | str = Action.READ,
         user_email: str | None = None,
-    ) -> Call[CheckBulkResourcesAuthorizationForUserResponse]:
+    ) -> Call[wire.CheckBulkResourcesAuthorizationForUserResponse]:
         """Tell whether a user may act on each of 1 to 1000 resources, in the order given.
 
         More raise InvalidArgumentError: one call is answered as things are at one moment, so whoever asks in several
         says so.
         """
-        request = CheckBulkResourcesAuthorizationForUserRequest(
+        request = wire.CheckBulkResourcesAuthorizationForUserRequest(
             resources=[reference_to(resource) for resource in resources],
             action=as_any(Action, action),
             user_email=user_email,
         )
-        path = "permissions/checkBulkResourcesAuthorizationForUser"
-        return Call(path, request, CheckBulkResourcesAuthorizationForUserResponse)
+        return Call(wire.CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER, request)
 
 
 def reference_to(resource: ResourceReference | ResourceIdentifier | Members) -> ResourceReference:

@@ -7,20 +7,8 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import Operation, Raw, Resource
 from carrel.resources._arguments import Id, Members, as_any, as_list
+from carrel.wire import search as wire
 from carrel.wire.common import ResourceType
-from carrel.wire.search import (
-    CatalogSearchOptions,
-    CollectionSearchOptions,
-    MetadataFilter,
-    SearchDocumentCatalogRequest,
-    SearchDocumentCatalogResponse,
-    SearchDocumentCollectionRequest,
-    SearchDocumentCollectionResponse,
-    SearchFeedback,
-    SearchMode,
-    SubmitSearchFeedbackRequest,
-    SubmitSearchFeedbackResponse,
-)
 
 M = TypeVar("M")
 
@@ -39,24 +27,26 @@ class Search(Resource[M]):
         search_query: str,
         *,
         max_results: int = 10,
-        mode: SearchMode | str = SearchMode.HYBRID,
+        mode: wire.SearchMode | str = wire.SearchMode.HYBRID,
         resource_types: Sequence[ResourceType | str] | None = None,
-        metadata_filters: Sequence[MetadataFilter | Members] = (),
+        metadata_filters: Sequence[wire.MetadataFilter | Members] = (),
         user_email: str | None = None,
-    ) -> Call[SearchDocumentCatalogResponse]:
+    ) -> Call[wire.SearchDocumentCatalogResponse]:
         """Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC).
 
         A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
         filters narrow together.
         """
-        options = CatalogSearchOptions(
+        options = wire.CatalogSearchOptions(
             max_results=max_results,
-            mode=as_any(SearchMode, mode),
+            mode=as_any(wire.SearchMode, mode),
             resource_types=as_list(ResourceType, resource_types),
-            metadata_filters=as_list(MetadataFilter, metadata_filters),
+            metadata_filters=as_list(wire.MetadataFilter, metadata_filters),
         )
-        request = SearchDocumentCatalogRequest(search_query=search_query, search_options=options, user_email=user_email)
-        return Call("search/searchDocumentCatalog", request, SearchDocumentCatalogResponse)
+        request = wire.SearchDocumentCatalogRequest(
+            search_query=search_query, search_options=options, user_email=user_email
+        )
+        return Call(wire.SEARCH_DOCUMENT_CATALOG, request)
 
     @Operation
     def search_document_collection(
@@ -67,46 +57,46 @@ class Search(Resource[M]):
         max_chunks: int = 10,
         merge_contents: bool = False,
         threshold: float | None = None,
-        mode: SearchMode | str = SearchMode.HYBRID,
-        structured_query_filters: Sequence[MetadataFilter | Members] = (),
+        mode: wire.SearchMode | str = wire.SearchMode.HYBRID,
+        structured_query_filters: Sequence[wire.MetadataFilter | Members] = (),
         user_email: str | None = None,
-    ) -> Call[SearchDocumentCollectionResponse]:
+    ) -> Call[wire.SearchDocumentCollectionResponse]:
         """Find up to 100 chunks in a collection, grouped by document; needs VIEWER there and READ on each document.
 
         `threshold` drops chunks that score less (0 to 1); `merge_contents` also joins a document's chunks. Filters
         compare by the type the collection's schema gives the field.
         """
-        options = CollectionSearchOptions(
+        options = wire.CollectionSearchOptions(
             max_chunks=max_chunks,
             merge_contents=merge_contents,
             threshold=threshold,
-            mode=as_any(SearchMode, mode),
+            mode=as_any(wire.SearchMode, mode),
         )
-        request = SearchDocumentCollectionRequest(
+        request = wire.SearchDocumentCollectionRequest(
             document_collection_id=as_any(UUID, document_collection_id),
             search_query=search_query,
-            structured_query_filters=as_list(MetadataFilter, structured_query_filters),
+            structured_query_filters=as_list(wire.MetadataFilter, structured_query_filters),
             search_options=options,
             user_email=user_email,
         )
-        return Call("search/searchDocumentCollection", request, SearchDocumentCollectionResponse)
+        return Call(wire.SEARCH_DOCUMENT_COLLECTION, request)
 
     @Operation
     def submit_search_feedback(
         self,
         *,
         search_id: Id,
-        feedback: SearchFeedback | str,
+        feedback: wire.SearchFeedback | str,
         comments: str | None = None,
         document_id: Id | None = None,
         user_email: str | None = None,
-    ) -> Call[SubmitSearchFeedbackResponse]:
+    ) -> Call[wire.SubmitSearchFeedbackResponse]:
         """Keep THUMBS_UP or THUMBS_DOWN on a search, or on one of its results, on the audit log."""
-        request = SubmitSearchFeedbackRequest(
+        request = wire.SubmitSearchFeedbackRequest(
             search_id=as_any(UUID, search_id),
-            feedback=as_any(SearchFeedback, feedback),
+            feedback=as_any(wire.SearchFeedback, feedback),
             comments=comments,
             document_id=as_any(UUID, document_id),
             user_email=user_email,
         )
-        return Call("search/submitSearchFeedback", request, SubmitSearchFeedbackResponse, keyed=True)
+        return Call(wire.SUBMIT_SEARCH_FEEDBACK, request)

@@ -25,6 +25,7 @@ from carrel.wire.common import (
     Role,
     Tabular,
 )
+from carrel.wire.operations import ADMIN, ApiOperation
 
 AccessState = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]
 """The state of all access at one moment; opaque."""
@@ -184,3 +185,20 @@ class AdminAccessListGroupPeopleResponse(PagedResponse):
     rows_in: ClassVar[str] = "people"
     people: list[GroupPerson]
     """The people, group by group."""
+
+
+ADMIN_ACCESS_GET_STATE = ApiOperation(
+    "admin/access/getState", AdminAccessGetStateRequest, AdminAccessGetStateResponse, ADMIN
+)
+ADMIN_ACCESS_LIST_RESOURCES = ApiOperation(
+    "admin/access/listResources", AdminAccessListResourcesRequest, AdminAccessListResourcesResponse, ADMIN
+)
+ADMIN_ACCESS_COUNT_RESOURCES = ApiOperation(
+    "admin/access/countResources", AdminAccessCountResourcesRequest, AdminAccessCountResourcesResponse, ADMIN
+)
+ADMIN_ACCESS_LIST_HOLDERS = ApiOperation(
+    "admin/access/listHolders", AdminAccessListHoldersRequest, AdminAccessListHoldersResponse, ADMIN
+)
+ADMIN_ACCESS_LIST_GROUP_PEOPLE = ApiOperation(
+    "admin/access/listGroupPeople", AdminAccessListGroupPeopleRequest, AdminAccessListGroupPeopleResponse, ADMIN
+)

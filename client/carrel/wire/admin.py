@@ -25,6 +25,7 @@ from carrel.wire.common import (
     ResponseModel,
     Tabular,
 )
+from carrel.wire.operations import ADMIN, CONFLICT, KEYED, NOT_FOUND, SECRET, ApiOperation
 from carrel.wire.search import SearchFeedback, SearchMode
 
 StrictFlag = Annotated[bool, Field(strict=True)]
@@ -508,3 +509,46 @@ class AdminSearchLogQueryResponse(PagedResponse):
     rows_in: ClassVar[str] = "searches"
     searches: list[LoggedSearch]
     """The searches, newest first."""
+
+
+ADMIN_ORGANIZATION_GET = ApiOperation(
+    "admin/organization/get", AdminOrganizationGetRequest, AdminOrganizationGetResponse, ADMIN
+)
+ADMIN_ORGANIZATION_UPDATE = ApiOperation(
+    "admin/organization/update", AdminOrganizationUpdateRequest, AdminOrganizationUpdateResponse, ADMIN
+)
+ADMIN_USERS_UPSERT = ApiOperation(
+    "admin/users/upsert", AdminUsersUpsertRequest, AdminUsersUpsertResponse, ADMIN, CONFLICT
+)
+ADMIN_USERS_LIST = ApiOperation("admin/users/list", AdminUsersListRequest, AdminUsersListResponse, ADMIN)
+ADMIN_GROUPS_UPSERT = ApiOperation(
+    "admin/groups/upsert", AdminGroupsUpsertRequest, AdminGroupsUpsertResponse, ADMIN, KEYED | NOT_FOUND | CONFLICT
+)
+ADMIN_GROUPS_LIST = ApiOperation("admin/groups/list", AdminGroupsListRequest, AdminGroupsListResponse, ADMIN)
+ADMIN_GROUPS_LIST_MEMBERS = ApiOperation(
+    "admin/groups/listMembers", AdminGroupsListMembersRequest, AdminGroupsListMembersResponse, ADMIN, NOT_FOUND
+)
+ADMIN_GROUPS_ADD_MEMBERS = ApiOperation(
+    "admin/groups/addMembers", AdminGroupsAddMembersRequest, AdminGroupsAddMembersResponse, ADMIN, NOT_FOUND
+)
+ADMIN_GROUPS_REMOVE_MEMBERS = ApiOperation(
+    "admin/groups/removeMembers", AdminGroupsRemoveMembersRequest, AdminGroupsRemoveMembersResponse, ADMIN, NOT_FOUND
+)
+ADMIN_API_KEYS_CREATE = ApiOperation(
+    "admin/apiKeys/create", AdminApiKeysCreateRequest, AdminApiKeysCreateResponse, ADMIN, KEYED | SECRET
+)
+ADMIN_API_KEYS_LIST = ApiOperation("admin/apiKeys/list", AdminApiKeysListRequest, AdminApiKeysListResponse, ADMIN)
+ADMIN_API_KEYS_REVOKE = ApiOperation(
+    "admin/apiKeys/revoke", AdminApiKeysRevokeRequest, AdminApiKeysRevokeResponse, ADMIN, NOT_FOUND
+)
+ADMIN_GRANTS_SET = ApiOperation("admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, NOT_FOUND)
+ADMIN_GRANTS_SET_MANY = ApiOperation(
+    "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, NOT_FOUND
+)
+ADMIN_GRANTS_LIST = ApiOperation("admin/grants/list", AdminGrantsListRequest, AdminGrantsListResponse, ADMIN, NOT_FOUND)
+ADMIN_AUDIT_LOG_QUERY = ApiOperation(
+    "admin/auditLog/query", AdminAuditLogQueryRequest, AdminAuditLogQueryResponse, ADMIN
+)
+ADMIN_SEARCH_LOG_QUERY = ApiOperation(
+    "admin/searchLog/query", AdminSearchLogQueryRequest, AdminSearchLogQueryResponse, ADMIN
+)

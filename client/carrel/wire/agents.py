@@ -18,6 +18,7 @@ from carrel.wire.common import (
     RequestModel,
     ResponseModel,
 )
+from carrel.wire.operations import ADMIN, CONFLICT, KEYED, MESSAGE, NOT_FOUND, ApiOperation
 
 Instructions = Annotated[str, Field(max_length=20_000), NO_NUL]
 """What the model is told before every conversation."""
@@ -170,3 +171,19 @@ class ListAgentsResponse(PagedResponse):
     rows_in: ClassVar[str] = "agents"
     agents: list[Agent]
     """The agents, ordered by id."""
+
+
+ADMIN_AGENTS_CREATE = ApiOperation(
+    "admin/agents/create", AdminAgentsCreateRequest, AdminAgentsCreateResponse, ADMIN, KEYED
+)
+ADMIN_AGENTS_UPDATE = ApiOperation(
+    "admin/agents/update", AdminAgentsUpdateRequest, AdminAgentsUpdateResponse, ADMIN, NOT_FOUND | CONFLICT
+)
+ADMIN_AGENTS_LIST = ApiOperation("admin/agents/list", AdminAgentsListRequest, AdminAgentsListResponse, ADMIN)
+ADMIN_AGENTS_DELETE = ApiOperation(
+    "admin/agents/delete", AdminAgentsDeleteRequest, AdminAgentsDeleteResponse, ADMIN, KEYED | NOT_FOUND
+)
+ADMIN_AGENTS_DEPLOY = ApiOperation(
+    "admin/agents/deploy", AdminAgentsDeployRequest, AdminAgentsDeployResponse, ADMIN, NOT_FOUND
+)
+LIST_AGENTS = ApiOperation("agents", ListAgentsRequest, ListAgentsResponse, MESSAGE, method="GET", version="v1")

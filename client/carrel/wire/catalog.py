@@ -2,7 +2,7 @@
 
 import json
 from enum import StrEnum
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -27,6 +27,7 @@ from carrel.wire.common import (
     Url,
     refuse_reserved_type,
 )
+from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, SHARED, WRITE, ApiOperation
 
 
 def _flag_of(part: object) -> object:
@@ -359,3 +360,25 @@ class DeleteDocumentResponse(ResponseModel):
 
     document_id: UUID
     """Id of the document."""
+
+
+UPLOAD_FILE = ApiOperation(
+    "catalog/uploadFile", None, UploadFileResponse, WRITE, ADDS_DATA | NOT_FOUND | CONFLICT | SHARED
+)
+UPLOAD_DOCUMENT_FILE = ApiOperation(
+    "catalog/uploadDocumentFile",
+    None,
+    UploadDocumentFileResponse,
+    WRITE,
+    KEYED | ADDS_DATA | CONFLICT | SHARED,
+    successor="uploadFile",
+)
+PLAN_UPLOAD = ApiOperation("catalog/planUpload", PlanUploadRequest, PlanUploadResponse, WRITE)
+GET_DOCUMENT = ApiOperation("catalog/getDocument", GetDocumentRequest, GetDocumentResponse, READ, NOT_FOUND)
+LIST_DOCUMENTS = ApiOperation("catalog/listDocuments", ListDocumentsRequest, ListDocumentsResponse, READ)
+DOWNLOAD_DOCUMENT: ApiOperation[Any] = ApiOperation(
+    "catalog/downloadDocument", DownloadDocumentRequest, None, READ, NOT_FOUND
+)
+DELETE_DOCUMENT = ApiOperation(
+    "catalog/deleteDocument", DeleteDocumentRequest, DeleteDocumentResponse, WRITE, KEYED | NOT_FOUND
+)

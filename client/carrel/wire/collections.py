@@ -21,6 +21,7 @@ from carrel.wire.common import (
     ResponseModel,
     Role,
 )
+from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, SHARED, WRITE, ApiOperation
 
 
 class DistanceMetric(StrEnum):
@@ -309,3 +310,61 @@ class GetDocumentChunksResponse(PagedResponse):
     """Number of the version that the chunks are of."""
     chunks: list[DocumentChunk]
     """The chunks in reading order."""
+
+
+CREATE_DOCUMENT_COLLECTION = ApiOperation(
+    "documentCollections/createDocumentCollection",
+    CreateDocumentCollectionRequest,
+    CreateDocumentCollectionResponse,
+    WRITE,
+    KEYED | ADDS_DATA | SHARED,
+    successor="",
+)
+ADD_DOCUMENT_TO_COLLECTION = ApiOperation(
+    "documentCollections/addDocumentToCollection",
+    AddDocumentToCollectionRequest,
+    AddDocumentToCollectionResponse,
+    WRITE,
+    ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
+)
+ADD_DOCUMENT_CHUNKS_TO_COLLECTION = ApiOperation(
+    "documentCollections/addDocumentChunksToCollection",
+    AddDocumentChunksToCollectionRequest,
+    AddDocumentChunksToCollectionResponse,
+    WRITE,
+    ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
+)
+REINDEX_DOCUMENT_IN_COLLECTION = ApiOperation(
+    "documentCollections/reindexDocumentInCollection",
+    ReindexDocumentInCollectionRequest,
+    ReindexDocumentInCollectionResponse,
+    WRITE,
+    ADDS_DATA | NOT_FOUND | CONFLICT | SHARED,
+)
+REMOVE_DOCUMENT_FROM_COLLECTION = ApiOperation(
+    "documentCollections/removeDocumentFromCollection",
+    RemoveDocumentFromCollectionRequest,
+    RemoveDocumentFromCollectionResponse,
+    WRITE,
+    KEYED | NOT_FOUND | SHARED,
+)
+DELETE_DOCUMENT_COLLECTION = ApiOperation(
+    "documentCollections/deleteDocumentCollection",
+    DeleteDocumentCollectionRequest,
+    DeleteDocumentCollectionResponse,
+    WRITE,
+    KEYED | NOT_FOUND,
+)
+LIST_DOCUMENT_COLLECTIONS = ApiOperation(
+    "documentCollections/listDocumentCollections", ListDocumentCollectionsRequest, ListDocumentCollectionsResponse, READ
+)
+LIST_DOCUMENTS_IN_COLLECTION = ApiOperation(
+    "documentCollections/listDocumentsInCollection",
+    ListDocumentsInCollectionRequest,
+    ListDocumentsInCollectionResponse,
+    READ,
+    NOT_FOUND,
+)
+GET_DOCUMENT_CHUNKS = ApiOperation(
+    "documentCollections/getDocumentChunks", GetDocumentChunksRequest, GetDocumentChunksResponse, READ, NOT_FOUND
+)

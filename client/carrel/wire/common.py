@@ -319,14 +319,6 @@ class GrantRole(StrEnum):
     VIEWER = "VIEWER"
 
 
-class Scope(StrEnum):
-    """What a service-account token may be used for; it never widens the account's access."""
-
-    AGENT_MESSAGE = "agent:message"
-    CATALOG_WRITE = "catalog:write"
-    CATALOG_READ = "catalog:read"
-
-
 class Action(StrEnum):
     """What permission look-ups can ask about."""
 

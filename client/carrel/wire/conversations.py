@@ -4,10 +4,10 @@ The results of v0 have the names that published clients of this API parse, the s
 """
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from carrel.wire.common import (
     NO_NUL,
@@ -19,6 +19,7 @@ from carrel.wire.common import (
     RequestModel,
     ResponseModel,
 )
+from carrel.wire.operations import ADDS_DATA, KEYED, MESSAGE, NOT_FOUND, SHARED, ApiOperation
 
 
 def _refuse_blank(text: str) -> str:
@@ -366,3 +367,61 @@ class GetConversationResponse(PagedResponse):
     """The conversation."""
     messages: list[ConversationMessage]
     """The messages, oldest first."""
+
+
+SEND_MESSAGE = ApiOperation(
+    "copilots/sendMessage",
+    SendMessageRequest,
+    SendMessageResponse,
+    MESSAGE,
+    KEYED | ADDS_DATA | NOT_FOUND | SHARED,
+    version="v0",
+)
+PROVIDE_MESSAGE_FEEDBACK = ApiOperation(
+    "copilots/provideMessageFeedback",
+    ProvideMessageFeedbackRequest,
+    ProvideMessageFeedbackResponse,
+    MESSAGE,
+    KEYED | NOT_FOUND,
+    version="v0",
+)
+SEND_AGENT_MESSAGE = ApiOperation(
+    "agents/sendMessage",
+    SendAgentMessageRequest,
+    SendAgentMessageResponse,
+    MESSAGE,
+    KEYED | ADDS_DATA | NOT_FOUND | SHARED,
+    version="v1",
+)
+FETCH_AGENT_RESPONSE = ApiOperation(
+    "agents/fetchAgentResponse",
+    FetchAgentResponseRequest,
+    TypeAdapter[RunningJob | CompletedJob | FailedJob](FetchAgentResponseResponse),
+    MESSAGE,
+    NOT_FOUND | SHARED,
+    method="GET",
+    version="v1",
+)
+STREAM_AGENT_RESPONSE: ApiOperation[Any] = ApiOperation(
+    "agents/streamAgentResponse", FetchAgentResponseRequest, None, MESSAGE, NOT_FOUND, method="GET", version="v1"
+)
+PROVIDE_AGENT_MESSAGE_FEEDBACK = ApiOperation(
+    "agents/provideMessageFeedback",
+    ProvideMessageFeedbackRequest,
+    ProvideMessageFeedbackResponse,
+    MESSAGE,
+    KEYED | NOT_FOUND,
+    version="v1",
+)
+LIST_CONVERSATIONS = ApiOperation(
+    "conversations", ListConversationsRequest, ListConversationsResponse, MESSAGE, method="GET", version="v1"
+)
+GET_CONVERSATION = ApiOperation(
+    "conversations/{conversationId}",
+    GetConversationRequest,
+    GetConversationResponse,
+    MESSAGE,
+    NOT_FOUND,
+    method="GET",
+    version="v1",
+)

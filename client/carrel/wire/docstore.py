@@ -19,6 +19,7 @@ from carrel.wire.common import (
     RequestModel,
     ResponseModel,
 )
+from carrel.wire.operations import ADDS_DATA, DOCSTORE_READ, DOCSTORE_WRITE, KEYED, NOT_FOUND, SHARED, ApiOperation
 
 _SEGMENT = re.compile(r"[^.$\0][^.\0]*")
 
@@ -324,3 +325,54 @@ class DeleteDocstoreSyncResponse(ResponseModel):
 
     docstore_credential_id: UUID
     """Id of the sync."""
+
+
+CREATE_DOCSTORE_SYNC = ApiOperation(
+    "documentCollections/docstore/createDocstoreSync",
+    CreateDocstoreSyncRequest,
+    CreateDocstoreSyncResponse,
+    DOCSTORE_WRITE,
+    KEYED | ADDS_DATA | NOT_FOUND,
+)
+UPDATE_DOCSTORE_SYNC = ApiOperation(
+    "documentCollections/docstore/updateDocstoreSync",
+    UpdateDocstoreSyncRequest,
+    UpdateDocstoreSyncResponse,
+    DOCSTORE_WRITE,
+    KEYED | ADDS_DATA | NOT_FOUND | SHARED,
+)
+LAUNCH_DOCSTORE_SYNC = ApiOperation(
+    "documentCollections/docstore/launchDocstoreSync",
+    LaunchDocstoreSyncRequest,
+    LaunchDocstoreSyncResponse,
+    DOCSTORE_WRITE,
+    KEYED | ADDS_DATA | NOT_FOUND,
+)
+GET_DOCSTORE_SYNC = ApiOperation(
+    "documentCollections/docstore/getDocstoreSync",
+    GetDocstoreSyncRequest,
+    GetDocstoreSyncResponse,
+    DOCSTORE_READ,
+    NOT_FOUND,
+)
+LIST_DOCSTORE_SYNCS = ApiOperation(
+    "documentCollections/docstore/listDocstoreSyncs",
+    ListDocstoreSyncsRequest,
+    ListDocstoreSyncsResponse,
+    DOCSTORE_READ,
+    NOT_FOUND,
+)
+LIST_DOCSTORE_FAILURES = ApiOperation(
+    "documentCollections/docstore/listDocstoreFailures",
+    ListDocstoreFailuresRequest,
+    ListDocstoreFailuresResponse,
+    DOCSTORE_READ,
+    NOT_FOUND,
+)
+DELETE_DOCSTORE_SYNC = ApiOperation(
+    "documentCollections/docstore/deleteDocstoreSync",
+    DeleteDocstoreSyncRequest,
+    DeleteDocstoreSyncResponse,
+    DOCSTORE_WRITE,
+    KEYED | NOT_FOUND,
+)

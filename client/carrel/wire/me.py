@@ -2,7 +2,8 @@
 
 from uuid import UUID
 
-from carrel.wire.common import ResponseModel
+from carrel.wire.common import RequestModel, ResponseModel
+from carrel.wire.operations import MEMBER, ApiOperation
 
 
 class MeResponse(ResponseModel):
@@ -22,3 +23,6 @@ class MeResponse(ResponseModel):
     """Name of the organization."""
     scopes: list[str]
     """What the token may be used for."""
+
+
+ME = ApiOperation("me", RequestModel, MeResponse, MEMBER, method="GET", version="v1")

@@ -13,21 +13,14 @@ from uuid import UUID
 from pydantic import AfterValidator, Field
 
 from carrel.wire.common import Instant, Label, NarrowedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.operations import ADMIN, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
+from carrel.wire.scopes import ApiScope
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # What an answer adds to a redirect URI, once each (RFC 6749, section 3.1; RFC 9207).
 ANSWERED = frozenset({"code", "error", "error_description", "error_uri", "iss", "state"})
 _MESSAGE_ONE = re.compile(r"api:agent:message:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?")
-
-
-class ApiScope(StrEnum):
-    """What an access token may be used for on v1, beside `api:agent:message:<agentId>` for a single agent."""
-
-    AGENT_MESSAGE = "api:agent:message:*"
-    CATALOG_READ = "api:catalog:read"
-    CATALOG_WRITE = "api:catalog:write"
-    ADMIN = "api:admin"
 
 
 def is_api_scope(text: str) -> bool:
@@ -199,3 +192,38 @@ class AdminOAuthClientsDeleteResponse(ResponseModel):
 
     client_id: UUID
     """Id of the client."""
+
+
+ADMIN_OAUTH_CLIENTS_CREATE = ApiOperation(
+    "admin/oauthClients/create", AdminOAuthClientsCreateRequest, AdminOAuthClientsCreateResponse, ADMIN, KEYED | SECRET
+)
+ADMIN_OAUTH_CLIENTS_REQUEST = ApiOperation(
+    "admin/oauthClients/request",
+    AdminOAuthClientsRequestRequest,
+    AdminOAuthClientsRequestResponse,
+    MEMBER,
+    KEYED | SECRET,
+)
+ADMIN_OAUTH_CLIENTS_LIST = ApiOperation(
+    "admin/oauthClients/list", AdminOAuthClientsListRequest, AdminOAuthClientsListResponse, ADMIN
+)
+ADMIN_OAUTH_CLIENTS_UPDATE = ApiOperation(
+    "admin/oauthClients/update", AdminOAuthClientsUpdateRequest, AdminOAuthClientsUpdateResponse, ADMIN, NOT_FOUND
+)
+ADMIN_OAUTH_CLIENTS_APPROVE = ApiOperation(
+    "admin/oauthClients/approve", AdminOAuthClientsApproveRequest, AdminOAuthClientsApproveResponse, ADMIN, NOT_FOUND
+)
+ADMIN_OAUTH_CLIENTS_ROTATE_SECRET = ApiOperation(
+    "admin/oauthClients/rotateSecret",
+    AdminOAuthClientsRotateSecretRequest,
+    AdminOAuthClientsRotateSecretResponse,
+    ADMIN,
+    KEYED | SECRET | NOT_FOUND,
+)
+ADMIN_OAUTH_CLIENTS_DELETE = ApiOperation(
+    "admin/oauthClients/delete",
+    AdminOAuthClientsDeleteRequest,
+    AdminOAuthClientsDeleteResponse,
+    ADMIN,
+    KEYED | NOT_FOUND,
+)

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from carrel.wire.common import Instant, RequestInstant, RequestModel, ResponseModel, Tabular
+from carrel.wire.operations import ADMIN, ApiOperation
 
 
 class Bucket(StrEnum):
@@ -154,3 +155,9 @@ class AdminStatusGetResponse(ResponseModel):
     """Default language model of agents, or `built-in`."""
     storage: list[StorageState] = Field(default_factory=list[StorageState])
     """Disks of the process that answers; an outside database and buckets are not among them."""
+
+
+ADMIN_SEARCH_LOG_SUMMARIZE = ApiOperation(
+    "admin/searchLog/summarize", AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse, ADMIN
+)
+ADMIN_STATUS_GET = ApiOperation("admin/status/get", AdminStatusGetRequest, AdminStatusGetResponse, ADMIN)

@@ -20,6 +20,7 @@ from carrel.wire.common import (
     Role,
     Tabular,
 )
+from carrel.wire.operations import ADMIN, NOT_FOUND, READ, SHARED, ApiOperation
 
 
 class ListAuthorizedPrincipalsForResourceRequest(PagedRequest):
@@ -151,3 +152,30 @@ class CheckBulkResourcesAuthorizationForUserResponse(Tabular):
     rows_in: ClassVar[str] = "results"
     results: list[ResourceAuthorization]
     """The answers, in the order asked."""
+
+
+LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE = ApiOperation(
+    "permissions/listAuthorizedPrincipalsForResource",
+    ListAuthorizedPrincipalsForResourceRequest,
+    ListAuthorizedPrincipalsForResourceResponse,
+    ADMIN,
+    NOT_FOUND | SHARED,
+)
+LIST_AUTHORIZED_RESOURCES = ApiOperation(
+    "permissions/listAuthorizedResources", ListAuthorizedResourcesRequest, ListAuthorizedResourcesResponse, READ, SHARED
+)
+EXPLAIN_AUTHORIZATION = ApiOperation(
+    "permissions/explainAuthorization", ExplainAuthorizationRequest, ExplainAuthorizationResponse, ADMIN, NOT_FOUND
+)
+CHECK_RESOURCE_AUTHORIZATION_FOR_USER = ApiOperation(
+    "permissions/checkResourceAuthorizationForUser",
+    CheckResourceAuthorizationForUserRequest,
+    CheckResourceAuthorizationForUserResponse,
+    READ,
+)
+CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER = ApiOperation(
+    "permissions/checkBulkResourcesAuthorizationForUser",
+    CheckBulkResourcesAuthorizationForUserRequest,
+    CheckBulkResourcesAuthorizationForUserResponse,
+    READ,
+)

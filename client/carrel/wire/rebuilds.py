@@ -18,6 +18,7 @@ from carrel.wire.common import (
     PagedResponse,
     ResponseModel,
 )
+from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 
 
 class IndexRebuildStatus(StrEnum):
@@ -131,3 +132,29 @@ class CancelIndexRebuildRequest(ActingRequest):
 
 class CancelIndexRebuildResponse(IndexRebuild):
     """The rebuild, CANCELLED."""
+
+
+START_INDEX_REBUILD = ApiOperation(
+    "documentCollections/startIndexRebuild",
+    StartIndexRebuildRequest,
+    StartIndexRebuildResponse,
+    WRITE,
+    ADDS_DATA | NOT_FOUND | CONFLICT,
+)
+GET_INDEX_REBUILD = ApiOperation(
+    "documentCollections/getIndexRebuild", GetIndexRebuildRequest, GetIndexRebuildResponse, READ, NOT_FOUND | CONFLICT
+)
+LIST_INDEX_REBUILD_FAILURES = ApiOperation(
+    "documentCollections/listIndexRebuildFailures",
+    ListIndexRebuildFailuresRequest,
+    ListIndexRebuildFailuresResponse,
+    READ,
+    NOT_FOUND | CONFLICT,
+)
+CANCEL_INDEX_REBUILD = ApiOperation(
+    "documentCollections/cancelIndexRebuild",
+    CancelIndexRebuildRequest,
+    CancelIndexRebuildResponse,
+    WRITE,
+    KEYED | NOT_FOUND,
+)

@@ -19,6 +19,7 @@ from carrel.wire.common import (
     SearchQuery,
     Tabular,
 )
+from carrel.wire.operations import KEYED, NOT_FOUND, READ, SHARED, ApiOperation
 
 
 class SearchMode(StrEnum):
@@ -280,3 +281,22 @@ class SubmitSearchFeedbackResponse(ResponseModel):
 
     audit_log_id: UUID
     """Id of the entry in the audit log."""
+
+
+SEARCH_DOCUMENT_CATALOG = ApiOperation(
+    "search/searchDocumentCatalog", SearchDocumentCatalogRequest, SearchDocumentCatalogResponse, READ, SHARED
+)
+SEARCH_DOCUMENT_COLLECTION = ApiOperation(
+    "search/searchDocumentCollection",
+    SearchDocumentCollectionRequest,
+    SearchDocumentCollectionResponse,
+    READ,
+    NOT_FOUND,
+)
+SUBMIT_SEARCH_FEEDBACK = ApiOperation(
+    "search/submitSearchFeedback",
+    SubmitSearchFeedbackRequest,
+    SubmitSearchFeedbackResponse,
+    READ,
+    KEYED | NOT_FOUND | SHARED,
+)

@@ -16,8 +16,9 @@ from carrel.wire.common import (
     RequestModel,
     ResponseModel,
     Role,
-    Scope,
 )
+from carrel.wire.operations import ADMIN, KEYED, NOT_FOUND, SECRET, SERVICE_ACCOUNTS, ApiOperation
+from carrel.wire.scopes import Scope
 
 Scopes = Annotated[list[Scope], Field(max_length=len(Scope))]
 
@@ -212,3 +213,50 @@ class AdminServiceAccountTokensPreviewReachResponse(ResponseModel):
     """Number of documents whose words the token could get by messaging agents."""
     warnings: list[str]
     """What an admin might not expect."""
+
+
+ADMIN_SERVICE_ACCOUNTS_CREATE = ApiOperation(
+    "admin/serviceAccounts/create",
+    AdminServiceAccountsCreateRequest,
+    AdminServiceAccountsCreateResponse,
+    SERVICE_ACCOUNTS,
+    KEYED,
+)
+ADMIN_SERVICE_ACCOUNTS_LIST = ApiOperation(
+    "admin/serviceAccounts/list", AdminServiceAccountsListRequest, AdminServiceAccountsListResponse, ADMIN
+)
+ADMIN_SERVICE_ACCOUNTS_DELETE = ApiOperation(
+    "admin/serviceAccounts/delete",
+    AdminServiceAccountsDeleteRequest,
+    AdminServiceAccountsDeleteResponse,
+    ADMIN,
+    KEYED | NOT_FOUND,
+)
+ADMIN_SERVICE_ACCOUNT_TOKENS_MINT = ApiOperation(
+    "admin/serviceAccountTokens/mint",
+    AdminServiceAccountTokensMintRequest,
+    AdminServiceAccountTokensMintResponse,
+    SERVICE_ACCOUNTS,
+    KEYED | SECRET | NOT_FOUND,
+)
+ADMIN_SERVICE_ACCOUNT_TOKENS_LIST = ApiOperation(
+    "admin/serviceAccountTokens/list",
+    AdminServiceAccountTokensListRequest,
+    AdminServiceAccountTokensListResponse,
+    ADMIN,
+    NOT_FOUND,
+)
+ADMIN_SERVICE_ACCOUNT_TOKENS_REVOKE = ApiOperation(
+    "admin/serviceAccountTokens/revoke",
+    AdminServiceAccountTokensRevokeRequest,
+    AdminServiceAccountTokensRevokeResponse,
+    ADMIN,
+    NOT_FOUND,
+)
+ADMIN_SERVICE_ACCOUNT_TOKENS_PREVIEW_REACH = ApiOperation(
+    "admin/serviceAccountTokens/previewReach",
+    AdminServiceAccountTokensPreviewReachRequest,
+    AdminServiceAccountTokensPreviewReachResponse,
+    ADMIN,
+    NOT_FOUND,
+)

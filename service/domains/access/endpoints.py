@@ -1,18 +1,10 @@
 """permissions/list… (seed), and explain…, check…, admin/grants and admin/access (extensions)."""
 
-from carrel.wire.access import (
-    AdminAccessCountResourcesRequest,
-    AdminAccessCountResourcesResponse,
-    AdminAccessGetStateRequest,
-    AdminAccessGetStateResponse,
-    AdminAccessListGroupPeopleRequest,
-    AdminAccessListGroupPeopleResponse,
-    AdminAccessListHoldersRequest,
-    AdminAccessListHoldersResponse,
-    AdminAccessListResourcesRequest,
-    AdminAccessListResourcesResponse,
-)
+from carrel.wire import access as wire
 from carrel.wire.admin import (
+    ADMIN_GRANTS_LIST,
+    ADMIN_GRANTS_SET,
+    ADMIN_GRANTS_SET_MANY,
     AdminGrantsListRequest,
     AdminGrantsListResponse,
     AdminGrantsSetManyRequest,
@@ -21,6 +13,11 @@ from carrel.wire.admin import (
     AdminGrantsSetResponse,
 )
 from carrel.wire.permissions import (
+    CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER,
+    CHECK_RESOURCE_AUTHORIZATION_FOR_USER,
+    EXPLAIN_AUTHORIZATION,
+    LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE,
+    LIST_AUTHORIZED_RESOURCES,
     CheckBulkResourcesAuthorizationForUserRequest,
     CheckBulkResourcesAuthorizationForUserResponse,
     CheckResourceAuthorizationForUserRequest,
@@ -43,7 +40,7 @@ from service.web.routing import Router
 router = Router()
 
 
-@router.post("/permissions/listAuthorizedPrincipalsForResource", tags=["permissions"])
+@router.operation(LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE)
 async def list_authorized_principals_for_resource(
     request: ListAuthorizedPrincipalsForResourceRequest, connection: ConnectionDep, caller: CallerDep
 ) -> ListAuthorizedPrincipalsForResourceResponse:
@@ -51,7 +48,7 @@ async def list_authorized_principals_for_resource(
     return await lists.list_authorized_principals(connection, caller, request=request)
 
 
-@router.post("/permissions/listAuthorizedResources", tags=["permissions"])
+@router.operation(LIST_AUTHORIZED_RESOURCES)
 async def list_authorized_resources(
     request: ListAuthorizedResourcesRequest, connection: ConnectionDep, caller: CallerDep
 ) -> ListAuthorizedResourcesResponse:
@@ -59,7 +56,7 @@ async def list_authorized_resources(
     return await lists.list_authorized_resources(connection, caller, request=request)
 
 
-@router.post("/permissions/explainAuthorization", tags=["extension"])
+@router.operation(EXPLAIN_AUTHORIZATION)
 async def explain_authorization(
     request: ExplainAuthorizationRequest, runtime: RuntimeDep, caller: CallerDep
 ) -> ExplainAuthorizationResponse:
@@ -69,7 +66,7 @@ async def explain_authorization(
         return await explain(connection, caller, request=request)
 
 
-@router.post("/permissions/checkResourceAuthorizationForUser", tags=["extension"])
+@router.operation(CHECK_RESOURCE_AUTHORIZATION_FOR_USER)
 async def check_resource_authorization_for_user(
     request: CheckResourceAuthorizationForUserRequest, connection: ConnectionDep, caller: CallerDep
 ) -> CheckResourceAuthorizationForUserResponse:
@@ -78,7 +75,7 @@ async def check_resource_authorization_for_user(
     return CheckResourceAuthorizationForUserResponse(authorized=authorized)
 
 
-@router.post("/permissions/checkBulkResourcesAuthorizationForUser", tags=["extension"])
+@router.operation(CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER)
 async def check_bulk_resources_authorization_for_user(
     request: CheckBulkResourcesAuthorizationForUserRequest, connection: ConnectionDep, caller: CallerDep
 ) -> CheckBulkResourcesAuthorizationForUserResponse:
@@ -87,7 +84,7 @@ async def check_bulk_resources_authorization_for_user(
     return CheckBulkResourcesAuthorizationForUserResponse(results=results)
 
 
-@router.post("/admin/grants/set", tags=["extension"])
+@router.operation(ADMIN_GRANTS_SET)
 async def set_grants(
     request: AdminGrantsSetRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminGrantsSetResponse:
@@ -95,7 +92,7 @@ async def set_grants(
     return AdminGrantsSetResponse(**dict(await grants.set_grants(connection, caller, request=request)))
 
 
-@router.post("/admin/grants/setMany", tags=["extension"])
+@router.operation(ADMIN_GRANTS_SET_MANY)
 async def set_many_grants(
     request: AdminGrantsSetManyRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminGrantsSetManyResponse:
@@ -104,7 +101,7 @@ async def set_many_grants(
     return AdminGrantsSetManyResponse(resource_count=count)
 
 
-@router.post("/admin/grants/list", tags=["extension"])
+@router.operation(ADMIN_GRANTS_LIST)
 async def list_grants(
     request: AdminGrantsListRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminGrantsListResponse:
@@ -112,41 +109,41 @@ async def list_grants(
     return await grants.list_grants(connection, caller, request=request)
 
 
-@router.post("/admin/access/getState", tags=["extension"])
+@router.operation(wire.ADMIN_ACCESS_GET_STATE)
 async def get_access_state(
-    request: AdminAccessGetStateRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminAccessGetStateResponse:
+    request: wire.AdminAccessGetStateRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminAccessGetStateResponse:
     """Say what state all access is in, and whether it changed since another one."""
     return await listings.get_state(connection, caller, request=request)
 
 
-@router.post("/admin/access/listResources", tags=["extension"])
+@router.operation(wire.ADMIN_ACCESS_LIST_RESOURCES)
 async def list_access_resources(
-    request: AdminAccessListResourcesRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminAccessListResourcesResponse:
+    request: wire.AdminAccessListResourcesRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminAccessListResourcesResponse:
     """List resources with their access classes: all, or by a part of their name, by type, or by who may read them."""
     return await finding.list_resources(connection, caller, request=request)
 
 
-@router.post("/admin/access/countResources", tags=["extension"])
+@router.operation(wire.ADMIN_ACCESS_COUNT_RESOURCES)
 async def count_access_resources(
-    request: AdminAccessCountResourcesRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminAccessCountResourcesResponse:
+    request: wire.AdminAccessCountResourcesRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminAccessCountResourcesResponse:
     """Count the same by type."""
     return await finding.count_resources(connection, caller, request=request)
 
 
-@router.post("/admin/access/listHolders", tags=["extension"])
+@router.operation(wire.ADMIN_ACCESS_LIST_HOLDERS)
 async def list_access_holders(
-    request: AdminAccessListHoldersRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminAccessListHoldersResponse:
+    request: wire.AdminAccessListHoldersRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminAccessListHoldersResponse:
     """List who holds which role in which access class."""
     return await listings.list_grantees(connection, caller, request=request)
 
 
-@router.post("/admin/access/listGroupPeople", tags=["extension"])
+@router.operation(wire.ADMIN_ACCESS_LIST_GROUP_PEOPLE)
 async def list_access_group_people(
-    request: AdminAccessListGroupPeopleRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminAccessListGroupPeopleResponse:
+    request: wire.AdminAccessListGroupPeopleRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminAccessListGroupPeopleResponse:
     """List the people in every group, however deep."""
     return await listings.list_group_people(connection, caller, request=request)

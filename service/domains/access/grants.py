@@ -7,6 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import (
+    ADMIN_GRANTS_LIST,
     AdminGrantsListRequest,
     AdminGrantsListResponse,
     AdminGrantsSetRequest,
@@ -67,7 +68,7 @@ async def list_grants(
     connection: AsyncConnection, caller: Caller, *, request: AdminGrantsListRequest
 ) -> AdminGrantsListResponse:
     """A page of the grants on a resource, in the order of the principals' ids; for admins."""
-    cursor = Cursor.read(caller, operation="admin/grants/list", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_GRANTS_LIST.path, request=request)
     resource = await _find(connection, caller, request.resource)
     grants = await classes.list_grants(
         connection,

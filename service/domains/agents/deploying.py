@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import NamedPrincipal
 from carrel.wire.agents import (
+    LIST_AGENTS,
     AdminAgentsDeployRequest,
     AdminAgentsDeployResponse,
     Agent,
@@ -65,7 +66,7 @@ async def list_deployed_agents(
     connection: AsyncConnection, caller: Caller, *, request: ListAgentsRequest
 ) -> Page[Agent]:
     """A page of the agents that are deployed to the caller, and that its access token's scopes cover."""
-    cursor = Cursor.read(caller, operation="agents", request=request)
+    cursor = Cursor.read(caller, operation=LIST_AGENTS.path, request=request)
     rows = await queries.list_deployed_agents(
         connection, caller, among_ids=messageable_agents(caller), after=cursor.after_id, limit=cursor.limit
     )

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.agents import (
+    ADMIN_AGENTS_LIST,
     AdminAgentsCreateRequest,
     AdminAgentsListRequest,
     AdminAgentsUpdateRequest,
@@ -120,7 +121,7 @@ async def list_agents(
     connection: AsyncConnection, caller: Caller, *, request: AdminAgentsListRequest
 ) -> Page[AgentDefinition]:
     """A page of the organization's agents, whoever they are deployed to; for admins."""
-    cursor = Cursor.read(caller, operation="admin/agents/list", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_AGENTS_LIST.path, request=request)
     found = await queries.list_agents(
         connection,
         caller.organization_id,

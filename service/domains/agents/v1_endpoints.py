@@ -4,15 +4,15 @@ from typing import Annotated
 
 from fastapi import Query
 
-from carrel.wire.agents import ListAgentsRequest, ListAgentsResponse
+from carrel.wire.agents import LIST_AGENTS, ListAgentsRequest, ListAgentsResponse
 from service.domains.agents import deploying
 from service.web.dependencies import CallerDep, ConnectionDep
 from service.web.routing import Router
 
-router = Router(tags=["extension"])
+router = Router()
 
 
-@router.get("/agents")
+@router.operation(LIST_AGENTS)
 async def list_deployed_agents(
     request: Annotated[ListAgentsRequest, Query()], connection: ConnectionDep, caller: CallerDep
 ) -> ListAgentsResponse:

@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.catalog import (
+    LIST_DOCUMENTS,
     Document,
     DocumentIndexing,
     DocumentVersion,
@@ -54,7 +55,7 @@ async def list_documents(
     connection: AsyncConnection, caller: Caller, *, request: ListDocumentsRequest
 ) -> Page[Document]:
     """Return a page of the documents the caller may READ (an admin: of all), newest first."""
-    cursor = Cursor.read(caller, operation="listDocuments", request=request)
+    cursor = Cursor.read(caller, operation=LIST_DOCUMENTS.path, request=request)
     after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     filters = DocumentFilter(
         name_contains=request.document_name,

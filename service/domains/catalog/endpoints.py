@@ -6,22 +6,7 @@ from uuid import uuid5
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
-from carrel.wire.catalog import (
-    DeleteDocumentRequest,
-    DeleteDocumentResponse,
-    DownloadDocumentRequest,
-    GetDocumentRequest,
-    GetDocumentResponse,
-    ListDocumentsRequest,
-    ListDocumentsResponse,
-    PlanUploadRequest,
-    PlanUploadResponse,
-    UploadDocumentFileForm,
-    UploadDocumentFileResponse,
-    UploadFileForm,
-    UploadFileResponse,
-    UploadStatus,
-)
+from carrel.wire import catalog as wire
 from service.auth.callers import acting_for
 from service.domains.catalog import documents
 from service.domains.catalog.downloads import download
@@ -30,26 +15,26 @@ from service.domains.catalog.plan import plan_uploads
 from service.domains.catalog.uploads import ACTING_PART, upload_file
 from service.platform.identifiers import uuid7
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
-from service.web.idempotency import REPLAYED, idempotency_key, idempotent
+from service.web.idempotency import REPLAYED, idempotency_key
 from service.web.routing import Router, promise_of
 
-router = Router(prefix="/catalog")
+router = Router()
 
 
-@router.post("/uploadFile", tags=["catalog"], openapi_extra=UPLOAD_FILE_BODY)
-async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> UploadFileResponse:
+@router.operation(wire.UPLOAD_FILE, openapi_extra=UPLOAD_FILE_BODY)
+async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> wire.UploadFileResponse:
     """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
-    async with receive_form(request, runtime, file_part="file", form=UploadFileForm) as parts:
+    async with receive_form(request, runtime, file_part="file", form=wire.UploadFileForm) as parts:
         uploaded = await upload_file(
             runtime, caller, form=upload_form(parts.fields), file=parts.file, on_saved=promise_of(request).end
         )
-    return UploadFileResponse(**asdict(uploaded))
+    return wire.UploadFileResponse(**asdict(uploaded))
 
 
-@router.post("/uploadDocumentFile", tags=["catalog"], openapi_extra=UPLOAD_DOCUMENT_FILE_BODY, deprecated=True)
+@router.operation(wire.UPLOAD_DOCUMENT_FILE, openapi_extra=UPLOAD_DOCUMENT_FILE_BODY, own_key=True)
 async def upload_document(
     request: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
-) -> UploadDocumentFileResponse:
+) -> wire.UploadDocumentFileResponse:
     """Create a document from a file, under an external id of its own; uploadFile takes its place.
 
     An Idempotency-Key names the document, so that a retry is told by the document that is there already.
@@ -58,46 +43,48 @@ async def upload_document(
     if key is None:
         # The document is certainly new, so its body needn't be read to know that it adds to what waits.
         runtime.indexer.refuse_backlog(caller.organization_id)
-    async with receive_form(request, runtime, file_part="document", form=UploadDocumentFileForm) as parts:
+    async with receive_form(request, runtime, file_part="document", form=wire.UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
-        form = UploadFileForm(document_external_id=f"upload-{own_id}")
+        form = wire.UploadFileForm(document_external_id=f"upload-{own_id}")
         uploaded = await upload_file(
             runtime, caller, form=form, file=parts.file, new_only=True, on_saved=promise_of(request).end
         )
-    if uploaded.status is UploadStatus.UNCHANGED:
+    if uploaded.status is wire.UploadStatus.UNCHANGED:
         response.headers[REPLAYED] = "true"
-    return UploadDocumentFileResponse(**asdict(uploaded))
+    return wire.UploadDocumentFileResponse(**asdict(uploaded))
 
 
-@router.post("/planUpload", tags=["extension"])
-async def plan(request: PlanUploadRequest, connection: ConnectionDep, caller: CallerDep) -> PlanUploadResponse:
+@router.operation(wire.PLAN_UPLOAD)
+async def plan(
+    request: wire.PlanUploadRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.PlanUploadResponse:
     """Tell what uploading up to 1000 documents would do."""
     caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
-    return PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))
+    return wire.PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))
 
 
-@router.post("/getDocument", tags=["extension"])
+@router.operation(wire.GET_DOCUMENT)
 async def get_document(
-    request: GetDocumentRequest, connection: ConnectionDep, caller: CallerDep
-) -> GetDocumentResponse:
+    request: wire.GetDocumentRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.GetDocumentResponse:
     """Show a document, its versions, and where and how far it is indexed."""
     caller = await acting_for(connection, caller, request.user_email)
     return await documents.get_document(connection, caller, document_id=request.document_id)
 
 
-@router.post("/listDocuments", tags=["extension"])
+@router.operation(wire.LIST_DOCUMENTS)
 async def list_documents(
-    request: ListDocumentsRequest, connection: ConnectionDep, caller: CallerDep
-) -> ListDocumentsResponse:
+    request: wire.ListDocumentsRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.ListDocumentsResponse:
     """List documents, newest first."""
     caller = await acting_for(connection, caller, request.user_email)
     page = await documents.list_documents(connection, caller, request=request)
-    return ListDocumentsResponse(documents=list(page.items), next_page_token=page.next_page_token)
+    return wire.ListDocumentsResponse(documents=list(page.items), next_page_token=page.next_page_token)
 
 
-@router.post("/downloadDocument", tags=["extension"], response_class=StreamingResponse)
+@router.operation(wire.DOWNLOAD_DOCUMENT, response_class=StreamingResponse)
 async def download_document(
-    request: DownloadDocumentRequest, runtime: RuntimeDep, caller: CallerDep
+    request: wire.DownloadDocumentRequest, runtime: RuntimeDep, caller: CallerDep
 ) -> StreamingResponse:
     """Send a document's file as an attachment."""
     async with runtime.database.transaction(caller.organization_id) as connection:
@@ -108,12 +95,11 @@ async def download_document(
     return await download(runtime, file)
 
 
-@router.post("/deleteDocument", tags=["extension"])
-@idempotent
+@router.operation(wire.DELETE_DOCUMENT)
 async def delete_document(
-    request: DeleteDocumentRequest, connection: ConnectionDep, caller: CallerDep
-) -> DeleteDocumentResponse:
+    request: wire.DeleteDocumentRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.DeleteDocumentResponse:
     """Delete a document everywhere."""
     caller = await acting_for(connection, caller, request.user_email)
     await documents.delete_document(connection, caller, document_id=request.document_id)
-    return DeleteDocumentResponse(document_id=request.document_id)
+    return wire.DeleteDocumentResponse(document_id=request.document_id)

@@ -5,6 +5,9 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.collections import (
+    GET_DOCUMENT_CHUNKS,
+    LIST_DOCUMENT_COLLECTIONS,
+    LIST_DOCUMENTS_IN_COLLECTION,
     CustomMetadataSchemaInfo,
     DocumentChunk,
     DocumentCollection,
@@ -30,7 +33,7 @@ async def list_collections(
     connection: AsyncConnection, caller: Caller, *, request: ListDocumentCollectionsRequest
 ) -> Page[DocumentCollection]:
     """Return a page of the collections the caller has a role in, oldest first."""
-    cursor = Cursor.read(caller, operation="listDocumentCollections", request=request)
+    cursor = Cursor.read(caller, operation=LIST_DOCUMENT_COLLECTIONS.path, request=request)
     found = await queries.list_collections(
         connection, caller, name_contains=request.collection_name, after=cursor.after_id, limit=cursor.limit
     )
@@ -45,7 +48,7 @@ async def list_documents(
     collection = await require_collection(
         connection, caller, collection_id=request.document_collection_id, at_least=Role.VIEWER
     )
-    cursor = Cursor.read(caller, operation="listDocumentsInCollection", request=request)
+    cursor = Cursor.read(caller, operation=LIST_DOCUMENTS_IN_COLLECTION.path, request=request)
     rows = await queries.list_members(
         connection,
         caller,
@@ -73,7 +76,7 @@ async def get_chunks(
     version = there.indexed_version or there.version
     cursor = Cursor.of(
         caller,
-        operation="getDocumentChunks",
+        operation=GET_DOCUMENT_CHUNKS.path,
         parameters={"document": str(document.document_id), "space": space_id, "version": version},
         page_size=request.page_size,
         page_token=request.page_token,

@@ -17,8 +17,8 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 
-from carrel.wire.conversations import StreamEvent, TextDelta
-from service.auth.authorization import MESSAGE, authorize
+from carrel.wire.conversations import STREAM_AGENT_RESPONSE, StreamEvent, TextDelta
+from service.auth.authorization import authorize
 from service.domains.conversations.reading.jobs import job_of, see_job
 from service.domains.conversations.reading.turns import SeenTurn
 from service.platform.errors import BadRequest, ServiceError
@@ -65,7 +65,7 @@ class Position:
 async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenTurn:
     """Read the job as it is now, for the caller as it is now; raises when the caller may not see it."""
     async with reauthenticate(request, runtime) as (connection, caller):
-        authorize(caller, MESSAGE)
+        authorize(caller, STREAM_AGENT_RESPONSE.requires)
         return await see_job(runtime, connection, caller, job_id=job_id)
 
 

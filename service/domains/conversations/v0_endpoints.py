@@ -3,12 +3,14 @@
 from fastapi import Request, Response
 
 from carrel.wire.conversations import (
+    PROVIDE_MESSAGE_FEEDBACK,
+    SEND_MESSAGE,
     ProvideMessageFeedbackRequest,
     ProvideMessageFeedbackResponse,
     SendMessageRequest,
     SendMessageResponse,
 )
-from service.auth.authorization import MESSAGE, authorize
+from service.auth.authorization import authorize
 from service.auth.callers import acting_for
 from service.domains.conversations.feedback import give_feedback
 from service.domains.conversations.messages import begin_turn
@@ -17,13 +19,13 @@ from service.domains.conversations.reading.results import result_of
 from service.domains.conversations.reading.turns import see_turn
 from service.domains.conversations.waiting import wait_until_done
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, reauthenticate
-from service.web.idempotency import attempt_of, idempotent
+from service.web.idempotency import attempt_of
 from service.web.routing import Router
 
-router = Router(prefix="/copilots", tags=["agents"])
+router = Router()
 
 
-@router.post("/sendMessage")
+@router.operation(SEND_MESSAGE, own_key=True)
 async def send_message(
     request: SendMessageRequest, http: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
 ) -> SendMessageResponse:
@@ -35,7 +37,7 @@ async def send_message(
         begun = await begin_turn(runtime, attempt, acting, message=message, by_program=True)
     await wait_until_done(runtime, http, organization_id=caller.organization_id, turn_id=begun.turn_id)
     async with reauthenticate(http, runtime) as (connection, again):
-        authorize(again, MESSAGE)
+        authorize(again, SEND_MESSAGE.requires)
         acting = await acting_for(connection, again, request.user_email)
         turn = await see_turn(connection, acting, turn_id=begun.turn_id)
     if turn is None:  # erased meanwhile
@@ -43,8 +45,7 @@ async def send_message(
     return SendMessageResponse(send_chat_result=result_of(turn))
 
 
-@router.post("/provideMessageFeedback", tags=["extension"])
-@idempotent
+@router.operation(PROVIDE_MESSAGE_FEEDBACK)
 async def provide_message_feedback(
     request: ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
 ) -> ProvideMessageFeedbackResponse:

@@ -6,19 +6,7 @@ from uuid import UUID
 from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 
-from carrel.wire.conversations import (
-    ExistingConversation,
-    FetchAgentResponseRequest,
-    FetchAgentResponseResponse,
-    GetConversationRequest,
-    GetConversationResponse,
-    ListConversationsRequest,
-    ListConversationsResponse,
-    ProvideMessageFeedbackRequest,
-    ProvideMessageFeedbackResponse,
-    SendAgentMessageRequest,
-    SendAgentMessageResponse,
-)
+from carrel.wire import conversations as wire
 from service.domains.conversations import streaming
 from service.domains.conversations.feedback import give_feedback
 from service.domains.conversations.messages import begin_turn
@@ -26,40 +14,40 @@ from service.domains.conversations.models import Message
 from service.domains.conversations.reading import listing
 from service.domains.conversations.reading.jobs import job_of, see_job
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
-from service.web.idempotency import AttemptDep, idempotent
+from service.web.idempotency import AttemptDep
 from service.web.routing import Router
 
-router = Router(tags=["agents"])
+router = Router()
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {streaming.MEDIA_TYPE: {}}, "description": "The job's events, until it is done."}
 }
 
 
-@router.post("/agents/sendMessage")
+@router.operation(wire.SEND_AGENT_MESSAGE, own_key=True)
 async def send_message(
-    request: SendAgentMessageRequest, runtime: RuntimeDep, caller: CallerDep, attempt: AttemptDep
-) -> SendAgentMessageResponse:
+    request: wire.SendAgentMessageRequest, runtime: RuntimeDep, caller: CallerDep, attempt: AttemptDep
+) -> wire.SendAgentMessageResponse:
     """Send a message to an agent that is deployed to the caller; the answer is the job that replies."""
-    existing = request.conversation if isinstance(request.conversation, ExistingConversation) else None
+    existing = request.conversation if isinstance(request.conversation, wire.ExistingConversation) else None
     message = Message(request.agent_id, request.message, existing and existing.conversation_id)
     begun = await begin_turn(runtime, attempt, caller, message=message, by_program=False)
-    return SendAgentMessageResponse(job_id=begun.turn_id, conversation_id=begun.conversation_id)
+    return wire.SendAgentMessageResponse(job_id=begun.turn_id, conversation_id=begun.conversation_id)
 
 
-@router.get("/agents/fetchAgentResponse")
+@router.operation(wire.FETCH_AGENT_RESPONSE)
 async def fetch_agent_response(
-    request: Annotated[FetchAgentResponseRequest, Query()],
+    request: Annotated[wire.FetchAgentResponseRequest, Query()],
     runtime: RuntimeDep,
     connection: ConnectionDep,
     caller: CallerDep,
-) -> FetchAgentResponseResponse:
+) -> wire.FetchAgentResponseResponse:
     """Show how far a job of the caller's is, and its reply when it is done."""
     return job_of(await see_job(runtime, connection, caller, job_id=request.job_id))
 
 
-@router.get("/agents/streamAgentResponse", response_class=StreamingResponse, responses=STREAM, tags=["extension"])
+@router.operation(wire.STREAM_AGENT_RESPONSE, response_class=StreamingResponse, responses=STREAM)
 async def stream_agent_response(
-    request: Annotated[FetchAgentResponseRequest, Query()], http: Request, runtime: RuntimeDep
+    request: Annotated[wire.FetchAgentResponseRequest, Query()], http: Request, runtime: RuntimeDep
 ) -> StreamingResponse:
     """Send how far a job of the caller's is as server-sent events; `Last-Event-ID` goes on where a stream ended."""
     position = streaming.Position.read(http)
@@ -68,29 +56,28 @@ async def stream_agent_response(
     return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
 
 
-@router.post("/agents/provideMessageFeedback", tags=["extension"])
-@idempotent
+@router.operation(wire.PROVIDE_AGENT_MESSAGE_FEEDBACK)
 async def provide_message_feedback(
-    request: ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
-) -> ProvideMessageFeedbackResponse:
+    request: wire.ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.ProvideMessageFeedbackResponse:
     """Keep feedback on a reply to the caller, on the audit log."""
     return await give_feedback(connection, caller, request=request)
 
 
-@router.get("/conversations", tags=["extension"])
+@router.operation(wire.LIST_CONVERSATIONS)
 async def list_conversations(
-    request: Annotated[ListConversationsRequest, Query()], connection: ConnectionDep, caller: CallerDep
-) -> ListConversationsResponse:
+    request: Annotated[wire.ListConversationsRequest, Query()], connection: ConnectionDep, caller: CallerDep
+) -> wire.ListConversationsResponse:
     """List the caller's own conversations, the latest first."""
     return await listing.list_conversations(connection, caller, request=request)
 
 
-@router.get("/conversations/{conversationId}", tags=["extension"])
+@router.operation(wire.GET_CONVERSATION)
 async def get_conversation(
     conversationId: UUID,  # noqa: N803 - as the address has it
-    request: Annotated[GetConversationRequest, Query()],
+    request: Annotated[wire.GetConversationRequest, Query()],
     connection: ConnectionDep,
     caller: CallerDep,
-) -> GetConversationResponse:
+) -> wire.GetConversationResponse:
     """Show what was said in a conversation of the caller's, oldest first."""
     return await listing.get_conversation(connection, caller, conversation_id=conversationId, request=request)

@@ -5,6 +5,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import (
+    ADMIN_API_KEYS_LIST,
     AdminApiKeysCreateRequest,
     AdminApiKeysCreateResponse,
     AdminApiKeysListRequest,
@@ -58,7 +59,7 @@ async def list_api_keys(
     connection: AsyncConnection, caller: Caller, *, request: AdminApiKeysListRequest
 ) -> AdminApiKeysListResponse:
     """A page of the organization's keys, without their values; for admins."""
-    cursor = Cursor.read(caller, operation="admin/apiKeys/list", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_API_KEYS_LIST.path, request=request)
     rows = await queries.list_api_keys(
         connection, caller.organization_id, ids=request.ids, after=cursor.after_id, limit=cursor.limit
     )

@@ -1,137 +1,109 @@
 """admin/organization, admin/users, admin/groups and admin/apiKeys: extensions, for admins only."""
 
-from carrel.wire.admin import (
-    AdminApiKeysCreateRequest,
-    AdminApiKeysCreateResponse,
-    AdminApiKeysListRequest,
-    AdminApiKeysListResponse,
-    AdminApiKeysRevokeRequest,
-    AdminApiKeysRevokeResponse,
-    AdminGroupsAddMembersRequest,
-    AdminGroupsAddMembersResponse,
-    AdminGroupsListMembersRequest,
-    AdminGroupsListMembersResponse,
-    AdminGroupsListRequest,
-    AdminGroupsListResponse,
-    AdminGroupsRemoveMembersRequest,
-    AdminGroupsRemoveMembersResponse,
-    AdminGroupsUpsertRequest,
-    AdminGroupsUpsertResponse,
-    AdminOrganizationGetRequest,
-    AdminOrganizationGetResponse,
-    AdminOrganizationUpdateRequest,
-    AdminOrganizationUpdateResponse,
-    AdminUsersListRequest,
-    AdminUsersListResponse,
-    AdminUsersUpsertRequest,
-    AdminUsersUpsertResponse,
-)
+from carrel.wire import admin as wire
 from service.domains.directory import api_keys, groups, organizations, users
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
-from service.web.idempotency import idempotent, idempotent_secret
 from service.web.routing import Router
 
-router = Router(prefix="/admin", tags=["extension"])
+router = Router()
 
 
-@router.post("/organization/get")
+@router.operation(wire.ADMIN_ORGANIZATION_GET)
 async def get_organization(
-    _: AdminOrganizationGetRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminOrganizationGetResponse:
+    _: wire.AdminOrganizationGetRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminOrganizationGetResponse:
     """Show the organization's settings."""
     organization = await organizations.get_organization(connection, caller)
-    return AdminOrganizationGetResponse(**dict(organization))
+    return wire.AdminOrganizationGetResponse(**dict(organization))
 
 
-@router.post("/organization/update")
+@router.operation(wire.ADMIN_ORGANIZATION_UPDATE)
 async def update_organization(
-    request: AdminOrganizationUpdateRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminOrganizationUpdateResponse:
+    request: wire.AdminOrganizationUpdateRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminOrganizationUpdateResponse:
     """Change the organization's settings; what is left out stays."""
     organization = await organizations.update_organization(connection, caller, changes=request)
-    return AdminOrganizationUpdateResponse(**dict(organization))
+    return wire.AdminOrganizationUpdateResponse(**dict(organization))
 
 
-@router.post("/users/upsert")
+@router.operation(wire.ADMIN_USERS_UPSERT)
 async def upsert_users(
-    request: AdminUsersUpsertRequest, runtime: RuntimeDep, caller: CallerDep
-) -> AdminUsersUpsertResponse:
+    request: wire.AdminUsersUpsertRequest, runtime: RuntimeDep, caller: CallerDep
+) -> wire.AdminUsersUpsertResponse:
     """Create or change up to 1000 users by address; all or none."""
-    return AdminUsersUpsertResponse(users=await users.upsert_users(runtime.database, caller, users=request.users))
+    return wire.AdminUsersUpsertResponse(users=await users.upsert_users(runtime.database, caller, users=request.users))
 
 
-@router.post("/users/list")
+@router.operation(wire.ADMIN_USERS_LIST)
 async def list_users(
-    request: AdminUsersListRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminUsersListResponse:
+    request: wire.AdminUsersListRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminUsersListResponse:
     """List users; `query` is part of a name or an address."""
     return await users.list_users(connection, caller, request=request)
 
 
-@router.post("/groups/upsert")
-@idempotent
+@router.operation(wire.ADMIN_GROUPS_UPSERT)
 async def upsert_groups(
-    request: AdminGroupsUpsertRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminGroupsUpsertResponse:
+    request: wire.AdminGroupsUpsertRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminGroupsUpsertResponse:
     """Create or change up to 1000 groups; all or none. Members given replace those a group has."""
-    return AdminGroupsUpsertResponse(groups=await groups.upsert_groups(connection, caller, groups=request.groups))
+    return wire.AdminGroupsUpsertResponse(groups=await groups.upsert_groups(connection, caller, groups=request.groups))
 
 
-@router.post("/groups/list")
+@router.operation(wire.ADMIN_GROUPS_LIST)
 async def list_groups(
-    request: AdminGroupsListRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminGroupsListResponse:
+    request: wire.AdminGroupsListRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminGroupsListResponse:
     """List groups; `query` is part of a name."""
     return await groups.list_groups(connection, caller, request=request)
 
 
-@router.post("/groups/listMembers")
+@router.operation(wire.ADMIN_GROUPS_LIST_MEMBERS)
 async def list_members(
-    request: AdminGroupsListMembersRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminGroupsListMembersResponse:
+    request: wire.AdminGroupsListMembersRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminGroupsListMembersResponse:
     """List the direct members of a group."""
     return await groups.list_members(connection, caller, request=request)
 
 
-@router.post("/groups/addMembers")
+@router.operation(wire.ADMIN_GROUPS_ADD_MEMBERS)
 async def add_members(
-    request: AdminGroupsAddMembersRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminGroupsAddMembersResponse:
+    request: wire.AdminGroupsAddMembersRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminGroupsAddMembersResponse:
     """Add members to a group; those in it already stay."""
     count = await groups.add_members(connection, caller, group_id=request.group_id, members=request.members)
-    return AdminGroupsAddMembersResponse(member_count=count)
+    return wire.AdminGroupsAddMembersResponse(member_count=count)
 
 
-@router.post("/groups/removeMembers")
+@router.operation(wire.ADMIN_GROUPS_REMOVE_MEMBERS)
 async def remove_members(
-    request: AdminGroupsRemoveMembersRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminGroupsRemoveMembersResponse:
+    request: wire.AdminGroupsRemoveMembersRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminGroupsRemoveMembersResponse:
     """Remove members from a group; those not in it are passed over."""
     count = await groups.remove_members(connection, caller, group_id=request.group_id, members=request.members)
-    return AdminGroupsRemoveMembersResponse(member_count=count)
+    return wire.AdminGroupsRemoveMembersResponse(member_count=count)
 
 
-@router.post("/apiKeys/create")
-@idempotent_secret
+@router.operation(wire.ADMIN_API_KEYS_CREATE)
 async def create_api_key(
-    request: AdminApiKeysCreateRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminApiKeysCreateResponse:
+    request: wire.AdminApiKeysCreateRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminApiKeysCreateResponse:
     """Make an API key; its value is shown this once."""
     return await api_keys.create_api_key(connection, caller, request=request)
 
 
-@router.post("/apiKeys/list")
+@router.operation(wire.ADMIN_API_KEYS_LIST)
 async def list_api_keys(
-    request: AdminApiKeysListRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminApiKeysListResponse:
+    request: wire.AdminApiKeysListRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminApiKeysListResponse:
     """List API keys, without their values."""
     return await api_keys.list_api_keys(connection, caller, request=request)
 
 
-@router.post("/apiKeys/revoke")
+@router.operation(wire.ADMIN_API_KEYS_REVOKE)
 async def revoke_api_key(
-    request: AdminApiKeysRevokeRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminApiKeysRevokeResponse:
+    request: wire.AdminApiKeysRevokeRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminApiKeysRevokeResponse:
     """Stop an API key at once."""
     key = await api_keys.revoke_api_key(connection, caller, api_key_id=request.api_key_id)
-    return AdminApiKeysRevokeResponse(**dict(key))
+    return wire.AdminApiKeysRevokeResponse(**dict(key))

@@ -8,6 +8,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import (
+    ADMIN_GROUPS_LIST,
+    ADMIN_GROUPS_LIST_MEMBERS,
     AdminGroupsListMembersRequest,
     AdminGroupsListMembersResponse,
     AdminGroupsListRequest,
@@ -59,7 +61,7 @@ async def list_groups(
     connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListRequest
 ) -> AdminGroupsListResponse:
     """A page of the organization's groups; for admins."""
-    cursor = Cursor.read(caller, operation="admin/groups/list", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST.path, request=request)
     rows = await queries.list_groups(
         connection,
         caller.organization_id,
@@ -77,7 +79,7 @@ async def list_members(
     connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListMembersRequest
 ) -> AdminGroupsListMembersResponse:
     """A page of a group's direct members, in the order of their ids; for admins. NotFound for an unknown group."""
-    cursor = Cursor.read(caller, operation="admin/groups/listMembers", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
     await _check_group(connection, caller, request.group_id)
     rows = await queries.list_members(
         connection, caller.organization_id, group_id=request.group_id, after=cursor.after_id, limit=cursor.limit

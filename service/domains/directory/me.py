@@ -1,15 +1,15 @@
 """GET /api/v1/me: an extension."""
 
-from carrel.wire.me import MeResponse
+from carrel.wire.me import ME, MeResponse
 from service.auth.queries import get_acting_principal
 from service.identity import queries
 from service.web.dependencies import CallerDep, ConnectionDep
 from service.web.routing import Router
 
-router = Router(tags=["extension"])
+router = Router()
 
 
-@router.get("/me")
+@router.operation(ME)
 async def get_me(connection: ConnectionDep, caller: CallerDep) -> MeResponse:
     """Show whom the access token acts for, and what it may be used for."""
     organization = await queries.get_organization(connection, caller.organization_id)

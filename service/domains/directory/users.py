@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import AdminUsersListRequest, AdminUsersListResponse, User, UserUpsert
+from carrel.wire.admin import ADMIN_USERS_LIST, AdminUsersListRequest, AdminUsersListResponse, User, UserUpsert
 from carrel.wire.common import normal_email
 from service.audit.service import Change, record_all, record_unattended
 from service.auth.callers import Caller
@@ -48,7 +48,7 @@ async def list_users(
     connection: AsyncConnection, caller: Caller, *, request: AdminUsersListRequest
 ) -> AdminUsersListResponse:
     """A page of the organization's users, inactive ones too; for admins."""
-    cursor = Cursor.read(caller, operation="admin/users/list", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_USERS_LIST.path, request=request)
     rows = await queries.list_users(
         connection,
         caller.organization_id,

@@ -16,6 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
 from carrel.wire.docstore import (
+    LIST_DOCSTORE_FAILURES,
+    LIST_DOCSTORE_SYNCS,
     CreateDocstoreSyncRequest,
     DocstoreConfig,
     DocstoreConfigInfo,
@@ -127,7 +129,7 @@ async def list_syncs(
     connection: AsyncConnection, caller: Caller, *, request: ListDocstoreSyncsRequest
 ) -> Page[DocstoreSync]:
     """Return a page of the syncs that the caller may know of, in the order they were made."""
-    cursor = Cursor.read(caller, operation="listDocstoreSyncs", request=request)
+    cursor = Cursor.read(caller, operation=LIST_DOCSTORE_SYNCS.path, request=request)
     rows = await queries.list_syncs(
         connection, caller, collection_id=request.document_collection_id, after=cursor.after_id, limit=cursor.limit
     )
@@ -139,7 +141,7 @@ async def list_failures(
     connection: AsyncConnection, caller: Caller, *, request: ListDocstoreFailuresRequest
 ) -> Page[DocstoreFailure]:
     """Return a page of what a sync could not take, and why; for those who may know of the sync."""
-    cursor = Cursor.read(caller, operation="listDocstoreFailures", request=request)
+    cursor = Cursor.read(caller, operation=LIST_DOCSTORE_FAILURES.path, request=request)
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
     rows = await queries.list_failures(
         connection, caller.organization_id, sync_id=sync.sync_id, after=cursor.after_id, limit=cursor.limit

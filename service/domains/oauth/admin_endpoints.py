@@ -1,98 +1,77 @@
 """admin/oauthClients/*: extensions; for admins, but for `request`, which is every member's."""
 
-from carrel.wire.oauth_clients import (
-    AdminOAuthClientsApproveRequest,
-    AdminOAuthClientsApproveResponse,
-    AdminOAuthClientsCreateRequest,
-    AdminOAuthClientsCreateResponse,
-    AdminOAuthClientsDeleteRequest,
-    AdminOAuthClientsDeleteResponse,
-    AdminOAuthClientsListRequest,
-    AdminOAuthClientsListResponse,
-    AdminOAuthClientsRequestRequest,
-    AdminOAuthClientsRequestResponse,
-    AdminOAuthClientsRotateSecretRequest,
-    AdminOAuthClientsRotateSecretResponse,
-    AdminOAuthClientsUpdateRequest,
-    AdminOAuthClientsUpdateResponse,
-    OAuthClientStatus,
-)
+from carrel.wire import oauth_clients as wire
 from service.domains.oauth import clients
 from service.domains.oauth.clients import ClientFields
 from service.web.dependencies import CallerDep, ConnectionDep
-from service.web.idempotency import idempotent, idempotent_secret
 from service.web.routing import Router
 
-router = Router(prefix="/admin/oauthClients", tags=["extension"])
+router = Router()
 
 
-@router.post("/create")
-@idempotent_secret
+@router.operation(wire.ADMIN_OAUTH_CLIENTS_CREATE)
 async def create_client(
-    request: AdminOAuthClientsCreateRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminOAuthClientsCreateResponse:
+    request: wire.AdminOAuthClientsCreateRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminOAuthClientsCreateResponse:
     """Register an OAuth client, approved; its secret is shown this once."""
-    status = OAuthClientStatus.APPROVED
+    status = wire.OAuthClientStatus.APPROVED
     client = await clients.create_client(connection, caller, fields=_fields(request), status=status)
-    return AdminOAuthClientsCreateResponse(**dict(client))
+    return wire.AdminOAuthClientsCreateResponse(**dict(client))
 
 
-@router.post("/request")
-@idempotent_secret
+@router.operation(wire.ADMIN_OAUTH_CLIENTS_REQUEST)
 async def request_client(
-    request: AdminOAuthClientsRequestRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminOAuthClientsRequestResponse:
+    request: wire.AdminOAuthClientsRequestRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminOAuthClientsRequestResponse:
     """Ask for an OAuth client, which waits for an admin; its secret is shown this once."""
-    status = OAuthClientStatus.PENDING
+    status = wire.OAuthClientStatus.PENDING
     client = await clients.create_client(connection, caller, fields=_fields(request), status=status)
-    return AdminOAuthClientsRequestResponse(**dict(client))
+    return wire.AdminOAuthClientsRequestResponse(**dict(client))
 
 
-@router.post("/list")
+@router.operation(wire.ADMIN_OAUTH_CLIENTS_LIST)
 async def list_clients(
-    request: AdminOAuthClientsListRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminOAuthClientsListResponse:
+    request: wire.AdminOAuthClientsListRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminOAuthClientsListResponse:
     """List OAuth clients, without their secrets."""
     return await clients.list_clients(connection, caller, request=request)
 
 
-@router.post("/update")
+@router.operation(wire.ADMIN_OAUTH_CLIENTS_UPDATE)
 async def update_client(
-    request: AdminOAuthClientsUpdateRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminOAuthClientsUpdateResponse:
+    request: wire.AdminOAuthClientsUpdateRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminOAuthClientsUpdateResponse:
     """Change an OAuth client; what is left out stays."""
     client = await clients.update_client(connection, caller, changes=request)
-    return AdminOAuthClientsUpdateResponse(**dict(client))
+    return wire.AdminOAuthClientsUpdateResponse(**dict(client))
 
 
-@router.post("/approve")
+@router.operation(wire.ADMIN_OAUTH_CLIENTS_APPROVE)
 async def approve_client(
-    request: AdminOAuthClientsApproveRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminOAuthClientsApproveResponse:
+    request: wire.AdminOAuthClientsApproveRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminOAuthClientsApproveResponse:
     """Let an OAuth client be used that a member asked for."""
     client = await clients.approve_client(connection, caller, client_id=request.client_id)
-    return AdminOAuthClientsApproveResponse(**dict(client))
+    return wire.AdminOAuthClientsApproveResponse(**dict(client))
 
 
-@router.post("/rotateSecret")
-@idempotent_secret
+@router.operation(wire.ADMIN_OAUTH_CLIENTS_ROTATE_SECRET)
 async def rotate_secret(
-    request: AdminOAuthClientsRotateSecretRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminOAuthClientsRotateSecretResponse:
+    request: wire.AdminOAuthClientsRotateSecretRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminOAuthClientsRotateSecretResponse:
     """Replace an OAuth client's secret; the new one is shown this once."""
     client = await clients.rotate_secret(connection, caller, client_id=request.client_id)
-    return AdminOAuthClientsRotateSecretResponse(**dict(client))
+    return wire.AdminOAuthClientsRotateSecretResponse(**dict(client))
 
 
-@router.post("/delete")
-@idempotent
+@router.operation(wire.ADMIN_OAUTH_CLIENTS_DELETE)
 async def delete_client(
-    request: AdminOAuthClientsDeleteRequest, connection: ConnectionDep, caller: CallerDep
-) -> AdminOAuthClientsDeleteResponse:
+    request: wire.AdminOAuthClientsDeleteRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminOAuthClientsDeleteResponse:
     """Delete an OAuth client; its codes and tokens stop at once."""
     await clients.delete_client(connection, caller, client_id=request.client_id)
-    return AdminOAuthClientsDeleteResponse(client_id=request.client_id)
+    return wire.AdminOAuthClientsDeleteResponse(client_id=request.client_id)
 
 
-def _fields(request: AdminOAuthClientsCreateRequest | AdminOAuthClientsRequestRequest) -> ClientFields:
+def _fields(request: wire.AdminOAuthClientsCreateRequest | wire.AdminOAuthClientsRequestRequest) -> ClientFields:
     return {"name": request.name, "redirect_uris": request.redirect_uris, "scopes": request.scopes}

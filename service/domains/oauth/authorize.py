@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 
-from carrel.wire.oauth_clients import ApiScope
+from carrel.wire.scopes import ApiScope
 from service.audit.service import Change, record_for
 from service.auth.scopes import covers
 from service.domains.oauth import queries

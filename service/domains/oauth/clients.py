@@ -7,6 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.oauth_clients import (
+    ADMIN_OAUTH_CLIENTS_LIST,
     AdminOAuthClientsListRequest,
     AdminOAuthClientsListResponse,
     AdminOAuthClientsUpdateRequest,
@@ -67,7 +68,7 @@ async def list_clients(
     connection: AsyncConnection, caller: Caller, *, request: AdminOAuthClientsListRequest
 ) -> AdminOAuthClientsListResponse:
     """A page of the organization's clients; for admins."""
-    cursor = Cursor.read(caller, operation="admin/oauthClients/list", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_OAUTH_CLIENTS_LIST.path, request=request)
     status = None if request.status is None else request.status.value
     rows = await queries.list_clients(
         connection, caller.organization_id, status=status, ids=request.ids, after=cursor.after_id, limit=cursor.limit

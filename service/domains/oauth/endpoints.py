@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
-from carrel.wire.oauth_clients import ApiScope
+from carrel.wire.scopes import ApiScope
 from service.domains.oauth.models import Request as OAuthRequest
 from service.domains.oauth.requests import form_of
 from service.domains.oauth.server import NO_STORE, Answer, AuthorizationServer

@@ -1,59 +1,48 @@
 """documentCollections/…IndexRebuild: rebuilding the index of a collection, or the catalog's, with another model."""
 
-from carrel.wire.rebuilds import (
-    CancelIndexRebuildRequest,
-    CancelIndexRebuildResponse,
-    GetIndexRebuildRequest,
-    GetIndexRebuildResponse,
-    ListIndexRebuildFailuresRequest,
-    ListIndexRebuildFailuresResponse,
-    StartIndexRebuildRequest,
-    StartIndexRebuildResponse,
-)
+from carrel.wire import rebuilds as wire
 from service.auth.callers import acting_for
 from service.domains.rebuilds import service
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
-from service.web.idempotency import idempotent
 from service.web.routing import Router
 
-router = Router(prefix="/documentCollections")
+router = Router()
 
 
-@router.post("/startIndexRebuild", tags=["extension"])
+@router.operation(wire.START_INDEX_REBUILD)
 async def start_index_rebuild(
-    request: StartIndexRebuildRequest, runtime: RuntimeDep, caller: CallerDep
-) -> StartIndexRebuildResponse:
+    request: wire.StartIndexRebuildRequest, runtime: RuntimeDep, caller: CallerDep
+) -> wire.StartIndexRebuildResponse:
     """Make an index with another embedding model beside the one that is searched, and swap it in when it is whole."""
     started = await service.start_rebuild(runtime, caller, request=request)
-    return StartIndexRebuildResponse(**dict(started))
+    return wire.StartIndexRebuildResponse(**dict(started))
 
 
-@router.post("/getIndexRebuild", tags=["extension"])
+@router.operation(wire.GET_INDEX_REBUILD)
 async def get_index_rebuild(
-    request: GetIndexRebuildRequest, connection: ConnectionDep, caller: CallerDep
-) -> GetIndexRebuildResponse:
+    request: wire.GetIndexRebuildRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.GetIndexRebuildResponse:
     """Show the newest rebuild of an index, and how far it is."""
     caller = await acting_for(connection, caller, request.user_email)
     rebuild = await service.get_rebuild(connection, caller, collection_id=request.document_collection_id)
-    return GetIndexRebuildResponse(**dict(rebuild))
+    return wire.GetIndexRebuildResponse(**dict(rebuild))
 
 
-@router.post("/listIndexRebuildFailures", tags=["extension"])
+@router.operation(wire.LIST_INDEX_REBUILD_FAILURES)
 async def list_index_rebuild_failures(
-    request: ListIndexRebuildFailuresRequest, connection: ConnectionDep, caller: CallerDep
-) -> ListIndexRebuildFailuresResponse:
+    request: wire.ListIndexRebuildFailuresRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.ListIndexRebuildFailuresResponse:
     """List the documents that keep a rebuild from coming to its end, and why."""
     caller = await acting_for(connection, caller, request.user_email)
     page = await service.list_failures(connection, caller, request=request)
-    return ListIndexRebuildFailuresResponse(failures=list(page.items), next_page_token=page.next_page_token)
+    return wire.ListIndexRebuildFailuresResponse(failures=list(page.items), next_page_token=page.next_page_token)
 
 
-@router.post("/cancelIndexRebuild", tags=["extension"])
-@idempotent
+@router.operation(wire.CANCEL_INDEX_REBUILD)
 async def cancel_index_rebuild(
-    request: CancelIndexRebuildRequest, connection: ConnectionDep, caller: CallerDep
-) -> CancelIndexRebuildResponse:
+    request: wire.CancelIndexRebuildRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.CancelIndexRebuildResponse:
     """Give up a rebuild; the index that is searched stays as it is."""
     caller = await acting_for(connection, caller, request.user_email)
     rebuild = await service.cancel_rebuild(connection, caller, collection_id=request.document_collection_id)
-    return CancelIndexRebuildResponse(**dict(rebuild))
+    return wire.CancelIndexRebuildResponse(**dict(rebuild))

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
 from carrel.wire.rebuilds import (
+    LIST_INDEX_REBUILD_FAILURES,
     IndexRebuild,
     IndexRebuildFailure,
     IndexRebuildStatus,
@@ -64,7 +65,7 @@ async def list_failures(
 ) -> Page[IndexRebuildFailure]:
     """Return a page of the documents that a running rebuild could not index, of those the caller may know of."""
     await _check(connection, caller, request.document_collection_id)
-    cursor = Cursor.read(caller, operation="listIndexRebuildFailures", request=request)
+    cursor = Cursor.read(caller, operation=LIST_INDEX_REBUILD_FAILURES.path, request=request)
     rebuild = await _newest(connection, caller, request.document_collection_id)
     if rebuild.replaces_space_id is None:
         return Page([], None)

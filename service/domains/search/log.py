@@ -5,7 +5,12 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import AdminSearchLogQueryRequest, AdminSearchLogQueryResponse, LoggedSearch
+from carrel.wire.admin import (
+    ADMIN_SEARCH_LOG_QUERY,
+    AdminSearchLogQueryRequest,
+    AdminSearchLogQueryResponse,
+    LoggedSearch,
+)
 from carrel.wire.common import UserPrincipal
 from service.auth.callers import Caller
 from service.domains.search import queries
@@ -18,7 +23,7 @@ async def query_log(
     connection: AsyncConnection, caller: Caller, *, request: AdminSearchLogQueryRequest
 ) -> AdminSearchLogQueryResponse:
     """A page of searches, newest first; for admins. Of a search whose words were erased everything else is left."""
-    cursor = Cursor.read(caller, operation="admin/searchLog/query", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_SEARCH_LOG_QUERY.path, request=request)
     filters = SearchFilter(
         since=request.from_,
         until=request.to,

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import normal_email
 from carrel.wire.service_accounts import (
+    ADMIN_SERVICE_ACCOUNTS_LIST,
     AdminServiceAccountsDeleteResponse,
     AdminServiceAccountsListRequest,
     AdminServiceAccountsListResponse,
@@ -44,7 +45,7 @@ async def list_accounts(
     connection: AsyncConnection, caller: Caller, *, request: AdminServiceAccountsListRequest
 ) -> AdminServiceAccountsListResponse:
     """A page of the organization's service accounts; for admins."""
-    cursor = Cursor.read(caller, operation="admin/serviceAccounts/list", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_SERVICE_ACCOUNTS_LIST.path, request=request)
     rows = await queries.list_accounts(
         connection,
         caller.organization_id,

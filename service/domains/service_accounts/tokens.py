@@ -5,8 +5,10 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import CredentialStatus
-from carrel.wire.common import Scope, format_instant
+from carrel.wire.common import format_instant
+from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import (
+    ADMIN_SERVICE_ACCOUNT_TOKENS_LIST,
     AdminServiceAccountTokensListRequest,
     AdminServiceAccountTokensListResponse,
     AdminServiceAccountTokensMintRequest,
@@ -73,7 +75,7 @@ async def list_tokens(
 
     NotFound when it is asked of an unknown account.
     """
-    cursor = Cursor.read(caller, operation="admin/serviceAccountTokens/list", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_SERVICE_ACCOUNT_TOKENS_LIST.path, request=request)
     account_id = request.service_account_id
     if account_id is not None:
         account = await queries.get_account(connection, caller.organization_id, account_id=account_id)

@@ -1,22 +1,28 @@
 """admin/auditLog and admin/searchLog: extensions, for admins only. Nothing changes or deletes an entry."""
 
 from carrel.wire.admin import (
+    ADMIN_AUDIT_LOG_QUERY,
+    ADMIN_SEARCH_LOG_QUERY,
     AdminAuditLogQueryRequest,
     AdminAuditLogQueryResponse,
     AdminSearchLogQueryRequest,
     AdminSearchLogQueryResponse,
 )
-from carrel.wire.oversight import AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse
+from carrel.wire.oversight import (
+    ADMIN_SEARCH_LOG_SUMMARIZE,
+    AdminSearchLogSummarizeRequest,
+    AdminSearchLogSummarizeResponse,
+)
 from service.domains.search import log as search_log
 from service.domains.search import summaries
 from service.operate.audit_log import log
 from service.web.dependencies import CallerDep, ConnectionDep
 from service.web.routing import Router
 
-router = Router(prefix="/admin", tags=["extension"])
+router = Router()
 
 
-@router.post("/auditLog/query")
+@router.operation(ADMIN_AUDIT_LOG_QUERY)
 async def query_audit_log(
     request: AdminAuditLogQueryRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminAuditLogQueryResponse:
@@ -24,7 +30,7 @@ async def query_audit_log(
     return await log.query_log(connection, caller, request=request)
 
 
-@router.post("/searchLog/query")
+@router.operation(ADMIN_SEARCH_LOG_QUERY)
 async def query_search_log(
     request: AdminSearchLogQueryRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminSearchLogQueryResponse:
@@ -32,7 +38,7 @@ async def query_search_log(
     return await search_log.query_log(connection, caller, request=request)
 
 
-@router.post("/searchLog/summarize")
+@router.operation(ADMIN_SEARCH_LOG_SUMMARIZE)
 async def summarize_search_log(
     request: AdminSearchLogSummarizeRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminSearchLogSummarizeResponse:

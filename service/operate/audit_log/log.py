@@ -5,7 +5,13 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import AdminAuditLogQueryRequest, AdminAuditLogQueryResponse, AuditEntry, AuditTarget
+from carrel.wire.admin import (
+    ADMIN_AUDIT_LOG_QUERY,
+    AdminAuditLogQueryRequest,
+    AdminAuditLogQueryResponse,
+    AuditEntry,
+    AuditTarget,
+)
 from carrel.wire.common import UserPrincipal, normal_email
 from service.audit import queries
 from service.audit.queries import EntryFilter
@@ -18,7 +24,7 @@ async def query_log(
     connection: AsyncConnection, caller: Caller, *, request: AdminAuditLogQueryRequest
 ) -> AdminAuditLogQueryResponse:
     """A page of entries, newest first; for admins. `actor` finds what somebody did, and what was done for them."""
-    cursor = Cursor.read(caller, operation="admin/auditLog/query", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_AUDIT_LOG_QUERY.path, request=request)
     filters = EntryFilter(
         actor=None if request.actor is None else normal_email(request.actor),
         action=request.action,

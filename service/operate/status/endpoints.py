@@ -1,14 +1,14 @@
 """admin/status/get: an extension, for admins."""
 
-from carrel.wire.oversight import AdminStatusGetRequest, AdminStatusGetResponse
+from carrel.wire.oversight import ADMIN_STATUS_GET, AdminStatusGetRequest, AdminStatusGetResponse
 from service.operate.status import service
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.web.routing import Router
 
-router = Router(prefix="/admin/status", tags=["extension"])
+router = Router()
 
 
-@router.post("/get")
+@router.operation(ADMIN_STATUS_GET)
 async def get_status(
     request: AdminStatusGetRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
 ) -> AdminStatusGetResponse:

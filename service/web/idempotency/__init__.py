@@ -1,9 +1,10 @@
 """`Idempotency-Key`: a request sent twice is done once, and answered the same.
 
-`@idempotent` goes between the route's decorator and an endpoint that returns a wire model and does its work in the
-request's transaction (`ConnectionDep`). The response is kept in that same transaction, so that there is never work
-without its kept response, nor the other way round. By then the caller has been authenticated, its right to call the
-endpoint checked, and the body validated. Errors are not kept: the same key may try again.
+`service.web.routing` puts `idempotent` around the endpoint of an operation that is declared to take a key. The endpoint
+returns a wire model and does its work in the request's transaction (`ConnectionDep`). The response is kept in that same
+transaction, so that there is never work without its kept response, nor the other way round. By then the caller has been
+authenticated, its right to call the endpoint checked, and the body validated. Errors are not kept: the same key may try
+again.
 """
 
 import functools

@@ -9,35 +9,7 @@ from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.resources.permissions import reference_to
-from carrel.wire.admin import (
-    AdminGrantsListRequest,
-    AdminGrantsListResponse,
-    AdminGrantsSetManyRequest,
-    AdminGrantsSetManyResponse,
-    AdminGrantsSetRequest,
-    AdminGrantsSetResponse,
-    AdminGroupsAddMembersRequest,
-    AdminGroupsAddMembersResponse,
-    AdminGroupsListMembersRequest,
-    AdminGroupsListMembersResponse,
-    AdminGroupsListRequest,
-    AdminGroupsListResponse,
-    AdminGroupsRemoveMembersRequest,
-    AdminGroupsRemoveMembersResponse,
-    AdminGroupsUpsertRequest,
-    AdminGroupsUpsertResponse,
-    AdminUsersListRequest,
-    AdminUsersListResponse,
-    AdminUsersUpsertRequest,
-    AdminUsersUpsertResponse,
-    Grant,
-    GrantInfo,
-    Group,
-    GroupUpsert,
-    NamedPrincipal,
-    User,
-    UserUpsert,
-)
+from carrel.wire import admin as wire
 from carrel.wire.common import PrincipalReference, ResourceIdentifier, ResourceReference
 
 M = TypeVar("M")
@@ -52,13 +24,13 @@ class Users(Resource[M]):
         return Users(self._session.as_raw())
 
     @Operation
-    def upsert(self, users: Sequence[UserUpsert | Members]) -> Call[AdminUsersUpsertResponse]:
+    def upsert(self, users: Sequence[wire.UserUpsert | Members]) -> Call[wire.AdminUsersUpsertResponse]:
         """Create or change up to 1000 users, found by email; all or none. An inactive user's credentials stop at once.
 
         A user is `{"email": …}` with any of `name`, `is_admin`, `active`, `password`; what is left out stays.
         """
-        request = AdminUsersUpsertRequest(users=as_list(UserUpsert, users))
-        return Call("admin/users/upsert", request, AdminUsersUpsertResponse)
+        request = wire.AdminUsersUpsertRequest(users=as_list(wire.UserUpsert, users))
+        return Call(wire.ADMIN_USERS_UPSERT, request)
 
     @ListOperation
     def list(
@@ -68,10 +40,12 @@ class Users(Resource[M]):
         ids: Sequence[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[User, AdminUsersListResponse]:
+    ) -> Listing[wire.User, wire.AdminUsersListResponse]:
         """Walk the users, those of `ids` (at most 1000) if they are given; `query` is part of a name or an address."""
-        request = AdminUsersListRequest(query=query, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token)
-        return Listing("admin/users/list", request, AdminUsersListResponse, lambda page: page.users)
+        request = wire.AdminUsersListRequest(
+            query=query, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
+        )
+        return Listing(wire.ADMIN_USERS_LIST, request, lambda page: page.users)
 
 
 class Groups(Resource[M]):
@@ -86,13 +60,13 @@ class Groups(Resource[M]):
         return Groups(self._session.as_raw())
 
     @Operation
-    def upsert(self, groups: Sequence[GroupUpsert | Members]) -> Call[AdminGroupsUpsertResponse]:
+    def upsert(self, groups: Sequence[wire.GroupUpsert | Members]) -> Call[wire.AdminGroupsUpsertResponse]:
         """Create or change up to 1000 groups, found by `id`, else by `external_id`; all or none.
 
         A group is `{"name": …}` with any of `id`, `external_id`, `members`; members given replace those it has.
         """
-        request = AdminGroupsUpsertRequest(groups=as_list(GroupUpsert, groups))
-        return Call("admin/groups/upsert", request, AdminGroupsUpsertResponse, keyed=True)
+        request = wire.AdminGroupsUpsertRequest(groups=as_list(wire.GroupUpsert, groups))
+        return Call(wire.ADMIN_GROUPS_UPSERT, request)
 
     @ListOperation
     def list(
@@ -102,42 +76,42 @@ class Groups(Resource[M]):
         ids: Sequence[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[Group, AdminGroupsListResponse]:
+    ) -> Listing[wire.Group, wire.AdminGroupsListResponse]:
         """Walk the groups, those of `ids` (at most 1000) if they are given; `query` is part of a name."""
-        request = AdminGroupsListRequest(
+        request = wire.AdminGroupsListRequest(
             query=query, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
         )
-        return Listing("admin/groups/list", request, AdminGroupsListResponse, lambda page: page.groups)
+        return Listing(wire.ADMIN_GROUPS_LIST, request, lambda page: page.groups)
 
     @ListOperation
     def list_members(
         self, group_id: Id, *, page_size: int = 100, page_token: str | None = None
-    ) -> Listing[NamedPrincipal, AdminGroupsListMembersResponse]:
+    ) -> Listing[wire.NamedPrincipal, wire.AdminGroupsListMembersResponse]:
         """Walk the direct members of a group: users, groups and service accounts."""
-        request = AdminGroupsListMembersRequest(
+        request = wire.AdminGroupsListMembersRequest(
             group_id=as_any(UUID, group_id), page_size=page_size, page_token=page_token
         )
-        return Listing("admin/groups/listMembers", request, AdminGroupsListMembersResponse, lambda page: page.members)
+        return Listing(wire.ADMIN_GROUPS_LIST_MEMBERS, request, lambda page: page.members)
 
     @Operation
     def add_members(
         self, group_id: Id, members: Sequence[PrincipalReference | Members]
-    ) -> Call[AdminGroupsAddMembersResponse]:
+    ) -> Call[wire.AdminGroupsAddMembersResponse]:
         """Add members to a group; those in it already stay."""
-        request = AdminGroupsAddMembersRequest(
+        request = wire.AdminGroupsAddMembersRequest(
             group_id=as_any(UUID, group_id), members=as_any(list[PrincipalReference], [*members])
         )
-        return Call("admin/groups/addMembers", request, AdminGroupsAddMembersResponse)
+        return Call(wire.ADMIN_GROUPS_ADD_MEMBERS, request)
 
     @Operation
     def remove_members(
         self, group_id: Id, members: Sequence[PrincipalReference | Members]
-    ) -> Call[AdminGroupsRemoveMembersResponse]:
+    ) -> Call[wire.AdminGroupsRemoveMembersResponse]:
         """Remove members from a group; those not in it are passed over."""
-        request = AdminGroupsRemoveMembersRequest(
+        request = wire.AdminGroupsRemoveMembersRequest(
             group_id=as_any(UUID, group_id), members=as_any(list[PrincipalReference], [*members])
         )
-        return Call("admin/groups/removeMembers", request, AdminGroupsRemoveMembersResponse)
+        return Call(wire.ADMIN_GROUPS_REMOVE_MEMBERS, request)
 
 
 class Grants(Resource[M]):
@@ -155,21 +129,23 @@ class Grants(Resource[M]):
     def set(
         self,
         resource: ResourceReference | ResourceIdentifier | Members,
-        grants: Sequence[Grant | Members],
+        grants: Sequence[wire.Grant | Members],
         *,
         organization_wide: bool = False,
-    ) -> Call[AdminGrantsSetResponse]:
+    ) -> Call[wire.AdminGrantsSetResponse]:
         """Replace every grant on a resource; its owner stays. `organization_wide`: every active user may read it."""
-        request = AdminGrantsSetRequest(
-            resource=reference_to(resource), grants=as_list(Grant, grants), organization_wide=organization_wide
+        request = wire.AdminGrantsSetRequest(
+            resource=reference_to(resource), grants=as_list(wire.Grant, grants), organization_wide=organization_wide
         )
-        return Call("admin/grants/set", request, AdminGrantsSetResponse)
+        return Call(wire.ADMIN_GRANTS_SET, request)
 
     @Operation
-    def set_many(self, resources: Sequence[AdminGrantsSetRequest | Members]) -> Call[AdminGrantsSetManyResponse]:
+    def set_many(
+        self, resources: Sequence[wire.AdminGrantsSetRequest | Members]
+    ) -> Call[wire.AdminGrantsSetManyResponse]:
         """Replace the grants on up to 1000 resources, each given with what `set` takes; all or none."""
-        request = AdminGrantsSetManyRequest(resources=as_list(AdminGrantsSetRequest, resources))
-        return Call("admin/grants/setMany", request, AdminGrantsSetManyResponse)
+        request = wire.AdminGrantsSetManyRequest(resources=as_list(wire.AdminGrantsSetRequest, resources))
+        return Call(wire.ADMIN_GRANTS_SET_MANY, request)
 
     @ListOperation
     def list(
@@ -178,7 +154,9 @@ class Grants(Resource[M]):
         *,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[GrantInfo, AdminGrantsListResponse]:
+    ) -> Listing[wire.GrantInfo, wire.AdminGrantsListResponse]:
         """Walk the grants on a resource; its pages also tell whether it is organization-wide."""
-        request = AdminGrantsListRequest(resource=reference_to(resource), page_size=page_size, page_token=page_token)
-        return Listing("admin/grants/list", request, AdminGrantsListResponse, lambda page: page.grants)
+        request = wire.AdminGrantsListRequest(
+            resource=reference_to(resource), page_size=page_size, page_token=page_token
+        )
+        return Listing(wire.ADMIN_GRANTS_LIST, request, lambda page: page.grants)

@@ -7,22 +7,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any
-from carrel.wire.access import (
-    AccessHolder,
-    AdminAccessCountResourcesRequest,
-    AdminAccessCountResourcesResponse,
-    AdminAccessGetStateRequest,
-    AdminAccessGetStateResponse,
-    AdminAccessListGroupPeopleRequest,
-    AdminAccessListGroupPeopleResponse,
-    AdminAccessListHoldersRequest,
-    AdminAccessListHoldersResponse,
-    AdminAccessListResourcesRequest,
-    AdminAccessListResourcesResponse,
-    ClassedResource,
-    GroupPerson,
-    ResourceOrder,
-)
+from carrel.wire import access as wire
 from carrel.wire.common import Action, PrincipalReference, ResourceType
 
 M = TypeVar("M")
@@ -60,52 +45,49 @@ class AccessLists(Resource[M]):
         return AccessLists(self._session.as_raw())
 
     @Operation
-    def get_state(self, *, since: str | None = None) -> Call[AdminAccessGetStateResponse]:
+    def get_state(self, *, since: str | None = None) -> Call[wire.AdminAccessGetStateResponse]:
         """Tell the state of all access, and whether it may have changed since an earlier one."""
-        return Call("admin/access/getState", AdminAccessGetStateRequest(since=since), AdminAccessGetStateResponse)
+        return Call(wire.ADMIN_ACCESS_GET_STATE, wire.AdminAccessGetStateRequest(since=since))
 
     @ListOperation
     def list_resources(
         self,
         *,
-        order: ResourceOrder | str | None = None,
+        order: wire.ResourceOrder | str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
         **filters: Unpack[ResourceFilters],
-    ) -> Listing[ClassedResource, AdminAccessListResourcesResponse]:
+    ) -> Listing[wire.ClassedResource, wire.AdminAccessListResourcesResponse]:
         """Walk resources with their names and access classes: all, unless `ResourceFilters` narrow them.
 
         In the order of their objects' ids, or, where these aren't too many to sort for each page, by NAME.
         """
-        request = AdminAccessListResourcesRequest(
-            **_members(filters), order=as_any(ResourceOrder, order), page_size=page_size, page_token=page_token
+        request = wire.AdminAccessListResourcesRequest(
+            **_members(filters), order=as_any(wire.ResourceOrder, order), page_size=page_size, page_token=page_token
         )
-        path = "admin/access/listResources"
-        return Listing(path, request, AdminAccessListResourcesResponse, lambda page: page.resources)
+        return Listing(wire.ADMIN_ACCESS_LIST_RESOURCES, request, lambda page: page.resources)
 
     @Operation
-    def count_resources(self, **filters: Unpack[ResourceFilters]) -> Call[AdminAccessCountResourcesResponse]:
+    def count_resources(self, **filters: Unpack[ResourceFilters]) -> Call[wire.AdminAccessCountResourcesResponse]:
         """Count by type what `list_resources` walks with the same filters; `total` is of all types."""
-        request = AdminAccessCountResourcesRequest(**_members(filters))
-        return Call("admin/access/countResources", request, AdminAccessCountResourcesResponse)
+        request = wire.AdminAccessCountResourcesRequest(**_members(filters))
+        return Call(wire.ADMIN_ACCESS_COUNT_RESOURCES, request)
 
     @ListOperation
     def list_holders(
         self, *, page_size: int = 100, page_token: str | None = None
-    ) -> Listing[AccessHolder, AdminAccessListHoldersResponse]:
+    ) -> Listing[wire.AccessHolder, wire.AdminAccessListHoldersResponse]:
         """List the holders of each access class with their roles, class by class."""
-        request = AdminAccessListHoldersRequest(page_size=page_size, page_token=page_token)
-        path = "admin/access/listHolders"
-        return Listing(path, request, AdminAccessListHoldersResponse, lambda page: page.holders)
+        request = wire.AdminAccessListHoldersRequest(page_size=page_size, page_token=page_token)
+        return Listing(wire.ADMIN_ACCESS_LIST_HOLDERS, request, lambda page: page.holders)
 
     @ListOperation
     def list_group_people(
         self, *, page_size: int = 100, page_token: str | None = None
-    ) -> Listing[GroupPerson, AdminAccessListGroupPeopleResponse]:
+    ) -> Listing[wire.GroupPerson, wire.AdminAccessListGroupPeopleResponse]:
         """Walk the active people of every group, however deep they are in it, group by group."""
-        request = AdminAccessListGroupPeopleRequest(page_size=page_size, page_token=page_token)
-        path = "admin/access/listGroupPeople"
-        return Listing(path, request, AdminAccessListGroupPeopleResponse, lambda page: page.people)
+        request = wire.AdminAccessListGroupPeopleRequest(page_size=page_size, page_token=page_token)
+        return Listing(wire.ADMIN_ACCESS_LIST_GROUP_PEOPLE, request, lambda page: page.people)
 
 
 def _members(filters: ResourceFilters) -> dict[str, Any]:

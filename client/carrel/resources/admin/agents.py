@@ -9,19 +9,7 @@ from carrel._connect import UNCHANGED, Unchanged
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list
-from carrel.wire.agents import (
-    AdminAgentsCreateRequest,
-    AdminAgentsCreateResponse,
-    AdminAgentsDeleteRequest,
-    AdminAgentsDeleteResponse,
-    AdminAgentsDeployRequest,
-    AdminAgentsDeployResponse,
-    AdminAgentsListRequest,
-    AdminAgentsListResponse,
-    AdminAgentsUpdateRequest,
-    AdminAgentsUpdateResponse,
-    AgentDefinition,
-)
+from carrel.wire import agents as wire
 from carrel.wire.common import PrincipalReference
 
 M = TypeVar("M")
@@ -45,14 +33,14 @@ class AgentDefinitions(Resource[M]):
         model: str | None = None,
         collection_ids: Iterable[Id] = (),
         api_access_enabled: bool = False,
-    ) -> Call[AdminAgentsCreateResponse]:
+    ) -> Call[wire.AdminAgentsCreateResponse]:
         """Define an agent; nobody may use it before `deploy`.
 
         It retrieves from the collections what the sender of a message may read there; without any, nothing.
         `api_access_enabled` lets programs message it on v0. `model` is one of those that `list` tells (None: the
         service's default).
         """
-        request = AdminAgentsCreateRequest(
+        request = wire.AdminAgentsCreateRequest(
             name=name,
             description=description,
             instructions=instructions,
@@ -60,7 +48,7 @@ class AgentDefinitions(Resource[M]):
             collection_ids=as_list(UUID, collection_ids),
             api_access_enabled=api_access_enabled,
         )
-        return Call("admin/agents/create", request, AdminAgentsCreateResponse, keyed=True)
+        return Call(wire.ADMIN_AGENTS_CREATE, request)
 
     @Operation
     def update(
@@ -73,7 +61,7 @@ class AgentDefinitions(Resource[M]):
         model: str | Unchanged | None = UNCHANGED,
         collection_ids: Iterable[Id] | None = None,
         api_access_enabled: bool | None = None,
-    ) -> Call[AdminAgentsUpdateResponse]:
+    ) -> Call[wire.AdminAgentsUpdateResponse]:
         """Change an agent from the next message on; what is left out stays. `model=None` is the service's default."""
         given: dict[str, Any] = {
             "name": name,
@@ -85,8 +73,8 @@ class AgentDefinitions(Resource[M]):
         changes = {member: value for member, value in given.items() if value is not None}
         if model is not UNCHANGED:
             changes["model"] = model
-        request = AdminAgentsUpdateRequest(agent_id=as_any(UUID, agent_id), **changes)
-        return Call("admin/agents/update", request, AdminAgentsUpdateResponse)
+        request = wire.AdminAgentsUpdateRequest(agent_id=as_any(UUID, agent_id), **changes)
+        return Call(wire.ADMIN_AGENTS_UPDATE, request)
 
     @ListOperation
     def list(
@@ -96,21 +84,21 @@ class AgentDefinitions(Resource[M]):
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[AgentDefinition, AdminAgentsListResponse]:
+    ) -> Listing[wire.AgentDefinition, wire.AdminAgentsListResponse]:
         """Walk the agents, those of `ids` (at most 1000) or with `query` in their name if these are given.
 
         `pages()` also have the models.
         """
-        request = AdminAgentsListRequest(
+        request = wire.AdminAgentsListRequest(
             query=query, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
         )
-        return Listing("admin/agents/list", request, AdminAgentsListResponse, lambda page: page.agents)
+        return Listing(wire.ADMIN_AGENTS_LIST, request, lambda page: page.agents)
 
     @Operation
-    def delete(self, agent_id: Id) -> Call[AdminAgentsDeleteResponse]:
+    def delete(self, agent_id: Id) -> Call[wire.AdminAgentsDeleteResponse]:
         """Delete an agent: nobody can message it any more. People keep their conversations with it."""
-        request = AdminAgentsDeleteRequest(agent_id=as_any(UUID, agent_id))
-        return Call("admin/agents/delete", request, AdminAgentsDeleteResponse, keyed=True)
+        request = wire.AdminAgentsDeleteRequest(agent_id=as_any(UUID, agent_id))
+        return Call(wire.ADMIN_AGENTS_DELETE, request)
 
     @Operation
     def deploy(
@@ -119,14 +107,14 @@ class AgentDefinitions(Resource[M]):
         principals: Sequence[PrincipalReference | Members] = (),
         *,
         organization_wide: bool = False,
-    ) -> Call[AdminAgentsDeployResponse]:
+    ) -> Call[wire.AdminAgentsDeployResponse]:
         """Replace the access to an agent: these users, groups and service accounts, and perhaps every active user.
 
         It opens no collection and no document to them.
         """
-        request = AdminAgentsDeployRequest(
+        request = wire.AdminAgentsDeployRequest(
             agent_id=as_any(UUID, agent_id),
             principals=as_any(list[PrincipalReference], [*principals]),
             organization_wide=organization_wide,
         )
-        return Call("admin/agents/deploy", request, AdminAgentsDeployResponse)
+        return Call(wire.ADMIN_AGENTS_DEPLOY, request)

@@ -8,24 +8,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
-from carrel.wire.oauth_clients import (
-    AdminOAuthClientsApproveRequest,
-    AdminOAuthClientsApproveResponse,
-    AdminOAuthClientsCreateRequest,
-    AdminOAuthClientsCreateResponse,
-    AdminOAuthClientsDeleteRequest,
-    AdminOAuthClientsDeleteResponse,
-    AdminOAuthClientsListRequest,
-    AdminOAuthClientsListResponse,
-    AdminOAuthClientsRequestRequest,
-    AdminOAuthClientsRequestResponse,
-    AdminOAuthClientsRotateSecretRequest,
-    AdminOAuthClientsRotateSecretResponse,
-    AdminOAuthClientsUpdateRequest,
-    AdminOAuthClientsUpdateResponse,
-    OAuthClient,
-    OAuthClientStatus,
-)
+from carrel.wire import oauth_clients as wire
 
 M = TypeVar("M")
 
@@ -41,45 +24,43 @@ class OAuthClients(Resource[M]):
     @Operation
     def create(
         self, name: str, *, redirect_uris: Iterable[str], scopes: Iterable[str]
-    ) -> Call[AdminOAuthClientsCreateResponse]:
+    ) -> Call[wire.AdminOAuthClientsCreateResponse]:
         """Create a client, approved at once; `client_secret` is shown this once.
 
         When the answer was lost on the way, the retry raises ConflictError `already_done`: rotate its secret.
         """
-        request = AdminOAuthClientsCreateRequest(
+        request = wire.AdminOAuthClientsCreateRequest(
             name=name, redirect_uris=as_list(str, redirect_uris), scopes=as_list(str, scopes)
         )
-        return Call("admin/oauthClients/create", request, AdminOAuthClientsCreateResponse, keyed=True)
+        return Call(wire.ADMIN_OAUTH_CLIENTS_CREATE, request)
 
     @Operation
     def request(
         self, name: str, *, redirect_uris: Iterable[str], scopes: Iterable[str]
-    ) -> Call[AdminOAuthClientsRequestResponse]:
+    ) -> Call[wire.AdminOAuthClientsRequestResponse]:
         """Ask for a client, which can do nothing until an admin approves it; `client_secret` is shown this once."""
-        request = AdminOAuthClientsRequestRequest(
+        request = wire.AdminOAuthClientsRequestRequest(
             name=name, redirect_uris=as_list(str, redirect_uris), scopes=as_list(str, scopes)
         )
-        return Call("admin/oauthClients/request", request, AdminOAuthClientsRequestResponse, keyed=True)
+        return Call(wire.ADMIN_OAUTH_CLIENTS_REQUEST, request)
 
     @ListOperation
     def list(
         self,
         *,
-        status: OAuthClientStatus | str | None = None,
+        status: wire.OAuthClientStatus | str | None = None,
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[OAuthClient, AdminOAuthClientsListResponse]:
+    ) -> Listing[wire.OAuthClient, wire.AdminOAuthClientsListResponse]:
         """Walk the clients, without their secrets; those of one status, and of `ids` (at most 1000), if given."""
-        request = AdminOAuthClientsListRequest(
-            status=as_any(OAuthClientStatus, status),
+        request = wire.AdminOAuthClientsListRequest(
+            status=as_any(wire.OAuthClientStatus, status),
             ids=as_list(UUID, ids),
             page_size=page_size,
             page_token=page_token,
         )
-        return Listing(
-            "admin/oauthClients/list", request, AdminOAuthClientsListResponse, lambda page: page.oauth_clients
-        )
+        return Listing(wire.ADMIN_OAUTH_CLIENTS_LIST, request, lambda page: page.oauth_clients)
 
     @Operation
     def update(
@@ -89,30 +70,30 @@ class OAuthClients(Resource[M]):
         name: str | None = None,
         redirect_uris: Iterable[str] | None = None,
         scopes: Iterable[str] | None = None,
-    ) -> Call[AdminOAuthClientsUpdateResponse]:
+    ) -> Call[wire.AdminOAuthClientsUpdateResponse]:
         """Change a client; what is left out stays. A scope that is taken away stops at once."""
-        request = AdminOAuthClientsUpdateRequest(
+        request = wire.AdminOAuthClientsUpdateRequest(
             client_id=as_any(UUID, client_id),
             name=name,
             redirect_uris=as_list(str, redirect_uris),
             scopes=as_list(str, scopes),
         )
-        return Call("admin/oauthClients/update", request, AdminOAuthClientsUpdateResponse)
+        return Call(wire.ADMIN_OAUTH_CLIENTS_UPDATE, request)
 
     @Operation
-    def approve(self, client_id: Id) -> Call[AdminOAuthClientsApproveResponse]:
+    def approve(self, client_id: Id) -> Call[wire.AdminOAuthClientsApproveResponse]:
         """Let a client be used that a member asked for."""
-        request = AdminOAuthClientsApproveRequest(client_id=as_any(UUID, client_id))
-        return Call("admin/oauthClients/approve", request, AdminOAuthClientsApproveResponse)
+        request = wire.AdminOAuthClientsApproveRequest(client_id=as_any(UUID, client_id))
+        return Call(wire.ADMIN_OAUTH_CLIENTS_APPROVE, request)
 
     @Operation
-    def rotate_secret(self, client_id: Id) -> Call[AdminOAuthClientsRotateSecretResponse]:
+    def rotate_secret(self, client_id: Id) -> Call[wire.AdminOAuthClientsRotateSecretResponse]:
         """Give a client a new secret, shown this once; the one before stops at once."""
-        request = AdminOAuthClientsRotateSecretRequest(client_id=as_any(UUID, client_id))
-        return Call("admin/oauthClients/rotateSecret", request, AdminOAuthClientsRotateSecretResponse, keyed=True)
+        request = wire.AdminOAuthClientsRotateSecretRequest(client_id=as_any(UUID, client_id))
+        return Call(wire.ADMIN_OAUTH_CLIENTS_ROTATE_SECRET, request)
 
     @Operation
-    def delete(self, client_id: Id) -> Call[AdminOAuthClientsDeleteResponse]:
+    def delete(self, client_id: Id) -> Call[wire.AdminOAuthClientsDeleteResponse]:
         """Delete a client: its codes and tokens stop at once, and what people allowed it is forgotten."""
-        request = AdminOAuthClientsDeleteRequest(client_id=as_any(UUID, client_id))
-        return Call("admin/oauthClients/delete", request, AdminOAuthClientsDeleteResponse, keyed=True)
+        request = wire.AdminOAuthClientsDeleteRequest(client_id=as_any(UUID, client_id))
+        return Call(wire.ADMIN_OAUTH_CLIENTS_DELETE, request)

@@ -9,26 +9,13 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
-from carrel.wire.admin import (
-    AdminApiKeysCreateRequest,
-    AdminApiKeysCreateResponse,
-    AdminApiKeysListRequest,
-    AdminApiKeysListResponse,
-    AdminApiKeysRevokeRequest,
-    AdminApiKeysRevokeResponse,
-    AdminAuditLogQueryRequest,
-    AdminAuditLogQueryResponse,
-    AdminOrganizationGetRequest,
-    AdminOrganizationGetResponse,
-    AdminOrganizationUpdateRequest,
-    AdminOrganizationUpdateResponse,
-    AdminSearchLogQueryRequest,
-    AdminSearchLogQueryResponse,
-    ApiKey,
-    AuditEntry,
-    LoggedSearch,
+from carrel.wire import admin as wire
+from carrel.wire.oversight import (
+    ADMIN_SEARCH_LOG_SUMMARIZE,
+    AdminSearchLogSummarizeRequest,
+    AdminSearchLogSummarizeResponse,
+    Bucket,
 )
-from carrel.wire.oversight import AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse, Bucket
 from carrel.wire.search import SearchFeedback
 
 M = TypeVar("M")
@@ -43,19 +30,19 @@ class OrganizationSettings(Resource[M]):
         return OrganizationSettings(self._session.as_raw())
 
     @Operation
-    def get(self) -> Call[AdminOrganizationGetResponse]:
+    def get(self) -> Call[wire.AdminOrganizationGetResponse]:
         """Return the organization's settings."""
-        return Call("admin/organization/get", AdminOrganizationGetRequest(), AdminOrganizationGetResponse)
+        return Call(wire.ADMIN_ORGANIZATION_GET, wire.AdminOrganizationGetRequest())
 
     @Operation
     def update(
         self, *, name: str | None = None, domain: str | None = None, service_accounts_enabled: bool | None = None
-    ) -> Call[AdminOrganizationUpdateResponse]:
+    ) -> Call[wire.AdminOrganizationUpdateResponse]:
         """Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`."""
-        request = AdminOrganizationUpdateRequest(
+        request = wire.AdminOrganizationUpdateRequest(
             name=name, domain=domain, service_accounts_enabled=service_accounts_enabled
         )
-        return Call("admin/organization/update", request, AdminOrganizationUpdateResponse)
+        return Call(wire.ADMIN_ORGANIZATION_UPDATE, request)
 
 
 class ApiKeys(Resource[M]):
@@ -74,33 +61,33 @@ class ApiKeys(Resource[M]):
         owner_email: str | None = None,
         may_act_for_users: bool = False,
         expires_at: datetime | str | None = None,
-    ) -> Call[AdminApiKeysCreateResponse]:
+    ) -> Call[wire.AdminApiKeysCreateResponse]:
         """Create a key that acts as its owner, the caller unless named; `api_key` is its value, shown this once.
 
         When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that key and create
         another.
         """
-        request = AdminApiKeysCreateRequest(
+        request = wire.AdminApiKeysCreateRequest(
             name=name,
             owner_email=owner_email,
             may_act_for_users=may_act_for_users,
             expires_at=as_any(datetime, expires_at),
         )
-        return Call("admin/apiKeys/create", request, AdminApiKeysCreateResponse, keyed=True)
+        return Call(wire.ADMIN_API_KEYS_CREATE, request)
 
     @ListOperation
     def list(
         self, *, ids: Iterable[Id] | None = None, page_size: int = 100, page_token: str | None = None
-    ) -> Listing[ApiKey, AdminApiKeysListResponse]:
+    ) -> Listing[wire.ApiKey, wire.AdminApiKeysListResponse]:
         """Walk the API keys without their values, those of `ids` (at most 1000) if they are given."""
-        request = AdminApiKeysListRequest(ids=as_list(UUID, ids), page_size=page_size, page_token=page_token)
-        return Listing("admin/apiKeys/list", request, AdminApiKeysListResponse, lambda page: page.api_keys)
+        request = wire.AdminApiKeysListRequest(ids=as_list(UUID, ids), page_size=page_size, page_token=page_token)
+        return Listing(wire.ADMIN_API_KEYS_LIST, request, lambda page: page.api_keys)
 
     @Operation
-    def revoke(self, api_key_id: Id) -> Call[AdminApiKeysRevokeResponse]:
+    def revoke(self, api_key_id: Id) -> Call[wire.AdminApiKeysRevokeResponse]:
         """Stop a key at once."""
-        request = AdminApiKeysRevokeRequest(api_key_id=as_any(UUID, api_key_id))
-        return Call("admin/apiKeys/revoke", request, AdminApiKeysRevokeResponse)
+        request = wire.AdminApiKeysRevokeRequest(api_key_id=as_any(UUID, api_key_id))
+        return Call(wire.ADMIN_API_KEYS_REVOKE, request)
 
 
 class AuditLog(Resource[M]):
@@ -123,12 +110,12 @@ class AuditLog(Resource[M]):
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[AuditEntry, AdminAuditLogQueryResponse]:
+    ) -> Listing[wire.AuditEntry, wire.AdminAuditLogQueryResponse]:
         """Walk the entries, newest first; `actor` is an email address, `from_` is included, `to` is not.
 
         `ids` leaves the entries of these ids, at most 1000.
         """
-        request = AdminAuditLogQueryRequest(
+        request = wire.AdminAuditLogQueryRequest(
             actor=actor,
             action=action,
             target_id=target_id,
@@ -138,7 +125,7 @@ class AuditLog(Resource[M]):
             page_size=page_size,
             page_token=page_token,
         )
-        return Listing("admin/auditLog/query", request, AdminAuditLogQueryResponse, lambda page: page.entries)
+        return Listing(wire.ADMIN_AUDIT_LOG_QUERY, request, lambda page: page.entries)
 
 
 class SearchLog(Resource[M]):
@@ -160,13 +147,13 @@ class SearchLog(Resource[M]):
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[LoggedSearch, AdminSearchLogQueryResponse]:
+    ) -> Listing[wire.LoggedSearch, wire.AdminSearchLogQueryResponse]:
         """Walk the searches, newest first; `from_` is included, `to` is not.
 
         `without_results` leaves only those that found nothing, `feedback` (THUMBS_UP or THUMBS_DOWN) only those that
         were given it, `ids` those of these ids, at most 1000.
         """
-        request = AdminSearchLogQueryRequest(
+        request = wire.AdminSearchLogQueryRequest(
             from_=as_any(datetime, from_),
             to=as_any(datetime, to),
             without_results=without_results,
@@ -175,7 +162,7 @@ class SearchLog(Resource[M]):
             page_size=page_size,
             page_token=page_token,
         )
-        return Listing("admin/searchLog/query", request, AdminSearchLogQueryResponse, lambda page: page.searches)
+        return Listing(wire.ADMIN_SEARCH_LOG_QUERY, request, lambda page: page.searches)
 
     @Operation
     def summarize(
@@ -188,4 +175,4 @@ class SearchLog(Resource[M]):
         request = AdminSearchLogSummarizeRequest(
             from_=as_any(datetime, from_), to=as_any(datetime, to), bucket=as_any(Bucket, bucket)
         )
-        return Call("admin/searchLog/summarize", request, AdminSearchLogSummarizeResponse)
+        return Call(ADMIN_SEARCH_LOG_SUMMARIZE, request)

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from carrel._calls import Call
 from carrel._operations import Operation, Raw, Resource
-from carrel.wire.oversight import AdminStatusGetRequest, AdminStatusGetResponse
+from carrel.wire.oversight import ADMIN_STATUS_GET, AdminStatusGetRequest, AdminStatusGetResponse
 
 M = TypeVar("M")
 
@@ -20,4 +20,4 @@ class Status(Resource[M]):
     @Operation
     def get(self) -> Call[AdminStatusGetResponse]:
         """Tell what there is, what is being indexed, and which jobs and syncs go on or failed, at this moment."""
-        return Call("admin/status/get", AdminStatusGetRequest(), AdminStatusGetResponse)
+        return Call(ADMIN_STATUS_GET, AdminStatusGetRequest())

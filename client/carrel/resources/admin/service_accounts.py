@@ -13,25 +13,8 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
-from carrel.wire.common import Scope
-from carrel.wire.service_accounts import (
-    AdminServiceAccountsCreateRequest,
-    AdminServiceAccountsCreateResponse,
-    AdminServiceAccountsDeleteRequest,
-    AdminServiceAccountsDeleteResponse,
-    AdminServiceAccountsListRequest,
-    AdminServiceAccountsListResponse,
-    AdminServiceAccountTokensListRequest,
-    AdminServiceAccountTokensListResponse,
-    AdminServiceAccountTokensMintRequest,
-    AdminServiceAccountTokensMintResponse,
-    AdminServiceAccountTokensPreviewReachRequest,
-    AdminServiceAccountTokensPreviewReachResponse,
-    AdminServiceAccountTokensRevokeRequest,
-    AdminServiceAccountTokensRevokeResponse,
-    ServiceAccount,
-    ServiceAccountToken,
-)
+from carrel.wire import service_accounts as wire
+from carrel.wire.scopes import Scope
 
 M = TypeVar("M")
 
@@ -45,13 +28,13 @@ class ServiceAccounts(Resource[M]):
         return ServiceAccounts(self._session.as_raw())
 
     @Operation
-    def create(self, display_name: str) -> Call[AdminServiceAccountsCreateResponse]:
+    def create(self, display_name: str) -> Call[wire.AdminServiceAccountsCreateResponse]:
         """Create a service account, which may read nothing yet: grant it access, or put it into groups.
 
         Its address is made from its name, on the organization's domain.
         """
-        request = AdminServiceAccountsCreateRequest(display_name=display_name)
-        return Call("admin/serviceAccounts/create", request, AdminServiceAccountsCreateResponse, keyed=True)
+        request = wire.AdminServiceAccountsCreateRequest(display_name=display_name)
+        return Call(wire.ADMIN_SERVICE_ACCOUNTS_CREATE, request)
 
     @ListOperation
     def list(
@@ -61,19 +44,18 @@ class ServiceAccounts(Resource[M]):
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[ServiceAccount, AdminServiceAccountsListResponse]:
+    ) -> Listing[wire.ServiceAccount, wire.AdminServiceAccountsListResponse]:
         """Walk the service accounts, those of `ids` (at most 1000) if given; `query` is part of a name or address."""
-        request = AdminServiceAccountsListRequest(
+        request = wire.AdminServiceAccountsListRequest(
             query=query, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
         )
-        path = "admin/serviceAccounts/list"
-        return Listing(path, request, AdminServiceAccountsListResponse, lambda page: page.service_accounts)
+        return Listing(wire.ADMIN_SERVICE_ACCOUNTS_LIST, request, lambda page: page.service_accounts)
 
     @Operation
-    def delete(self, service_account_id: Id) -> Call[AdminServiceAccountsDeleteResponse]:
+    def delete(self, service_account_id: Id) -> Call[wire.AdminServiceAccountsDeleteResponse]:
         """Delete a service account: its tokens stop at once, it leaves its groups; documents it uploaded stay."""
-        request = AdminServiceAccountsDeleteRequest(service_account_id=as_any(UUID, service_account_id))
-        return Call("admin/serviceAccounts/delete", request, AdminServiceAccountsDeleteResponse, keyed=True)
+        request = wire.AdminServiceAccountsDeleteRequest(service_account_id=as_any(UUID, service_account_id))
+        return Call(wire.ADMIN_SERVICE_ACCOUNTS_DELETE, request)
 
 
 class ServiceAccountTokens(Resource[M]):
@@ -93,20 +75,20 @@ class ServiceAccountTokens(Resource[M]):
         scopes: Iterable[Scope | str],
         description: str | None = None,
         expires_at: datetime | str | None = None,
-    ) -> Call[AdminServiceAccountTokensMintResponse]:
+    ) -> Call[wire.AdminServiceAccountTokensMintResponse]:
         """Mint a token, for one year unless `expires_at` says otherwise; `token` is its value, shown this once.
 
         When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and mint
         another.
         """
-        request = AdminServiceAccountTokensMintRequest(
+        request = wire.AdminServiceAccountTokensMintRequest(
             service_account_id=as_any(UUID, service_account_id),
             name=name,
             description=description,
             scopes=as_list(Scope, scopes),
             expires_at=as_any(datetime, expires_at),
         )
-        return Call("admin/serviceAccountTokens/mint", request, AdminServiceAccountTokensMintResponse, keyed=True)
+        return Call(wire.ADMIN_SERVICE_ACCOUNT_TOKENS_MINT, request)
 
     @ListOperation
     def list(
@@ -116,25 +98,24 @@ class ServiceAccountTokens(Resource[M]):
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[ServiceAccountToken, AdminServiceAccountTokensListResponse]:
+    ) -> Listing[wire.ServiceAccountToken, wire.AdminServiceAccountTokensListResponse]:
         """Walk the tokens without their values, of every account unless one is named; those that stopped too.
 
         `ids` leaves those of these ids, at most 1000.
         """
-        request = AdminServiceAccountTokensListRequest(
+        request = wire.AdminServiceAccountTokensListRequest(
             service_account_id=as_any(UUID, service_account_id),
             ids=as_list(UUID, ids),
             page_size=page_size,
             page_token=page_token,
         )
-        path = "admin/serviceAccountTokens/list"
-        return Listing(path, request, AdminServiceAccountTokensListResponse, lambda page: page.tokens)
+        return Listing(wire.ADMIN_SERVICE_ACCOUNT_TOKENS_LIST, request, lambda page: page.tokens)
 
     @Operation
-    def revoke(self, token_id: Id) -> Call[AdminServiceAccountTokensRevokeResponse]:
+    def revoke(self, token_id: Id) -> Call[wire.AdminServiceAccountTokensRevokeResponse]:
         """Stop a token at once."""
-        request = AdminServiceAccountTokensRevokeRequest(token_id=as_any(UUID, token_id))
-        return Call("admin/serviceAccountTokens/revoke", request, AdminServiceAccountTokensRevokeResponse)
+        request = wire.AdminServiceAccountTokensRevokeRequest(token_id=as_any(UUID, token_id))
+        return Call(wire.ADMIN_SERVICE_ACCOUNT_TOKENS_REVOKE, request)
 
     @Operation
     def preview_reach(
@@ -143,16 +124,15 @@ class ServiceAccountTokens(Resource[M]):
         scopes: Iterable[Scope | str] | None = None,
         *,
         token_id: Id | None = None,
-    ) -> Call[AdminServiceAccountTokensPreviewReachResponse]:
+    ) -> Call[wire.AdminServiceAccountTokensPreviewReachResponse]:
         """Return what a token with these scopes could read and do now.
 
         Name an account and scopes before there is a token, or else the `token_id` of one that exists; anything between
         raises InvalidArgumentError.
         """
-        request = AdminServiceAccountTokensPreviewReachRequest(
+        request = wire.AdminServiceAccountTokensPreviewReachRequest(
             service_account_id=as_any(UUID, service_account_id),
             scopes=as_list(Scope, scopes),
             token_id=as_any(UUID, token_id),
         )
-        path = "admin/serviceAccountTokens/previewReach"
-        return Call(path, request, AdminServiceAccountTokensPreviewReachResponse)
+        return Call(wire.ADMIN_SERVICE_ACCOUNT_TOKENS_PREVIEW_REACH, request)

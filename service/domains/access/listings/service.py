@@ -7,6 +7,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.access import (
+    ADMIN_ACCESS_LIST_GROUP_PEOPLE,
+    ADMIN_ACCESS_LIST_HOLDERS,
     AccessHolder,
     AdminAccessGetStateRequest,
     AdminAccessGetStateResponse,
@@ -78,7 +80,7 @@ async def list_grantees(
     connection: AsyncConnection, caller: Caller, *, request: AdminAccessListHoldersRequest
 ) -> AdminAccessListHoldersResponse:
     """Return a page of the grantees of all access classes, class by class; for admins."""
-    cursor = Cursor.read(caller, operation="admin/access/listHolders", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_ACCESS_LIST_HOLDERS.path, request=request)
     after = (bytes.fromhex(cursor.after[0]), UUID(cursor.after[1]), cursor.after[2]) if cursor.after else (b"", NIL, "")
     rows = await queries.list_grantees(connection, caller.organization_id, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: [row.digest.hex(), str(row.principal_id), row.role])
@@ -100,7 +102,7 @@ async def list_group_people(
     connection: AsyncConnection, caller: Caller, *, request: AdminAccessListGroupPeopleRequest
 ) -> AdminAccessListGroupPeopleResponse:
     """A page of the active people in all groups, group by group; for admins."""
-    cursor = Cursor.read(caller, operation="admin/access/listGroupPeople", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_ACCESS_LIST_GROUP_PEOPLE.path, request=request)
     after = (UUID(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else (NIL, NIL)
     rows = await queries.list_group_people(connection, caller.organization_id, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: [str(row.group_id), str(row.member_id)])

@@ -4,6 +4,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import GroupPrincipal, Principal, ResourceIdentifier, UserPrincipal
 from carrel.wire.permissions import (
+    LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE,
+    LIST_AUTHORIZED_RESOURCES,
     ListAuthorizedPrincipalsForResourceRequest,
     ListAuthorizedPrincipalsForResourceResponse,
     ListAuthorizedResourcesRequest,
@@ -24,7 +26,7 @@ async def list_authorized_principals(
 
     In the order of their ids, which is that of their creation. NotFound for an unknown resource.
     """
-    cursor = Cursor.read(caller, operation="permissions/listAuthorizedPrincipalsForResource", request=request)
+    cursor = Cursor.read(caller, operation=LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE.path, request=request)
     resource = await find_resource(
         connection,
         caller.organization_id,
@@ -51,7 +53,7 @@ async def list_authorized_resources(
 ) -> ListAuthorizedResourcesResponse:
     """List the resources that the acting principal may READ by its access, an admin too."""
     acting = await acting_for(connection, caller, request.user_email)
-    cursor = Cursor.read(acting, operation="permissions/listAuthorizedResources", request=request)
+    cursor = Cursor.read(acting, operation=LIST_AUTHORIZED_RESOURCES.path, request=request)
     rows = await queries.list_readable_resources(
         connection, acting, resource_type=request.resource_type, after=cursor.after_id, limit=cursor.limit
     )

@@ -8,6 +8,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.access import (
+    ADMIN_ACCESS_LIST_RESOURCES,
     AdminAccessCountResourcesRequest,
     AdminAccessCountResourcesResponse,
     AdminAccessListResourcesRequest,
@@ -34,7 +35,7 @@ async def list_resources(
 
     Raises BadRequest `unknown_principal`.
     """
-    cursor = Cursor.read(caller, operation="admin/access/listResources", request=request)
+    cursor = Cursor.read(caller, operation=ADMIN_ACCESS_LIST_RESOURCES.path, request=request)
     resource_filter = await _read_filter(connection, caller, request)
     if request.order is ResourceOrder.NAME:
         page = await _list_by_name(connection, caller, resource_filter=resource_filter, cursor=cursor)

@@ -7,6 +7,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.conversations import (
+    GET_CONVERSATION,
+    LIST_CONVERSATIONS,
     Conversation,
     ConversationMessage,
     GetConversationRequest,
@@ -31,7 +33,7 @@ async def list_conversations(
     connection: AsyncConnection, caller: Caller, *, request: ListConversationsRequest
 ) -> ListConversationsResponse:
     """A page of the caller's conversations with the agents its token is for, the latest first."""
-    cursor = Cursor.read(caller, operation="conversations", request=request)
+    cursor = Cursor.read(caller, operation=LIST_CONVERSATIONS.path, request=request)
     rows = await queries.list_conversations(
         connection,
         caller,
@@ -52,7 +54,7 @@ async def get_conversation(
     """A page of what was said in one of the caller's conversations; NotFound for any other."""
     cursor = Cursor.of(
         caller,
-        operation="conversations/get",
+        operation=GET_CONVERSATION.path,
         parameters={"conversationId": str(conversation_id)},
         page_size=request.page_size,
         page_token=request.page_token,

@@ -1,0 +1,46 @@
+"""Every operation of the API, by its path."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from carrel.wire import (
+    access,
+    admin,
+    agents,
+    catalog,
+    collections,
+    conversations,
+    docstore,
+    me,
+    oauth_clients,
+    oversight,
+    permissions,
+    rebuilds,
+    search,
+    service_accounts,
+)
+from carrel.wire.operations import ApiOperation
+
+MODULES = (
+    catalog,
+    collections,
+    rebuilds,
+    docstore,
+    search,
+    permissions,
+    conversations,
+    agents,
+    me,
+    admin,
+    access,
+    service_accounts,
+    oauth_clients,
+    oversight,
+)
+_ALL = [
+    cast("ApiOperation[Any]", one)
+    for module in MODULES
+    for one in vars(module).values()
+    if isinstance(one, ApiOperation)
+]
+OPERATIONS: Mapping[str, ApiOperation[Any]] = {one.path: one for one in _ALL}

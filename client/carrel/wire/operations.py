@@ -1,0 +1,94 @@
+"""What an operation of the API is, for all who need to know: router, authorization, OpenAPI, SDK, references and tests.
+
+Each operation is declared once, after its models (`CREATE_DOCUMENT_COLLECTION` in `carrel.wire.collections`);
+`carrel.wire.api` has them all.
+"""
+
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter
+
+from carrel.wire.common import RequestModel
+from carrel.wire.scopes import ApiScope, Scope
+
+Answer = TypeVar("Answer")
+Method: TypeAlias = Literal["GET", "POST"]
+Version: TypeAlias = Literal["v0", "v1"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """The requirements of an operation on its caller.
+
+    A service-account token its `scope` (None: no such token will do), an access token its `api_scope` (None: any will
+    do), a user to be an admin.
+    `service_accounts`: the organization must have enabled them.
+    """
+
+    scope: Scope | None
+    api_scope: ApiScope | None
+    admin: bool = False
+    service_accounts: bool = False
+
+
+MESSAGE = Requirement(Scope.AGENT_MESSAGE, ApiScope.AGENT_MESSAGE)
+WRITE = Requirement(Scope.CATALOG_WRITE, ApiScope.CATALOG_WRITE)
+READ = Requirement(Scope.CATALOG_READ, ApiScope.CATALOG_READ)
+ADMIN = Requirement(None, ApiScope.ADMIN, admin=True)
+SERVICE_ACCOUNTS = Requirement(None, ApiScope.ADMIN, admin=True, service_accounts=True)
+MEMBER = Requirement(None, None)
+# They make the service open connections, which no service account's token is for, whatever its scopes.
+DOCSTORE_WRITE = Requirement(None, ApiScope.CATALOG_WRITE)
+DOCSTORE_READ = Requirement(None, ApiScope.CATALOG_READ)
+
+
+class Trait(Flag):
+    """What is so for some operations and not for others."""
+
+    KEYED = auto()
+    """Doing it twice is not the same as once, so it takes an Idempotency-Key."""
+    SECRET = auto()
+    """Its answer shows a secret, which is not kept for a repeated request."""
+    ADDS_DATA = auto()
+    """It is refused while a disk runs short. What reads, takes away, or decides who may do what is not: nobody's access
+    may outlive its end for want of disk space."""
+    NOT_FOUND = auto()
+    """It answers 404: what the request names must exist, and be the caller's to know about."""
+    CONFLICT = auto()
+    """It answers 409, even without an Idempotency-Key."""
+    SHARED = auto()
+    """The original API has it (seed); the other operations are extensions."""
+
+
+NONE = Trait(0)
+KEYED, SECRET, ADDS_DATA, NOT_FOUND, CONFLICT, SHARED = Trait
+
+
+@dataclass(frozen=True, slots=True)
+class ApiOperation(Generic[Answer]):
+    """An operation of the API.
+
+    `path`: behind `/api/v0/` and `/api/v1/`, or behind the one `version` that has it. `request`: the model of the JSON
+    body, of a GET the parameters; None for a form. `answer`: the model of the answer; None for a file or events.
+    `successor`: the operation that takes the place of a deprecated one, in the same folder; "" when there is none.
+    """
+
+    path: str
+    request: type[RequestModel] | None
+    answer: type[Answer] | TypeAdapter[Answer] | None
+    requires: Requirement
+    traits: Trait = NONE
+    method: Method = "POST"
+    version: Version | None = None
+    successor: str | None = None
+
+    @property
+    def is_deprecated(self) -> bool:
+        """Whether new programs should not use it."""
+        return self.successor is not None
+
+    def has(self, trait: Trait) -> bool:
+        """Whether a trait is one of its."""
+        return trait in self.traits
