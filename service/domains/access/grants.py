@@ -67,7 +67,7 @@ async def set_many_grants(
 async def list_grants(
     connection: AsyncConnection, caller: Caller, *, request: AdminGrantsListRequest
 ) -> AdminGrantsListResponse:
-    """A page of the grants on a resource, in the order of the principals' ids; for admins."""
+    """List a page of the grants on a resource, in the order of the principals' ids; for admins."""
     cursor = Cursor.read(caller, operation=ADMIN_GRANTS_LIST.path, request=request)
     resource = await _find(connection, caller, request.resource)
     grants = await classes.list_grants(
@@ -189,7 +189,7 @@ def _to_identifier(resource: AnyRow) -> ResourceIdentifier:
 
 
 def _read_position(cursor: Cursor) -> tuple[UUID, str] | None:
-    """The (principal, role) that the page comes after."""
+    """Return the (principal, role) that the page comes after."""
     return (UUID(cursor.after[0]), cursor.after[1]) if cursor.after else None
 
 

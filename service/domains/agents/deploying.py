@@ -65,7 +65,7 @@ async def deploy_agent(
 async def list_deployed_agents(
     connection: AsyncConnection, caller: Caller, *, request: ListAgentsRequest
 ) -> Page[Agent]:
-    """A page of the agents that are deployed to the caller, and that its access token's scopes cover."""
+    """List a page of the agents that are deployed to the caller, and that its access token's scopes cover."""
     cursor = Cursor.read(caller, operation=LIST_AGENTS.path, request=request)
     rows = await queries.list_deployed_agents(
         connection, caller, among_ids=messageable_agents(caller), after=cursor.after_id, limit=cursor.limit

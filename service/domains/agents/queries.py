@@ -131,9 +131,10 @@ async def list_deployed_agents(
 
 
 async def count_documents_through_agents(connection: AsyncConnection, caller: Caller) -> int:
-    """How many documents agents would retrieve from for a program that acts as the caller, each counted once.
+    """Count the documents that agents can retrieve for a program that acts as the caller, each once.
 
-    They are in a collection, of an agent that takes its messages, which the caller may search; and it may READ them.
+    They are documents that the caller may READ, in a collection that the caller may search, of an agent that is
+    deployed to the caller and open to programs.
     """
     statement = (
         select(func.count(space_documents.c.document_id.distinct()))
@@ -148,9 +149,10 @@ async def count_documents_through_agents(connection: AsyncConnection, caller: Ca
 
 
 async def list_agents_without_search(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[AnyRow]:
-    """The first agents a program may message as the caller, which may search none of the collections they have.
+    """List the first agents that a program may message as the caller and that can search nothing for it.
 
-    By id: the name, and on each row how many there are in `total`.
+    They have collections, none of which the caller may search. Rows, ordered by id, have the agent's `name`, and in
+    `total` the number of all such agents.
     """
     having_some = select(agent_collections.c.agent_id).where(
         agent_collections.c.organization_id == caller.organization_id
@@ -171,7 +173,7 @@ async def list_agents_without_search(connection: AsyncConnection, caller: Caller
 
 
 def _select_searchable(caller: Caller) -> Select[UUID]:
-    """The agents a program may message as the caller, once for each of their collections that it may search."""
+    """Select the agents that a program may message as the caller, once per collection that the caller may search."""
     messaged = (
         select(agents.c.agent_id)
         .join(resources, resources.c.object_id == agents.c.agent_id)

@@ -120,7 +120,7 @@ async def update_agent(
 async def list_agents(
     connection: AsyncConnection, caller: Caller, *, request: AdminAgentsListRequest
 ) -> Page[AgentDefinition]:
-    """A page of the organization's agents, whoever they are deployed to; for admins."""
+    """List a page of the organization's agents, whoever they are deployed to; for admins."""
     cursor = Cursor.read(caller, operation=ADMIN_AGENTS_LIST.path, request=request)
     found = await queries.list_agents(
         connection,
@@ -195,7 +195,7 @@ def _names_of_changes(before: StoredAgent, after: StoredAgent) -> list[str]:
 
 
 def _settings(agent: StoredAgent) -> dict[str, Any]:
-    """What the audit log may keep of an agent: none of the words somebody wrote."""
+    """Return an agent's settings for the audit log, without any free text."""
     return {
         "model": agent.model,
         "apiAccessEnabled": agent.api_access_enabled,

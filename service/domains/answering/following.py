@@ -29,7 +29,7 @@ def complete_question(messages: Sequence[str]) -> str:
 
 
 def leans_on_another(message: str) -> bool:
-    """Whether a message can't be understood alone: "and how long does it take?", "why?"."""
+    """Return whether a message can't be understood alone: "and how long does it take?", "why?"."""
     words = [word.lower() for word in WORD.findall(message)]
     if not words:
         return False

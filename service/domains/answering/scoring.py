@@ -94,7 +94,7 @@ def _choose(quotable: Sequence[Quotable], scores: Sequence[float]) -> list[Quota
 
 
 def _alike(one: Quotable, other: Quotable) -> bool:
-    """Whether two sentences say the same. Other numbers are never the same."""
+    """Return whether two sentences say the same. Other numbers are never the same."""
     if _NUMBER.findall(one.text) != _NUMBER.findall(other.text):
         return False
     ours, theirs = _terms(one.text), _terms(other.text)

@@ -48,7 +48,7 @@ def segments_of(passage: str) -> list[Segment]:
 
 
 def _is_heading(line: str) -> bool:
-    """Whether a line with others below it is too short and bare for a statement."""
+    """Return whether a line with others below it is too short and bare for a statement."""
     bare = not line.endswith(_ENDS) and not line.startswith(("-", "*", "•")) and ":" not in line
     return (
         bare and len(line.split()) <= MOST_HEADING_WORDS and not any(map(str.isdigit, line)) and not _is_unspaced(line)
@@ -76,12 +76,12 @@ def _with_what_follows(lead: str, rest: Sequence[Span], below: Sequence[Sequence
 
 
 def _is_quotable(text: str) -> bool:
-    """Whether a text is worth quoting, and short enough; a citation's own brackets can't be quoted."""
+    """Return whether a text is worth quoting, and short enough; a citation's own brackets can't be quoted."""
     if len(text) > LONGEST_SEGMENT or text.rstrip(_CLOSERS).endswith(_LEADING) or "]]" in text:
         return False
     return len(text.split()) >= FEWEST_WORDS or any(map(str.isdigit, text)) or _is_unspaced(text)
 
 
 def _is_unspaced(text: str) -> bool:
-    """Whether a text is of a script that puts no spaces between words."""
+    """Return whether a text is of a script that puts no spaces between words."""
     return not text.isascii() and " " not in text and len(text) >= MOST_HEADING_WORDS

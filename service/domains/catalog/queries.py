@@ -306,7 +306,7 @@ def _catalog(organization_id: UUID) -> ColumnElement[int]:
 
 
 def _in_catalog(organization_id: UUID) -> ColumnElement[bool]:
-    """The document's place in the catalog's index."""
+    """Return the document's place in the catalog's index."""
     return and_(
         space_documents.c.document_id == documents.c.document_id,
         space_documents.c.organization_id == organization_id,

@@ -52,12 +52,12 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[str], bool], str]]] = {
 
 
 def fits(kind: str, value: str) -> bool:
-    """Whether a string is a value of a field's type; one that isn't, no document has."""
+    """Return whether a text is a value of a type of metadata field."""
     return _CHECKS[kind][0](value)
 
 
 def expectation(kind: str) -> str:
-    """What to tell somebody who sent a value that doesn't fit."""
+    """Return a sentence for an error message that says which texts a type of metadata field accepts."""
     return f"The field is {kind}: send {_CHECKS[kind][1]}."
 
 

@@ -1,4 +1,4 @@
-"""Abandoned turns: without a job though unfinished. They fail with a message why."""
+"""Failing abandoned turns: turns that are unfinished although no job answers them."""
 
 from datetime import timedelta
 from uuid import UUID

@@ -1,7 +1,7 @@
-"""A reply while it is made: how far it is, kept so that others can watch, by the one worker that may.
+"""Saving an unfinished reply while one worker writes it, so that others can watch.
 
-An attempt's text only grows. When a worker changes what it has written before, that begins another attempt, so that
-whoever has read the first part knows that it is void.
+An attempt's text only grows. When a worker changes text that is saved already, another attempt begins, and readers
+know that the text of the earlier attempt is void.
 """
 
 import time
@@ -23,13 +23,13 @@ PAUSE_SECONDS = 0.25
 
 
 class Superseded(Exception):  # noqa: N818 - no error: somebody else answers, or nobody needs to
-    """The turn is not this worker's any more: done by another, given up, or erased."""
+    """The turn is no longer this worker's: another worker answers it, or it was given up or erased."""
 
 
 class Draft:
-    """A `Progress` that writes what it is told, not too often.
+    """A `Progress` that saves a reply's unfinished text in the database, at most every `PAUSE_SECONDS`.
 
-    `carried` are the documents that the reply may rest on by the conversation's history.
+    `carried` are documents of earlier replies in the conversation, which this reply may rest on too.
     """
 
     def __init__(self, runtime: Runtime, work: Work, *, attempt: int, carried: Sequence[UUID]) -> None:
@@ -42,9 +42,9 @@ class Draft:
         self.carried = [StoredPassage(-number, one, None, rests_on=True) for number, one in enumerate(carried, 1)]
 
     async def __call__(self, text: str, passages: Sequence[Passage]) -> None:
-        """Write how far the reply is, unless something was written just now; raises Superseded.
+        """Save the reply's text and passages, unless some were saved just now; raise Superseded on a void attempt.
 
-        A database that is away keeps nobody from going on: the next time, or the end, has it all.
+        A database that can't be reached doesn't stop the reply: the next call, or the end of the turn, saves it all.
         """
         now = time.monotonic()
         if now - self._written_at < PAUSE_SECONDS:
@@ -56,7 +56,7 @@ class Draft:
             logger.warning("reply_progress_not_kept", kind=type(error).__name__)
 
     def next_attempt(self, text: str) -> int:
-        """Which attempt a text belongs to: this one, if it goes on from what was written."""
+        """Return the number of the attempt that a text belongs to: the present one if the text extends the saved."""
         return self.attempt if text.startswith(self._text) else self.attempt + 1
 
     async def _write(self, text: str, passages: list[StoredPassage]) -> None:
@@ -75,7 +75,7 @@ class Draft:
 
 
 def to_stored_passages(passages: Sequence[Passage], *, resting: Sequence[int]) -> list[StoredPassage]:
-    """Convert passages for storage; `resting` are the numbers of those that the reply rests on."""
+    """Convert passages to rows; `resting` are the numbers of the passages that the reply rests on."""
     chosen = frozenset(resting)
     return [
         StoredPassage(number, passage.document_id, passage.text, rests_on=number in chosen)

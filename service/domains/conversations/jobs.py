@@ -1,7 +1,7 @@
-"""The job that answers a turn: as its sender, with the groups it is in now, and only while the agent is theirs.
+"""The job that answers a turn, with the rights that its sender has now.
 
-The turns of a conversation are answered one after the other: there is one job for a conversation at most, and whoever
-ends a turn enqueues the next.
+The turns of a conversation are answered one after the other: a conversation has one job at most, and whoever ends a
+turn enqueues the job of the next.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ SPARE_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """A turn that this worker answers."""
+    """A turn that this worker has begun to answer."""
 
     work: Work
     draft: Draft
@@ -48,9 +48,9 @@ class _Started:
 
 
 async def answer_turn(runtime: Runtime, *, organization_id: UUID, turn_id: UUID) -> None:
-    """Answer a turn that is running, anew if that was begun before; when it isn't, do nothing.
+    """Answer a running turn, from the beginning even if an earlier job began it; do nothing if it isn't running.
 
-    While the database is away its errors are raised, for the job to be put back.
+    Database errors are raised while the database can't be reached, so that the job is put back.
     """
     started = await _start(runtime, organization_id, turn_id)
     if started is None:
@@ -68,7 +68,7 @@ ANSWER_TURN = Task("answer_turn", answer_turn)
 async def enqueue_next(
     runtime: Runtime, connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID
 ) -> None:
-    """Have the first turn of a locked conversation answered that is to be; nobody is at another one of it."""
+    """Enqueue a job for the first unanswered turn of a locked conversation in which no job is running."""
     turn_id = await queries.find_next_running(connection, organization_id, conversation_id=conversation_id)
     if turn_id is not None:
         await runtime.jobs.enqueue(connection, ANSWER_TURN, organization_id=organization_id, turn_id=turn_id)
@@ -109,7 +109,7 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Sta
 
 
 async def _sender(runtime: Runtime, connection: AsyncConnection, work: Work) -> tuple[Caller, StoredAgent]:
-    """Return who sent the message, as they are now, and the agent; raise why they can't be answered any more."""
+    """Return the message's sender with their present rights, and the agent; raise why the turn can't be answered."""
     caller = await reload_caller(
         connection,
         work.organization_id,
@@ -127,7 +127,7 @@ async def _sender(runtime: Runtime, connection: AsyncConnection, work: Work) -> 
 
 
 async def _outcome(runtime: Runtime, started: _Started) -> Reply | ServiceError:
-    """Return the reply, or why there is none."""
+    """Return the reply, or the error that prevents one."""
     try:
         async with asyncio.timeout(runtime.settings.model_seconds + SPARE_SECONDS):
             return await answering.answer(runtime, started.assignment, progress=started.draft)

@@ -1,7 +1,7 @@
-"""Sending a message: one transaction checks who may, adds the turn, and has a worker answer it.
+"""Sending a message: one transaction checks the sender's rights, adds the turn, and enqueues the job that answers it.
 
-What is kept under an Idempotency-Key is which turn it made: sent again, the same message leads to the same reply, and
-one that had failed is tried again.
+An Idempotency-Key is stored with the id of its turn: a repeated request returns that turn, and a failed turn is
+answered again.
 """
 
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ class BegunTurn:
 async def begin_turn(
     runtime: Runtime, request: Request, caller: Caller, *, message: Message, by_program: bool
 ) -> BegunTurn:
-    """Begin a turn that answers a message as the caller, in the request's transaction.
+    """Add a turn for a message of the caller's, in the request's transaction, and have a worker answer it.
 
-    `by_program`: on v0, which the agent must be open to. Raises Forbidden for an access token for other agents;
-    NotFound for an agent that isn't deployed to the caller, and for a conversation that the caller doesn't have with
-    it; Forbidden `api_access_off`; Conflict for an Idempotency-Key of another request.
+    `by_program`: the message came over v0, which the agent must be open to. Raises Forbidden for an access token for
+    other agents; NotFound for an agent that isn't deployed to the caller, and for a conversation that isn't the
+    caller's with this agent; Forbidden `api_access_off`; Conflict for an Idempotency-Key of another request.
     """
     connection = request.connection
     authorize_message(caller, message.agent_id)

@@ -1,4 +1,4 @@
-"""What the parts of a conversation pass to each other."""
+"""Values that the modules of conversations pass to each other."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -10,7 +10,7 @@ from service.platform.sql import AnyRow
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What somebody says to an agent: in a conversation of theirs with it, or (None) in a new one."""
+    """A person's message to an agent: in one of their conversations with the agent, or (None) in a new conversation."""
 
     agent_id: UUID
     text: str
@@ -31,7 +31,7 @@ class Work:
 
     @classmethod
     def of(cls, organization_id: UUID, row: AnyRow) -> "Work":
-        """Read a row of `queries.begin_attempt` or `queries.get_work`."""
+        """Build the value from a row of `queries.begin_attempt` or `queries.get_work`."""
         return cls(
             organization_id=organization_id,
             conversation_id=row.conversation_id,
@@ -49,7 +49,7 @@ class Work:
 
 
 def unknown_conversation() -> NotFound:
-    """The one answer for a conversation that is unknown, another's, or with another agent."""
+    """Return the one error for a conversation that is unknown, another person's, or with another agent."""
     return NotFound(
         "You have no such conversation with this agent. Check the conversationId, or leave it out to begin a new one.",
         code="conversation_not_found",

@@ -1,4 +1,4 @@
-"""How a turn ends: with a reply or without, and an entry on the audit log for whoever sent the message."""
+"""Ending a turn, with a reply or with an error, and recording it on the audit log as its sender's."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,9 +17,9 @@ FAILED, COMPLETED, WITHHELD = "failed", "completed", "withheld"
 
 
 async def complete(connection: AsyncConnection, caller: Caller, work: Work, *, draft: Draft, reply: Reply) -> bool:
-    """Keep a reply, and what it rests on; False when the turn is not this worker's any more.
+    """Save a reply and the passages it rests on; return False when the turn is no longer this worker's.
 
-    `caller` is the sender as it is now. The turn's conversation is locked.
+    `caller` is the sender with their present rights. The caller of this function has locked the turn's conversation.
     """
     cited = list(dict.fromkeys(citation.passage_no for citation in reply.citations))
     resting = cited if reply.quotes_only else range(len(reply.passages))
@@ -43,7 +43,10 @@ async def complete(connection: AsyncConnection, caller: Caller, work: Work, *, d
 
 
 async def fail(connection: AsyncConnection, work: Work, *, attempt: int, error: ServiceError) -> bool:
-    """Keep why there is no reply; False when the turn is not this worker's any more. Its conversation is locked."""
+    """Save the error that prevented a reply; return False when the turn is no longer this worker's.
+
+    The caller of this function has locked the turn's conversation.
+    """
     retry_after = error.headers.get("Retry-After")
     values = {
         "status": queries.FAILED,

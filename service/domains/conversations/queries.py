@@ -1,4 +1,4 @@
-"""SQL by which turns come about: begun by a request, answered by a worker, and erased."""
+"""SQL that adds, answers and erases turns of conversations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
-from service.domains.conversations.reading.queries import withheld_from
+from service.domains.conversations.reading.queries import is_withheld_from
 from service.platform.sql import AnyRow, in_array, rows_of
 from service.schema.conversations import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
 
@@ -34,7 +34,7 @@ _JOBS = table("procrastinate_jobs", column("id", BigInteger), column("args", JSO
 
 @dataclass(frozen=True)
 class StoredPassage:
-    """A row of a turn's passages; those without a text have numbers below zero."""
+    """A row of a turn's passages; passages without a text have numbers below zero."""
 
     passage_no: int
     document_id: UUID
@@ -45,9 +45,9 @@ class StoredPassage:
 async def lock_conversation(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_id: UUID
 ) -> bool:
-    """Lock a conversation of the caller's with an agent until the transaction ends; False when there is none.
+    """Lock the caller's conversation with an agent until the transaction ends; False when there is none.
 
-    Whoever adds a turn, or ends one, does this first: so turns are numbered and answered one after the other.
+    Every transaction that adds or ends a turn locks first, so that turns are numbered and answered one after the other.
     """
     statement = (
         select(conversations.c.conversation_id)
@@ -63,7 +63,7 @@ async def lock_conversation(
 
 
 async def lock_conversation_of(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> UUID | None:
-    """Lock the conversation of a turn, of any principal; None when the turn was erased."""
+    """Lock the conversation of a turn, of any principal, and return its id; None when the turn was erased."""
     statement = (
         select(conversations.c.conversation_id)
         .join(turns, turns.c.conversation_id == conversations.c.conversation_id)
@@ -76,7 +76,7 @@ async def lock_conversation_of(connection: AsyncConnection, organization_id: UUI
 async def insert_conversation(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_id: UUID
 ) -> None:
-    """Add a conversation of the caller's."""
+    """Add a conversation of the caller's with an agent."""
     row = {
         "conversation_id": conversation_id,
         "organization_id": caller.organization_id,
@@ -89,7 +89,7 @@ async def insert_conversation(
 async def insert_turn(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, row: Mapping[str, object]
 ) -> None:
-    """Add a turn at the end of a locked conversation, which is thereby touched: both have the same time."""
+    """Add a turn at the end of a locked conversation, and set the conversation's `updated_at` to the turn's time."""
     touched = (
         update(conversations)
         .where(
@@ -118,7 +118,7 @@ async def insert_turn(
 async def find_next_running(
     connection: AsyncConnection, organization_id: UUID, *, conversation_id: UUID
 ) -> UUID | None:
-    """Find the first turn of a conversation that is to be answered."""
+    """Find the first turn of a conversation that is RUNNING, answered by a worker or still waiting for one."""
     statement = (
         select(turns.c.turn_id)
         .where(_is_turn(organization_id), turns.c.conversation_id == conversation_id, turns.c.status == RUNNING)
@@ -129,7 +129,7 @@ async def find_next_running(
 
 
 async def rerun_turn(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> bool:
-    """Set a failed turn to be answered again; False when it hasn't failed."""
+    """Set a failed turn to RUNNING again; return False when it hasn't failed."""
     statement = (
         update(turns)
         .where(_is_turn(organization_id, turn_id), turns.c.status == FAILED)
@@ -157,7 +157,7 @@ _WORK = (
 
 
 async def begin_attempt(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> AnyRow | None:
-    """Begin an attempt to answer a turn, which ends all earlier attempts; return the work, None when there is none."""
+    """Begin an attempt to answer a turn, which makes all earlier attempts void; return the turn's work, or None."""
     statement = (
         update(turns)
         .where(
@@ -184,7 +184,7 @@ async def get_work(connection: AsyncConnection, organization_id: UUID, *, turn_i
 async def update_turn(
     connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
 ) -> bool:
-    """Update a turn as the worker of this attempt; False when the attempt is over."""
+    """Update a turn as the worker of an attempt; return False when the attempt is void."""
     statement = (
         update(turns)
         .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING, turns.c.attempt == attempt)
@@ -197,20 +197,20 @@ async def update_turn(
 async def end_turn(
     connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, attempt: int, values: Mapping[str, object]
 ) -> bool:
-    """Update a turn as the worker of this attempt, with its end time; False when the attempt is over."""
+    """Update a turn as the worker of an attempt, and set its end time; return False when the attempt is void."""
     values = {**values, "finished_at": func.now()}
     return await update_turn(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values)
 
 
 async def note_entry(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, audit_log_id: UUID) -> None:
-    """Keep which entry of the audit log tells of a turn."""
+    """Save the id of the audit log entry about a turn."""
     await connection.execute(update(turns).where(_is_turn(organization_id, turn_id)).values(audit_log_id=audit_log_id))
 
 
 async def list_history(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, before: int, limit: int
 ) -> Sequence[AnyRow]:
-    """The last completed turns before a number, the latest first, without those withheld from the caller."""
+    """List the last completed turns before a number, the latest first, without those withheld from the caller."""
     statement = (
         select(turns.c.turn_id, turns.c.message, turns.c.reply)
         .where(
@@ -218,7 +218,7 @@ async def list_history(
             turns.c.conversation_id == conversation_id,
             turns.c.turn_no < before,
             turns.c.status == COMPLETED,
-            ~withheld_from(caller),
+            ~is_withheld_from(caller),
         )
         .order_by(turns.c.turn_no.desc())
         .limit(limit)
@@ -229,7 +229,7 @@ async def list_history(
 async def list_documents_under(
     connection: AsyncConnection, organization_id: UUID, *, turn_ids: Sequence[UUID]
 ) -> Sequence[UUID]:
-    """The documents that the replies of these turns rest on, each once."""
+    """List the documents that the replies of these turns rest on, each once."""
     statement = (
         select(turn_passages.c.document_id)
         .where(
@@ -261,22 +261,22 @@ async def replace_passages(
 
 
 async def is_withheld(connection: AsyncConnection, caller: Caller, *, turn_id: UUID) -> bool:
-    """Whether a turn's reply rests on what the caller may not READ."""
-    statement = select(withheld_from(caller)).where(_is_turn(caller.organization_id, turn_id)).select_from(turns)
+    """Return whether a turn's reply rests on a document that the caller may not READ."""
+    statement = select(is_withheld_from(caller)).where(_is_turn(caller.organization_id, turn_id)).select_from(turns)
     return (await connection.execute(statement)).scalar_one()
 
 
 async def note_feedback(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, feedback: str) -> None:
-    """Keep the last verdict on a reply."""
+    """Save the last verdict on a reply."""
     await connection.execute(update(turns).where(_is_turn(organization_id, turn_id)).values(feedback=feedback))
 
 
 async def list_abandoned(
     connection: AsyncConnection, organization_id: UUID, *, before: datetime, limit: int
 ) -> Sequence[UUID]:
-    """Turns begun before a moment that come first in their conversation, in which there is no job for any turn.
+    """List turns begun before a moment that are the first RUNNING one of a conversation without any job.
 
-    The transaction is in the organization, so it sees the jobs of this one alone.
+    The transaction is set to the organization, because only then does it see the organization's jobs.
     """
     other = turns.alias("other")
     others = select(other.c.turn_id).where(
@@ -304,7 +304,7 @@ async def list_abandoned(
 async def delete_conversations_before(
     connection: AsyncConnection, organization_id: UUID, *, before: datetime, limit: int
 ) -> int:
-    """Erase up to `limit` conversations untouched since `before`; how many messages they had."""
+    """Erase up to `limit` conversations not changed since `before`; return the number of their messages."""
     old = (
         select(conversations.c.conversation_id)
         .where(conversations.c.organization_id == organization_id, conversations.c.updated_at < before)
@@ -316,7 +316,7 @@ async def delete_conversations_before(
 
 
 async def delete_conversations_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Erase a principal's conversations; how many messages they had."""
+    """Erase a principal's conversations; return the number of their messages."""
     own = (
         select(conversations.c.conversation_id)
         .where(conversations.c.organization_id == organization_id, conversations.c.principal_id == principal_id)

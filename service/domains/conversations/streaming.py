@@ -1,8 +1,8 @@
-"""Watching a job by server-sent events, from wherever a watcher left off.
+"""Sending a job's progress as server-sent events, from the position where a client stopped reading.
 
-An event's id is `<attempt>-<characters sent>`. An attempt's text only grows, so the rest of it follows from the id; the
-first event of another attempt is `restarted`, when something was sent before. Every look at the job is a short
-transaction that authenticates the watcher anew.
+An event's id is `<attempt>-<characters sent>`. An attempt's text only grows, so the id says what is left to send. When
+a client has text of an attempt that is void, the first event is `restarted`. The job is read in short transactions,
+each of which authenticates the client again.
 """
 
 import asyncio
@@ -37,14 +37,17 @@ HEARTBEAT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A watcher's position: an attempt, and how much of its text the watcher has."""
+    """A client's position in the stream: an attempt, and how many characters of its text the client has."""
 
     attempt: int = 0
     sent: int = 0
 
     @classmethod
     def read(cls, request: Request) -> "Position":
-        """Read the request's Last-Event-ID; the beginning without one, BadRequest for one that was never given."""
+        """Read the position from the request's Last-Event-ID; without the header, it is the beginning.
+
+        Raises BadRequest for a value that isn't the id of an event.
+        """
         value = request.headers.get(LAST_EVENT_ID)
         if not value:
             return cls()
@@ -58,21 +61,23 @@ class Position:
 
     @property
     def event_id(self) -> str:
-        """The id of the event that brings a watcher here."""
+        """The id of the event after which a client is at this position."""
         return f"{self.attempt}-{self.sent}"
 
 
 async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenTurn:
-    """Read the job as it is now, for the caller as it is now; raises when the caller may not see it."""
+    """Read the job again, with the caller authenticated again; raise an error when the caller may not see it."""
     async with reauthenticate(request, runtime) as (connection, caller):
         authorize(caller, STREAM_AGENT_RESPONSE.requires)
         return await see_job(runtime, connection, caller, job_id=job_id)
 
 
-async def events(runtime: Runtime, request: Request, *, turn: SeenTurn, position: Position) -> AsyncGenerator[bytes]:
-    """What happens from a position on, beginning with `turn`, to the end of the job.
+async def stream_events(
+    runtime: Runtime, request: Request, *, turn: SeenTurn, position: Position
+) -> AsyncGenerator[bytes]:
+    """Yield a job's events from a position on, beginning with the state `turn`, until the job ends.
 
-    It also ends when the caller may no longer watch, and when the service is stopping; then a watcher comes again.
+    The stream also ends when the caller may no longer see the job, and when the service stops; then clients reconnect.
     """
     quiet_since = time.monotonic()
     while True:
@@ -94,7 +99,7 @@ async def events(runtime: Runtime, request: Request, *, turn: SeenTurn, position
 
 
 def _news(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
-    """Return the events between a position and a turn, and the position they lead to."""
+    """Return the events between a position and a turn's state, and the position after them."""
     attempt: int = turn.row.attempt
     text, news = turn.text, list[bytes]()
     if text is not None and (position.attempt != attempt or position.sent > len(text)):

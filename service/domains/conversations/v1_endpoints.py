@@ -52,7 +52,7 @@ async def stream_agent_response(
     """Send how far a job of the caller's is as server-sent events; `Last-Event-ID` goes on where a stream ended."""
     position = streaming.Position.read(http)
     turn = await streaming.read_job(runtime, http, job_id=request.job_id)
-    events = streaming.events(runtime, http, turn=turn, position=position)
+    events = streaming.stream_events(runtime, http, turn=turn, position=position)
     return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
 
 

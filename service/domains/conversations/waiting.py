@@ -1,4 +1,4 @@
-"""Waiting for a reply, as v0 does: a look at the turn now and then, and no connection held between the looks."""
+"""Waiting for a reply, as v0 does, by reading the turn's status at intervals without holding a connection."""
 
 import asyncio
 import time
@@ -24,9 +24,9 @@ RETRY_SECONDS = 5
 
 
 async def wait_until_done(runtime: Runtime, request: Request, *, organization_id: UUID, turn_id: UUID) -> None:
-    """Return when a turn is done, or gone. Whatever happens here, it is answered.
+    """Wait until a turn is done, or erased. The turn is answered even if waiting ends early.
 
-    Raises Unavailable when it takes too long or the service is stopping, ClientDisconnect when nobody waits any more.
+    Raises Unavailable after too long or when the service stops, ClientDisconnect when the client has gone away.
     """
     pause = FIRST_PAUSE_SECONDS
     deadline = time.monotonic() + runtime.settings.model_seconds + QUEUE_SECONDS

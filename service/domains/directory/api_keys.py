@@ -1,4 +1,4 @@
-"""Organization API keys: made for a user by an admin, shown once, and stopped at once."""
+"""Organization API keys, which an admin creates for a user. Their values are shown once, and revoking acts at once."""
 
 from uuid import UUID
 
@@ -29,7 +29,7 @@ from service.web.pagination import Cursor
 async def create_api_key(
     connection: AsyncConnection, caller: Caller, *, request: AdminApiKeysCreateRequest
 ) -> AdminApiKeysCreateResponse:
-    """Make a key for an active user (the caller unless named); for admins. Its value is in this answer alone.
+    """Create an API key for an active user, by default the caller; for admins. Only this response has its value.
 
     Raises BadRequest `unknown_user`, or `expiry_past`.
     """
@@ -58,7 +58,7 @@ async def create_api_key(
 async def list_api_keys(
     connection: AsyncConnection, caller: Caller, *, request: AdminApiKeysListRequest
 ) -> AdminApiKeysListResponse:
-    """A page of the organization's keys, without their values; for admins."""
+    """List a page of the organization's API keys, without their values; for admins."""
     cursor = Cursor.read(caller, operation=ADMIN_API_KEYS_LIST.path, request=request)
     rows = await queries.list_api_keys(
         connection, caller.organization_id, ids=request.ids, after=cursor.after_id, limit=cursor.limit
@@ -70,7 +70,10 @@ async def list_api_keys(
 
 
 async def revoke_api_key(connection: AsyncConnection, caller: Caller, *, api_key_id: UUID) -> ApiKey:
-    """Stop a key from the next request on; for admins. One that was revoked before stays so. NotFound when unknown."""
+    """Revoke an API key, from the next request on; for admins. Revoking again changes nothing.
+
+    Raises NotFound when the key is unknown.
+    """
     if await queries.revoke_api_key(connection, caller.organization_id, api_key_id=api_key_id):
         await record(connection, caller, action="apiKey.revoke", target_type="apiKey", target_id=api_key_id)
     return await _get(connection, caller, api_key_id)

@@ -1,4 +1,4 @@
-"""Groups and who is in them; they nest, and a cycle of groups is allowed and harmless."""
+"""Groups and their members. Groups may contain groups, and a cycle of groups is allowed and harmless."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -31,11 +31,11 @@ from service.web.pagination import Cursor
 
 
 async def upsert_groups(connection: AsyncConnection, caller: Caller, *, groups: Sequence[GroupUpsert]) -> list[Group]:
-    """Create or change groups, all or none, in the order given; for admins.
+    """Create or change groups, all or none, and return them in the order of the request; for admins.
 
     A group is found by its id, else by its external id, else by its name among the groups without an external id;
-    otherwise it is new. Members given replace its members. Raises NotFound for an unknown id, BadRequest
-    `duplicate_group` or `unknown_principal`, Conflict `external_id_taken` or `name_ambiguous`.
+    otherwise it is created. A list of members replaces the group's members. Raises NotFound for an unknown id,
+    BadRequest `duplicate_group` or `unknown_principal`, Conflict `external_id_taken` or `name_ambiguous`.
     """
     await queries.lock_organization(connection, caller.organization_id)
     found = await queries.find_groups(
@@ -60,7 +60,7 @@ async def upsert_groups(connection: AsyncConnection, caller: Caller, *, groups: 
 async def list_groups(
     connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListRequest
 ) -> AdminGroupsListResponse:
-    """A page of the organization's groups; for admins."""
+    """List a page of the organization's groups; for admins."""
     cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST.path, request=request)
     rows = await queries.list_groups(
         connection,
@@ -78,7 +78,7 @@ async def list_groups(
 async def list_members(
     connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListMembersRequest
 ) -> AdminGroupsListMembersResponse:
-    """A page of a group's direct members, in the order of their ids; for admins. NotFound for an unknown group."""
+    """List a page of a group's direct members, in the order of their ids; for admins. NotFound for an unknown group."""
     cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
     await _check_group(connection, caller, request.group_id)
     rows = await queries.list_members(
@@ -92,7 +92,7 @@ async def list_members(
 async def add_members(
     connection: AsyncConnection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
 ) -> int:
-    """Add members to a group, and say how many it has then; for admins. Those in it already stay."""
+    """Add members to a group, and return its number of members; for admins. Present members are left as they are."""
     await _lock_group(connection, caller, group_id)
     memberships = await _memberships(connection, caller, group_id=group_id, members=members)
     added = await direct.add_members(connection, caller.organization_id, memberships=memberships)
@@ -103,7 +103,7 @@ async def add_members(
 async def remove_members(
     connection: AsyncConnection, caller: Caller, *, group_id: UUID, members: Sequence[PrincipalReference]
 ) -> int:
-    """Remove members from a group, and say how many it has then; for admins. Effective at commit."""
+    """Remove members from a group, and return its number of members; for admins. It takes effect at commit."""
     await _lock_group(connection, caller, group_id)
     memberships = await _memberships(connection, caller, group_id=group_id, members=members)
     removed = await direct.remove_members(
@@ -115,14 +115,14 @@ async def remove_members(
 
 
 async def leave_all_groups(connection: AsyncConnection, caller: Caller, *, member_id: UUID) -> None:
-    """Take a principal out of every group it is directly in. The organization is locked already."""
+    """Remove a principal from every group that lists it directly. The caller has locked the organization."""
     groups = await direct.leave_groups(connection, caller.organization_id, member_id=member_id)
     removed = [(group_id, member_id) for group_id in groups]
     await record_all(connection, caller, changes=_member_changes(added=[], removed=removed))
 
 
 def _targets(groups: Sequence[GroupUpsert], found: Collection[Principal]) -> list[Principal | None]:
-    """The existing group that each of the request's groups means; None for a new one."""
+    """Return the existing group that each group of the request means; None for a group to create."""
     by_id = {row.principal_id: row for row in found}
     by_external_id = {row.external_id: row for row in found if row.external_id is not None}
     by_name: dict[str, list[Principal]] = {}
@@ -156,7 +156,7 @@ def _merge(before: Principal | None, group: GroupUpsert) -> Principal:
 
 
 def _refuse_duplicates(rows: Sequence[Principal], *, groups: Sequence[GroupUpsert]) -> None:
-    """Two of the request's groups are one: the same existing group, external id, or new group by its name alone."""
+    """Raise BadRequest if two groups of the request are the same: by id, by external id, or by name for a new group."""
     targets = Counter[str](str(row.principal_id) for row in rows)
     external_ids = Counter[str | None](row.external_id for row in rows)
     names = Counter[str](group.name for group in groups if group.id is None and group.external_id is None)

@@ -1,4 +1,4 @@
-"""Organizations: made with their first admin, and settings only admins change."""
+"""Organizations: creating one with its first admin, and changing its settings, as only admins may."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,10 +26,10 @@ async def create_organization(
     api_key: Secret | None = None,
     api_key_name: str = "Bootstrap",
 ) -> UUID:
-    """Make an organization with everyone in it and its first admin, whose id this returns.
+    """Create an organization with its principal "everyone" and its first admin; return the admin's id.
 
-    The admin's address (lower case) gives the domain; `api_key` is made the admin's, and may act for users. The
-    transaction is one that has entered `organization_id`.
+    The admin's address (lower case) gives the domain. `api_key` becomes the admin's key, and may act for users. The
+    transaction has been set to `organization_id`.
     """
     row = {"name": name, "domain": admin_email.rpartition("@")[2]}
     await queries.insert_organization(connection, organization_id, row=row)
@@ -55,7 +55,7 @@ async def create_organization(
 
 
 async def get_organization(connection: AsyncConnection, caller: Caller) -> Organization:
-    """The caller's organization."""
+    """Return the caller's organization."""
     row = await queries.get_organization(connection, caller.organization_id)
     return Organization(
         organization_id=row.organization_id,
@@ -68,7 +68,7 @@ async def get_organization(connection: AsyncConnection, caller: Caller) -> Organ
 async def update_organization(
     connection: AsyncConnection, caller: Caller, *, changes: AdminOrganizationUpdateRequest
 ) -> Organization:
-    """Change the settings that are given; for admins."""
+    """Change the settings that the request names, and return the organization; for admins."""
     values = {name: value for name, value in changes.model_dump(by_alias=False).items() if value is not None}
     if "domain" in values:
         values["domain"] = _domain(values["domain"])
@@ -86,7 +86,7 @@ async def update_organization(
 
 
 def _details(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What was set; of the name, which people wrote, only that it was."""
+    """Return the changed settings for the audit log; of the name, which is free text, only that it changed."""
     named = {"serviceAccountsEnabled": "service_accounts_enabled", "domain": "domain"}
     details = {name: values[field] for name, field in named.items() if field in values}
     return details | ({"nameSet": True} if "name" in values else {})

@@ -1,4 +1,4 @@
-"""Users: created and changed in bulk by admins; an organization always keeps an active admin."""
+"""Users, whom admins create and change in bulk. An organization always keeps an active admin."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -20,10 +20,10 @@ from service.web.pagination import Cursor
 
 
 async def upsert_users(database: Database, caller: Caller, *, users: Sequence[UserUpsert]) -> list[User]:
-    """Create or change users by address, all or none, in the order given; for admins.
+    """Create or change users by address, all or none, and return them in the order of the request; for admins.
 
-    Passwords are hashed before a transaction is open: a thousand take seconds. Raises BadRequest `duplicate_user`,
-    Conflict `email_taken` (by a service account) and Conflict `last_admin`.
+    Passwords are hashed before the transaction begins, because hashing a thousand takes seconds. Raises BadRequest
+    `duplicate_user`, Conflict `email_taken` (by a service account) and Conflict `last_admin`.
     """
     _refuse_duplicates([normal_email(user.email) for user in users])
     passwords = {normal_email(user.email): user.password for user in users if user.password is not None}
@@ -33,7 +33,10 @@ async def upsert_users(database: Database, caller: Caller, *, users: Sequence[Us
 
 
 async def set_password(connection: AsyncConnection, organization_id: UUID, *, email: str, password_hash: str) -> bool:
-    """Give the user of this address (lower case) another password; False when there is none. For an operator."""
+    """Replace the password hash of the user of an address (lower case); False when there is no such user.
+
+    For an operator: no caller's rights are checked.
+    """
     await queries.lock_organization(connection, organization_id)
     found = await queries.find_principals(connection, organization_id, emails=[email], ids=())
     users = [one for one in found if one.kind == "user"]
@@ -47,7 +50,7 @@ async def set_password(connection: AsyncConnection, organization_id: UUID, *, em
 async def list_users(
     connection: AsyncConnection, caller: Caller, *, request: AdminUsersListRequest
 ) -> AdminUsersListResponse:
-    """A page of the organization's users, inactive ones too; for admins."""
+    """List a page of the organization's users, inactive ones too; for admins."""
     cursor = Cursor.read(caller, operation=ADMIN_USERS_LIST.path, request=request)
     rows = await queries.list_users(
         connection,

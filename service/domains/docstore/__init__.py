@@ -1,1 +1,1 @@
-"""Syncs from document databases: their settings, and what is said of their runs."""
+"""Syncs from document databases: their settings, their runs, and the reports about them."""

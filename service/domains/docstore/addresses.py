@@ -1,9 +1,8 @@
-"""Which addresses a sync may connect to: by default none but public ones.
+"""Which addresses a sync may connect to: by default, public ones only.
 
-A document database is named by whoever may edit a collection, and the service connects to it from inside its network.
-So names in an address are not believed: each address is judged at the moment of connecting, whether it came from the
-URI, from DNS, or from a server that tells of its replicas, and nothing can change between the judgement and the
-connection.
+Whoever may edit a collection names a document database, and the service connects to it from inside its network. So
+names are not trusted: each address is checked at the moment of connecting, whether it came from the URI, from DNS, or
+from a server that lists its replicas, and nothing can change between the check and the connection.
 """
 
 import ipaddress
@@ -34,7 +33,7 @@ class AddressDenied(OSError):  # noqa: N818 - an OSError, as every other reason 
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """What the setting CARREL_DOCSTORE_ALLOWED_HOSTS allows beside public addresses: networks, and hosts by name."""
+    """The setting CARREL_DOCSTORE_ALLOWED_HOSTS: networks and host names that are allowed beside public addresses."""
 
     networks: tuple[Network, ...] = ()
     names: frozenset[str] = frozenset()
@@ -52,7 +51,7 @@ class AllowedHosts:
         return cls(tuple(networks), frozenset(names))
 
     def allows(self, address: Address) -> bool:
-        """Whether this address may be connected to."""
+        """Return whether the service may connect to this address."""
         meant = _embedded_ipv4(address)
         if any(
             one in network for one in {address, meant} for network in self.networks if one.version == network.version
@@ -61,7 +60,7 @@ class AllowedHosts:
         return _is_public(meant)
 
     def may_allow(self, host: str) -> bool:
-        """Whether a host as written in a URI may turn out to be allowed; names are judged when connecting."""
+        """Return whether a host in a URI can be allowed; a name is checked again by its address when connecting."""
         try:
             address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
         except ValueError:
@@ -99,10 +98,10 @@ def _embedded_ipv4(address: Address) -> Address:
 
 
 class Egress:
-    """Holds what connects inside `enforced()`, and the tasks begun there, to the allowed addresses.
+    """Restricts connections made inside `enforce()`, also by tasks begun there, to the allowed addresses.
 
-    That is what connects by Python's sockets, whatever event loop waits for them; the driver does. A connection that
-    an event loop in C makes of itself is not seen.
+    It sees connections by Python's sockets on any event loop, as the driver makes them, but none that an event loop
+    written in C makes by itself.
     """
 
     def __init__(self, allowed: AllowedHosts) -> None:
@@ -121,11 +120,11 @@ class Egress:
             _current.reset(token)
 
     def note(self, made: socket.socket) -> None:
-        """Remember a socket that was made."""
+        """Remember a socket that was created."""
         self._made.add(made)
 
     def close_forgotten(self) -> None:
-        """Close sockets that are connected to nobody: the driver leaves one when it is closed while it connects."""
+        """Close sockets without a peer: the driver leaves one open when it is closed while it connects."""
         for one in list(self._made):
             if one.fileno() == -1:
                 continue
@@ -135,7 +134,7 @@ class Egress:
                 one.close()
 
     def judge(self, address: object) -> None:
-        """Raise AddressDenied for a socket address that is not allowed, and remember that."""
+        """Raise AddressDenied for a socket address that isn't allowed, and remember that one was denied."""
         host = str(cast("tuple[object, ...]", address)[0]) if isinstance(address, tuple) and address else ""
         try:
             allowed = self._allowed.allows(ipaddress.ip_address(host.split("%", maxsplit=1)[0]))
@@ -160,5 +159,5 @@ def _on_event(event: str, arguments: tuple[Any, ...]) -> None:
 
 @cache
 def _install() -> None:
-    """Have the interpreter ask before each connection (PEP 578): the driver has no place of its own for this."""
+    """Have the interpreter call `_on_event` before each connection (PEP 578), because the driver has no hook for it."""
     sys.addaudithook(_on_event)

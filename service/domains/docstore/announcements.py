@@ -1,8 +1,8 @@
-"""What is believed of what servers say of themselves: no more than MongoDB's own servers ever say.
+"""Limits on what database servers announce about themselves: no more than MongoDB's own servers ever announce.
 
-A server announces how large its messages may be, and the driver makes room for a whole message once the message's
-header has come. It announces the members of its replica set, and the driver watches each. It says how often a password
-is to be hashed, and the driver does so on the event loop. The driver bounds none of these, and has no option for it.
+A server announces how large its messages may be, and the driver allocates a whole message once its header has come.
+It announces the members of its replica set, and the driver watches each. It says how many times a password is to be
+hashed, and the driver does so on the event loop. The driver limits none of these, and has no option for it.
 """
 
 from functools import cache
@@ -26,7 +26,7 @@ _parse_scram = auth._parse_scram_response  # noqa: SLF001 # pyright: ignore[repo
 
 @cache
 def bound_announcements() -> None:
-    """Have the driver read announcements within these bounds, in this process, from now on."""
+    """Apply these limits to everything the driver reads in this process from now on."""
     Hello.max_message_size = property(_max_message_size)  # pyright: ignore[reportAttributeAccessIssue]
     Hello.all_hosts = property(_some_hosts)  # pyright: ignore[reportAttributeAccessIssue]
     auth._parse_scram_response = _few_iterations  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]

@@ -1,4 +1,4 @@
-"""Asking a document database: of allowed addresses alone, again when the connection broke, and what its errors mean."""
+"""Querying a document database: at allowed addresses only, again when the connection broke, with explained errors."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RecursionError
 class SourceClient:
     """A client of a document database: only allowed addresses, one retry on a broken connection, no secrets in errors.
 
-    `hosts` are those of the address, for saying that nobody has one of that name.
+    `hosts` are the hosts in the URI, for the error that a host name is unknown.
     """
 
     egress: Egress
@@ -39,7 +39,7 @@ class SourceClient:
     hosts: tuple[str, ...] = ()
 
     async def ask(self, question: Callable[[], Awaitable[Result]]) -> Result:
-        """Return the answer; SourceError when there is none."""
+        """Return the result of a query; raise SourceError when there is none."""
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
                 with self.egress.enforce():
@@ -106,7 +106,7 @@ class SourceClient:
         return SourceError("source_failed", f"The document database refuses to answer (code {code}).")
 
     def _repeatable(self, answer: Mapping[str, Any]) -> str:
-        """Return what a server says of a query as plain text, unless there is something of the address in it."""
+        """Return a server's error message as plain text, or a general text if it contains a part of the URI."""
         said = str(answer.get("errmsg", ""))
         if any(word in said for word in self.words):
             return "no reason that can be repeated"

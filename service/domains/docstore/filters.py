@@ -17,9 +17,9 @@ _DEEPEST = 50
 
 
 def filter_query(expression: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the query that an expression is, its values in the types that Extended JSON gives them.
+    """Return the MongoDB query of a filter expression, with its values in the types of Extended JSON.
 
-    BadRequest `invalid_filter_expression` for what runs code, can't be read, or is larger than any filter need be.
+    Raises BadRequest `invalid_filter_expression` for an expression that runs code, can't be read, or is too large.
     """
     for name, depth in _names(expression, 1):
         if name in REFUSED:
@@ -37,7 +37,7 @@ def filter_query(expression: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(value: object, depth: int) -> Iterator[tuple[str, int]]:
-    """Every name in a JSON value with its depth; a pile, because hostile nesting is deeper than a call may be."""
+    """Yield every name in a JSON value with its depth; without recursion, as a value may be nested very deeply."""
     pile = [(value, depth)]
     while pile:
         one, at = pile.pop()

@@ -1,4 +1,4 @@
-"""From a source document to the upload it comes to, by the sync's field mapping."""
+"""Mapping a source document to an upload, as the sync's field mapping says."""
 
 import hashlib
 import json
@@ -40,20 +40,20 @@ class MappingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What all documents of a sync have in common: what they are named after, and the collection they go to."""
+    """What all documents of a sync have in common: the parts of their names, and the collection they are put in."""
 
     resource_id: str
     collection_id: UUID
     config: DocstoreConfig
 
     def external_id(self, source_id: SourceId) -> str:
-        """Return what the document of this source document is known by to callers."""
+        """Return the external id that the document made from a source document has."""
         return f"{self.resource_id}:{source_id.kind}:{source_id.text}"
 
 
 @dataclass(frozen=True, slots=True)
 class MappedDocument:
-    """The upload that a source document comes to; `form.fingerprint` covers all of it."""
+    """The upload that a source document is mapped to; `form.fingerprint` covers all of it."""
 
     form: UploadFileForm
     file_name: str
@@ -61,7 +61,7 @@ class MappedDocument:
 
 
 def map_document(document: SourceDocument, target: Target) -> MappedDocument:
-    """Return what to upload; MappingError when the document lacks what the mapping wants, or has it in a wrong type."""
+    """Map a source document to an upload; MappingError when a mapped member is missing or of a wrong type."""
     if document.fields is None:
         raise MappingError("undecodable", "The document is not valid BSON. Mend it in its database.")
     try:
@@ -99,14 +99,14 @@ def _map(source_id: SourceId, values: Mapping[str, Any], target: Target) -> Mapp
 
 
 def _invalid_value(error: ValidationError) -> MappingError:
-    """Say which member of sourceFields names a value that no document can have, and not what the value is."""
+    """Build the error that names the member of sourceFields whose value no document can have, but not the value."""
     first = error.errors(include_context=False, include_url=False, include_input=False)[0]
     member = _MEMBERS.get(str(first["loc"][0]), "_id")
     return MappingError("invalid_value", f"{member}: {first['msg'].removeprefix('Value error, ')}")
 
 
 def _access(config: DocstoreConfig) -> dict[str, Any]:
-    """Who may read the documents, said in full each time: what the config doesn't name is taken away."""
+    """Return all upload fields that say who may read the documents: the config's, and nobody for the others."""
     return {
         "allowed_users_email_addresses": config.allowed_users_email_addresses,
         "allowed_group_ids": config.allowed_group_ids,
@@ -133,9 +133,9 @@ def _fingerprint(form: UploadFileForm, file_name: str, content: bytes) -> str:
 
 
 def _body(fields: Mapping[str, Any], path: str) -> tuple[bytes, str]:
-    """Return the document's text as a file's bytes, and the suffix of the file's name that says what they are.
+    """Return a member's value as the bytes of a file, and the suffix of the file's name for its format.
 
-    Text is taken as plain text, a list of texts as paragraphs, bytes as the file that they are, anything else as JSON.
+    A text becomes plain text, a list of texts paragraphs, bytes the file that they are, everything else JSON.
     """
     value = value_at(fields, path)
     if isinstance(value, bytes):

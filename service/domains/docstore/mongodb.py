@@ -1,8 +1,8 @@
 """A collection of a MongoDB database as a source, through pymongo's asynchronous client.
 
-Walks go page by page, each a query of its own that begins after the last document, so that no cursor has to live while
-documents are indexed. MongoDB compares values of one type alone, so ids are walked one type after the other, each from
-the least value of its type on.
+Documents are read page by page. Each page is a query of its own that begins after the last document, so that no
+cursor has to live while documents are indexed. MongoDB compares values of one type only, so ids are read one type
+after the other, each from the least value of its type on.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ _RAW: Final = CodecOptions[Raw](document_class=RawBSONDocument, uuid_representat
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The first documents that a query has; `is_all` when there are no more of them."""
+    """The first documents that a query found; `is_all` when there are no more of them."""
 
     documents: list[SourceDocument]
     is_all: bool
@@ -78,7 +78,10 @@ class _Found:
 async def open_mongodb(
     uri: SecretStr, config: DocstoreConfig, *, allowed: AllowedHosts, seconds: float, connect_seconds: float
 ) -> AsyncGenerator["MongoSource"]:
-    """Open the source of a sync; nothing is connected before it is first asked. A query may take so many seconds."""
+    """Open the source of a sync until the block ends; `seconds` limits each query.
+
+    The first query connects.
+    """
     bound_announcements()
     parts = await connection_parts(uri, seconds=connect_seconds)
     egress = Egress(await asyncio.to_thread(allowed.resolve))
@@ -115,7 +118,7 @@ async def open_mongodb(
 
 
 class MongoSource:
-    """One MongoDB collection, narrowed by the sync's filter; of each document only the mapped fields are fetched."""
+    """One MongoDB collection with the sync's filter; only the mapped fields of each document are fetched."""
 
     def __init__(self, collection: AsyncCollection[Raw], config: DocstoreConfig, asking: SourceClient) -> None:
         self._collection = collection
@@ -128,12 +131,12 @@ class MongoSource:
         self._updated = fields.source_system_updated
 
     async def snapshot(self, after: SourceId | None) -> AsyncIterator[Page]:
-        """Walk all documents in the order of their ids, from after one on."""
+        """Yield all documents in pages, in the order of their ids, after a given id."""
         async for documents in self._by_id(after, self._projection, PAGE_DOCUMENTS):
             yield Page(documents, Position(source_id=documents[-1].source_id))
 
     async def changes(self, since: Position) -> AsyncIterator[Page]:
-        """Walk the documents changed since, in the order of (time, id); those without a time first."""
+        """Yield the documents changed since a position in pages, by (time, id); those without a time come first."""
         if self._updated is None:
             return
         if since.source_id is None:
@@ -161,12 +164,12 @@ class MongoSource:
             position = after
 
     async def list_ids(self) -> AsyncIterator[Sequence[SourceId]]:
-        """Walk the ids of all documents, each once."""
+        """Yield the ids of all documents in pages, each id once."""
         async for documents in self._by_id(None, {"_id": 1}, LISTED_AT_ONCE):
             yield [document.source_id for document in documents]
 
     async def read(self, source_ids: Sequence[SourceId]) -> Sequence[SourceDocument]:
-        """Return those of these documents that there are; asked again for those that made a page too large."""
+        """Return the documents of these ids that exist, with as many queries as their sizes need."""
         found: dict[str, SourceDocument] = {}
         wanted = [source_id.value for source_id in source_ids]
         while wanted:
@@ -178,7 +181,7 @@ class MongoSource:
         return list(found.values())
 
     async def count(self) -> int:
-        """Return how many documents there are, as the database itself counts them."""
+        """Return the number of documents that match the filter."""
         milliseconds = self._milliseconds
         return await self._asking.ask(lambda: self._collection.count_documents(self._filter, maxTimeMS=milliseconds))
 
@@ -261,7 +264,7 @@ class MongoSource:
 
 
 def _from(after: SourceId | None) -> Sequence[tuple[frozenset[str], Any]]:
-    """Return the types of ids that are still to be walked, that of `after` first."""
+    """Return the types of ids that are still to be read, beginning with the type of `after`."""
     if after is None:
         return _LEAST
     return next((_LEAST[place:] for place, (kinds, _) in enumerate(_LEAST) if after.kind in kinds), ())
@@ -272,7 +275,7 @@ def _least(least: Any) -> Any:
 
 
 def _position_after(position: Position, documents: Sequence[SourceDocument]) -> Position | None:
-    """Return the position after a page; None when that leads no further: no document in it has one time of its own."""
+    """Return the position after a page; None when no document in it has a time of its own, so that it leads nowhere."""
     dated = ((one.updated, one.source_id) for one in reversed(documents) if one.updated is not None)
     updated, source_id = next(dated, (None, None))
     if updated is None or (position.updated is not None and updated < position.updated):

@@ -7,7 +7,10 @@ _MISSING: Final = object()
 
 
 def value_at(fields: Mapping[str, Any], path: str) -> Any:
-    """Return what is at a dotted path, None when nothing is; of a list, every item's, unless the path names a place."""
+    """Return the value at a dotted path, None when there is none; for a list, the values of all its items.
+
+    A path that names a position in a list gives that item's value.
+    """
     found = _resolve(fields, tuple(path.split(".")))
     return None if found is _MISSING else found
 

@@ -1,4 +1,4 @@
-"""Every statement about syncs, as those who own and watch them ask; those of a run are in `running.queries`."""
+"""SQL of syncs, for the requests of people; SQL of their runs is in `running.queries`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ LOST_AFTER = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class StoredSync:
-    """A sync as it is kept; `origin` columns are those of the request that made it."""
+    """A row of the table of syncs; `origin` columns are about the request that created the sync."""
 
     sync_id: UUID
     collection_id: UUID
@@ -39,7 +39,7 @@ class StoredSync:
 
     @classmethod
     def of(cls, row: AnyRow) -> "StoredSync":
-        """Read a row of the table."""
+        """Build the value from a row of the table."""
         return cls(**{name: getattr(row, name) for name in cls.__dataclass_fields__})
 
 
@@ -63,7 +63,7 @@ def _select_syncs(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 
 
 def document_exists(organization_id: UUID) -> ColumnElement[bool]:
-    """Whether a document that a sync tried is in the catalog now: it was taken, and not deleted since."""
+    """Build the condition that a document a sync tried is in the catalog now: it was taken, and not deleted since."""
     return exists().where(
         documents.c.document_id == docstore_documents.c.document_id,
         documents.c.organization_id == organization_id,
@@ -80,7 +80,7 @@ async def insert_sync(
     sealed_uri: bytes,
     config: Mapping[str, Any],
 ) -> None:
-    """Add a sync whose first run is to begin; its runs will act as the caller does."""
+    """Add a sync whose first run is requested; its runs will act as the caller does."""
     values = {
         "sync_id": sync_id,
         "organization_id": caller.organization_id,
@@ -97,7 +97,7 @@ async def insert_sync(
 async def get_sync(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, lock: bool = False
 ) -> StoredSync | None:
-    """Return a sync without a check of rights; `lock` locks it until the transaction ends."""
+    """Get a sync without a check of rights, None when there is none; `lock` locks it until the transaction ends."""
     statement = select(docstore_syncs).where(_is_sync(organization_id, sync_id))
     if lock:
         statement = statement.with_for_update()
@@ -106,14 +106,14 @@ async def get_sync(
 
 
 async def read_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> AnyRow:
-    """Return all columns of a sync that there is, with `document_count` and `failed_count`."""
+    """Return all columns of an existing sync, with `document_count` and `failed_count`."""
     return (await connection.execute(_select_syncs(organization_id).where(docstore_syncs.c.sync_id == sync_id))).one()
 
 
 async def list_syncs(
     connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
-    """Return syncs as `read_sync` does, by id: those into collections that the caller may edit; an admin, all."""
+    """List syncs by id, with the columns of `read_sync`: those into collections the caller may edit; all for admins."""
     statement = (
         _select_syncs(caller.organization_id)
         .join(resources, resources.c.object_id == docstore_syncs.c.collection_id)
@@ -131,7 +131,7 @@ async def list_syncs(
 async def replace_sync(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, sealed_uri: bytes, config: Mapping[str, Any]
 ) -> None:
-    """Give a sync another address and config; it begins anew, and a run that goes on writes no more."""
+    """Replace a sync's address and config, and request a new run; a run in progress can write no more."""
     statement = (
         update(docstore_syncs)
         .where(_is_sync(organization_id, sync_id))
@@ -148,7 +148,7 @@ async def replace_sync(
 
 
 async def request_run(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> bool:
-    """Request a run of a sync; False when one is requested already, or is running and showed life lately."""
+    """Request a run of a sync; False when one is requested already, or is running and has reported lately."""
     told = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
     statement = (
         update(docstore_syncs)
@@ -162,14 +162,14 @@ async def request_run(connection: AsyncConnection, organization_id: UUID, *, syn
 
 
 async def delete_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> None:
-    """Delete a sync, its address, and the list of its documents; the documents stay."""
+    """Delete a sync with its address and its records of documents; the documents stay."""
     await connection.execute(delete(docstore_syncs).where(_is_sync(organization_id, sync_id)))
 
 
 async def list_failures(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
-    """Return what a sync could not take, by document id."""
+    """List the documents that a sync could not take, by document id, with the reasons."""
     statement = (
         select(docstore_failures)
         .where(
@@ -197,6 +197,6 @@ async def lock_sealed_uris(connection: AsyncConnection, organization_id: UUID) -
 async def set_sealed_uri(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, sealed_uri: bytes | None
 ) -> None:
-    """Keep an address sealed anew; None when nobody can read it any more."""
+    """Replace a sync's encrypted address; None when it can't be decrypted any more."""
     statement = update(docstore_syncs).where(_is_sync(organization_id, sync_id)).values(sealed_uri=sealed_uri)
     await connection.execute(statement)

@@ -1,4 +1,4 @@
-"""What a change of the secret key means for syncs: their addresses are encrypted anew."""
+"""Encrypting the addresses of syncs again when the secret key changes."""
 
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from service.platform.keys import Keys
 async def reseal(connection: AsyncConnection, organization_id: UUID, *, old: Keys | None, new: Keys) -> None:
     """Encrypt every address of an organization under the new key.
 
-    One that can't be read, because the old key is lost, is given up: its sync asks for the address again.
+    An address that can't be decrypted, because the old key is lost, is removed: its sync asks for the address again.
     """
     for sync_id, sealed in (await queries.lock_sealed_uris(connection, organization_id)).items():
         anew: bytes | None = None

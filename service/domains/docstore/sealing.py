@@ -1,4 +1,4 @@
-"""Connection addresses at rest: AES-256-GCM under a key of the organization's, bound to the sync that each is of."""
+"""Connection addresses in the database: AES-256-GCM with a key of the organization, bound to the sync."""
 
 import os
 from uuid import UUID
@@ -24,7 +24,7 @@ def seal(keys: Keys, organization_id: UUID, *, sync_id: UUID, uri: SecretStr) ->
 
 
 def unseal(keys: Keys, organization_id: UUID, *, sync_id: UUID, sealed: bytes) -> SecretStr:
-    """Decrypt what `seal` encrypted; SealError when it can't be."""
+    """Decrypt an address that `seal` encrypted; SealError for another key or sync, or changed bytes."""
     cipher = AESGCM(keys.docstore_key(organization_id))
     try:
         return SecretStr(cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], sync_id.bytes).decode())

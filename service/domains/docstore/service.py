@@ -1,8 +1,8 @@
-"""Rules of syncs: who may make, see, launch, change and delete one, and what it may connect to.
+"""Rules of syncs: who may create, see, launch, change and delete one, and which addresses it may connect to.
 
-An EDITOR of a collection makes syncs into it, sees all of them, and launches them. What a sync brings belongs to who
-made it, and its runs act as that principal; so that one alone, or an admin, gives it another address or config, or
-deletes it: whoever may choose what is written in somebody's name may write it.
+An EDITOR of a collection creates syncs into it, sees all of them, and launches them. The documents that a sync brings
+belong to its creator, and its runs act as that principal. So only the creator, or an admin, replaces its address or
+config, or deletes it: whoever may choose what is written in a person's name may write it.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ TARGET = "docstoreSync"
 
 
 def unknown_sync() -> NotFound:
-    """The one answer for a sync that is unknown or not the caller's to know about."""
+    """Return the one error for a sync that is unknown or that the caller may not know about."""
     return NotFound(
         "There is no such sync. Check the docstoreCredentialId, or create it first.", code="docstore_sync_not_found"
     )
@@ -61,9 +61,9 @@ def unknown_sync() -> NotFound:
 async def create_sync(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: CreateDocstoreSyncRequest
 ) -> DocstoreSyncLaunched:
-    """Make a sync into a collection that the caller may edit, and launch its first run.
+    """Create a sync into a collection that the caller may edit, and launch its first run.
 
-    Raises BadRequest for an address, filter or reader that is not taken; NotFound or Forbidden for the collection.
+    Raises BadRequest for an address, filter or reader that isn't accepted; NotFound or Forbidden for the collection.
     """
     await _check(runtime, request.docstore_uri, request.config)
     collection = await require_collection(
@@ -87,9 +87,9 @@ async def create_sync(
 async def update_sync(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: UpdateDocstoreSyncRequest
 ) -> DocstoreSyncLaunched:
-    """Replace a sync's address and config, and launch a run that reads everything; one that goes on ends.
+    """Replace a sync's address and config, and launch a run that reads everything; a run in progress ends.
 
-    Raises what `create_sync` does; NotFound for a sync that is not the caller's to know, Forbidden
+    Raises the errors of `create_sync`; NotFound for a sync that the caller may not know about, Forbidden
     `docstore_sync_owner_required`.
     """
     await _check(runtime, request.docstore_uri, request.config)
@@ -110,7 +110,7 @@ async def update_sync(
 async def launch_sync(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, sync_id: UUID
 ) -> DocstoreSyncLaunched:
-    """Launch a run that goes on where the last one stopped, unless one goes on; for EDITORs of the collection."""
+    """Launch a run that continues where the last one stopped, unless one is running; for EDITORs of the collection."""
     sync = await _known_sync(connection, caller, sync_id, lock=True)
     launched = await queries.request_run(connection, caller.organization_id, sync_id=sync.sync_id)
     if launched:
@@ -120,7 +120,7 @@ async def launch_sync(
 
 
 async def get_sync(connection: AsyncConnection, caller: Caller, *, sync_id: UUID) -> DocstoreSync:
-    """Return a sync and how its last run went, for EDITORs of its collection and admins; 404 for others."""
+    """Return a sync and how its last run ended, for EDITORs of its collection and admins; NotFound for others."""
     sync = await _known_sync(connection, caller, sync_id)
     return _to_sync(await queries.read_sync(connection, caller.organization_id, sync_id=sync.sync_id))
 
@@ -128,7 +128,7 @@ async def get_sync(connection: AsyncConnection, caller: Caller, *, sync_id: UUID
 async def list_syncs(
     connection: AsyncConnection, caller: Caller, *, request: ListDocstoreSyncsRequest
 ) -> Page[DocstoreSync]:
-    """Return a page of the syncs that the caller may know of, in the order they were made."""
+    """Return a page of the syncs that the caller may know about, in the order of their creation."""
     cursor = Cursor.read(caller, operation=LIST_DOCSTORE_SYNCS.path, request=request)
     rows = await queries.list_syncs(
         connection, caller, collection_id=request.document_collection_id, after=cursor.after_id, limit=cursor.limit
@@ -140,7 +140,7 @@ async def list_syncs(
 async def list_failures(
     connection: AsyncConnection, caller: Caller, *, request: ListDocstoreFailuresRequest
 ) -> Page[DocstoreFailure]:
-    """Return a page of what a sync could not take, and why; for those who may know of the sync."""
+    """Return a page of the documents that a sync could not take, with reasons; NotFound as for `get_sync`."""
     cursor = Cursor.read(caller, operation=LIST_DOCSTORE_FAILURES.path, request=request)
     sync = await _known_sync(connection, caller, request.docstore_credential_id)
     rows = await queries.list_failures(
@@ -151,7 +151,7 @@ async def list_failures(
 
 
 async def delete_sync(connection: AsyncConnection, caller: Caller, *, sync_id: UUID) -> None:
-    """Delete a sync and its address, for whoever made it and admins; a run that goes on ends, its documents stay."""
+    """Delete a sync and its address, for its creator and admins; a run in progress ends, the documents stay."""
     sync = await _own_sync(connection, caller, sync_id)
     await queries.delete_sync(connection, caller.organization_id, sync_id=sync.sync_id)
     await _record(connection, caller, "docstore.delete_sync", sync.sync_id, sync.collection_id)

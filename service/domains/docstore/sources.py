@@ -1,7 +1,7 @@
-"""What a source of documents offers a sync, whatever kind of database it is.
+"""The interface between a sync and a source of documents, whatever kind of database it is.
 
-A source is read in an order that can be taken up again after a position, and never changed. Every method may raise
-SourceError, whose message names nothing of the address.
+A source is read in an order that can be continued after a position, and never changed. Every method may raise
+SourceError, whose message has nothing of the address.
 """
 
 import json
@@ -23,7 +23,7 @@ class SourceError(Exception):
 
 
 def unknown_host() -> SourceError:
-    """Say that nobody has a host of this name."""
+    """Build the error for a host name that DNS doesn't know."""
     return SourceError(
         "source_host_unknown", "The host of the document database is not known in DNS. Update the sync if it is wrong."
     )
@@ -31,9 +31,9 @@ def unknown_host() -> SourceError:
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A document as the source has it: its id, and its fields, None when they can't be decoded. `size` in bytes.
+    """A document of the source: its id, its fields (None when they can't be decoded), and its `size` in bytes.
 
-    `updated` is when it was changed; None when it has no such time, or several.
+    `updated` is the time of its last change; None when it has no such time, or several.
     """
 
     source_id: SourceId
@@ -44,15 +44,15 @@ class SourceDocument:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a walk: after the document with this time and id; a snapshot has ids alone (`updated` None)."""
+    """A position in a walk: after the document with this time and id; a snapshot has ids only (`updated` None)."""
 
     updated: datetime | None = None
     source_id: SourceId | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the position as it is kept, with the types of its values.
+        """Return the position as JSON, with the types of its values.
 
-        The id is kept as text: it may hold characters that PostgreSQL's JSON has not.
+        The id is kept as text: it may have characters that PostgreSQL's JSON can't store.
         """
         return {
             "updated": to_extended(self.updated),
@@ -61,44 +61,44 @@ class Position:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Self:
-        """Read what `to_json` returned."""
+        """Read the JSON that `to_json` returned."""
         source_id = None if kept["_id"] is None else SourceId(from_extended(json.loads(kept["_id"])))
         return cls(updated=from_extended(kept["updated"]), source_id=source_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some documents, and the position after them; None where the walk can't be taken up in between."""
+    """Some documents, and the position after them; None where a walk can't be continued."""
 
     documents: Sequence[SourceDocument]
     position: Position | None
 
 
 class Source(Protocol):
-    """One collection of a document database, narrowed by a filter."""
+    """One collection of a document database, with a filter."""
 
     def snapshot(self, after: SourceId | None) -> AsyncIterator[Page]:
-        """Walk all documents in the order of their ids, from after one on."""
+        """Yield all documents in pages, in the order of their ids, after a given id."""
         ...
 
     def changes(self, since: Position) -> AsyncIterator[Page]:
-        """Walk the documents changed at `since.updated` or later, in the order of (time, id), from after the id on.
+        """Yield the documents changed at `since.updated` or later in pages, by (time, id), after the position's id.
 
-        Without an id, the documents that have no time come first: whether they changed can't be asked. What changes
-        after the walk began is left to the next one, so that it ends however fast documents change.
+        Without an id, documents that have no time come first, because nothing says whether they changed. Changes made
+        after the walk began are left to the next one, so that it ends however fast documents change.
         """
         ...
 
     def list_ids(self) -> AsyncIterator[Sequence[SourceId]]:
-        """Walk the ids of all documents, each once."""
+        """Yield the ids of all documents in pages, each id once."""
         ...
 
     async def read(self, source_ids: Sequence[SourceId]) -> Sequence[SourceDocument]:
-        """Return those of these documents that there are."""
+        """Return the documents of these ids that exist."""
         ...
 
     async def count(self) -> int:
-        """Return how many documents there are, as the database itself counts them."""
+        """Return the number of documents, as the database itself counts them."""
         ...
 
     async def newest(self) -> datetime | None:

@@ -1,6 +1,6 @@
-"""Connection addresses: what may be in one, and the parts that a driver is given.
+"""Connection addresses: which are accepted, and the parts that the driver needs.
 
-Nothing of an address is ever repeated, in an error or a log: a password can stand anywhere in one that is malformed.
+No part of an address is ever repeated in an error or a log: a malformed one may have a password anywhere.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ _READING = (
 
 @dataclass(frozen=True, slots=True)
 class ConnectionParts:
-    """What an address comes to: hosts with ports, the database, the driver's options (the credential among them)."""
+    """The parts of an address: hosts with ports, the database, and the driver's options with the credential."""
 
     hosts: tuple[tuple[str, int], ...] = field(repr=False)
     database: str = field(repr=False)
@@ -75,7 +75,7 @@ class ConnectionParts:
 
 
 def check_uri(uri: SecretStr, allowed: AllowedHosts) -> None:
-    """Refuse (400) an address that can't be one, or whose hosts are plainly not allowed; asks no DNS.
+    """Refuse (400) an address that is malformed or whose hosts are plainly not allowed; asks no DNS.
 
     Raises BadRequest `invalid_docstore_uri` or `docstore_host_not_allowed`.
     """
@@ -106,7 +106,7 @@ def check_uri(uri: SecretStr, allowed: AllowedHosts) -> None:
 
 
 async def connection_parts(uri: SecretStr, *, seconds: float) -> ConnectionParts:
-    """Return what a checked address comes to, its hosts looked up in DNS when it is a mongodb+srv one.
+    """Split a checked address into its parts; the hosts of a mongodb+srv address are looked up in DNS.
 
     Raises SourceError `source_host_unknown` when DNS has no answer.
     """
@@ -124,7 +124,7 @@ async def connection_parts(uri: SecretStr, *, seconds: float) -> ConnectionParts
 
 
 def words_of(uri: SecretStr, parts: ConnectionParts) -> frozenset[str]:
-    """Return what of an address must not be repeated in what a server says."""
+    """Return the parts of an address that must not be repeated when a server's error message is."""
     text = uri.get_secret_value()
     secrets = {str(parts.options[name]) for name in ("username", "password") if name in parts.options}
     hosts = {host for host, _ in parts.hosts}

@@ -1,4 +1,4 @@
-"""BSON values: as text, as JSON, as the ids documents are known by, and kept with their types."""
+"""BSON values as text, as JSON, and as ids, with their types."""
 
 import base64
 import hashlib
@@ -56,23 +56,23 @@ def from_extended(kept: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class SourceId:
-    """The `_id` of a source document, of whatever type."""
+    """The `_id` of a source document, of any type."""
 
     value: Any
 
     @property
     def kind(self) -> str:
-        """The type's name, as MongoDB has it; a document's id is not the same as one of another type."""
+        """The name of the id's type in MongoDB; equal texts of two types are two ids."""
         return next((name for kind, name in _KINDS if isinstance(self.value, kind)), "other")
 
     @property
     def key(self) -> str:
-        """The type and the id as text, by which two ids are told apart."""
+        """The type and the id as text, which two different ids never share."""
         return f"{self.kind}:{self.text}"
 
     @property
     def text(self) -> str:
-        """The id as text: itself where it is short and plain, else its Extended JSON, or the digest of that."""
+        """The id as text: a short plain id itself, else its Extended JSON, or a digest of that."""
         extended = extended_text(self.value)
         text = extended if _is_ambiguous(self.value) else _plain_text(self.value)
         if len(text) <= _LONGEST_ID and text.isprintable() and not text.startswith(_DIGEST):
@@ -81,7 +81,7 @@ class SourceId:
 
 
 def _is_ambiguous(value: Any) -> bool:
-    """Whether people may read the same in another value of this type."""
+    """Return whether a value of another type may look the same as text."""
     return isinstance(value, Mapping | Timestamp) or (isinstance(value, Binary) and value.subtype != 0)
 
 
@@ -110,10 +110,10 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as JSON that people read, nothing of it lost.
+    """Return a value as JSON for people, with nothing lost.
 
-    Numbers that JSON has not are text: Decimal128 with all its digits, NaN and the infinities. Times are RFC 3339 in
-    UTC, ObjectIds hexadecimal, bytes base64.
+    Numbers that JSON doesn't have are text: Decimal128 with all its digits, NaN and the infinities. Times are RFC 3339
+    in UTC, ObjectIds hexadecimal, bytes base64.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -156,7 +156,7 @@ _WRITERS: Final[tuple[tuple[type, Callable[[Any], Any]], ...]] = (
 
 
 def times_of(value: Any) -> list[datetime]:
-    """Return the dates that a value is, or holds as a list."""
+    """Return the dates in a value: the date that it is, or the dates of a list."""
     values = cast("list[Any]", value) if isinstance(value, list) else [value]
     return [one for one in values if isinstance(one, datetime)]
 

@@ -64,7 +64,7 @@ _LOCK_KEY = select(func.pg_advisory_xact_lock(bindparam("key", type_=BigInteger)
 
 
 async def lock_document(connection: AsyncConnection, document_id: UUID) -> None:
-    """Serialise with every other upload to this id until the transaction ends, also while no row of it exists yet."""
+    """Lock a document's id against other uploads until the transaction ends, even if it has no row yet."""
     key = int.from_bytes(document_id.bytes[:8], signed=True)
     await connection.execute(_LOCK_KEY, {"key": key})
 

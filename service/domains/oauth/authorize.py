@@ -82,7 +82,7 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
 
 
 def grantable(scopes: Sequence[str], person: SignedIn) -> tuple[str, ...]:
-    """What this person can allow: `api:admin` only an admin (RFC 6749, section 3.3: the rest is left out)."""
+    """Return the scopes that a person can grant: `api:admin` only if they are an admin (RFC 6749, section 3.3)."""
     return tuple(scope for scope in scopes if person.is_admin or scope != ApiScope.ADMIN)
 
 

@@ -1,4 +1,4 @@
-"""OAuth clients: registered by an admin, or asked for by a member and approved by an admin; all are confidential."""
+"""OAuth clients: registered by an admin, or requested by a member and approved by an admin; all are confidential."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
@@ -29,7 +29,7 @@ MOST_PENDING = 25
 
 
 class ClientFields(TypedDict):
-    """What is registered of a client, each scope and redirect URI once."""
+    """The fields of a client that is registered, each scope and redirect URI once."""
 
     name: str
     redirect_uris: Sequence[str]
@@ -39,9 +39,9 @@ class ClientFields(TypedDict):
 async def create_client(
     connection: AsyncConnection, caller: Caller, *, fields: ClientFields, status: OAuthClientStatus
 ) -> OAuthClientWithSecret:
-    """Register a client: `approved` for admins, `pending` for members. Its secret is in this answer alone.
+    """Register a client: `approved` for admins, `pending` for members. Only this response has its secret.
 
-    Raises Conflict `too_many_pending` when as many of the caller's wait for an admin as may.
+    Raises Conflict `too_many_pending` when the caller has too many clients that wait for an admin.
     """
     if status is OAuthClientStatus.PENDING and not caller.is_admin:
         await _refuse_more_pending(connection, caller)
@@ -67,7 +67,7 @@ async def create_client(
 async def list_clients(
     connection: AsyncConnection, caller: Caller, *, request: AdminOAuthClientsListRequest
 ) -> AdminOAuthClientsListResponse:
-    """A page of the organization's clients; for admins."""
+    """List a page of the organization's clients; for admins."""
     cursor = Cursor.read(caller, operation=ADMIN_OAUTH_CLIENTS_LIST.path, request=request)
     status = None if request.status is None else request.status.value
     rows = await queries.list_clients(
@@ -82,7 +82,7 @@ async def list_clients(
 async def update_client(
     connection: AsyncConnection, caller: Caller, *, changes: AdminOAuthClientsUpdateRequest
 ) -> OAuthClient:
-    """Change what is given; for admins. NotFound when unknown."""
+    """Change the fields of a client that the request names; for admins. NotFound when unknown."""
     given = {"name": changes.name, "redirect_uris": changes.redirect_uris, "scopes": changes.scopes}
     values = {name: value for name, value in given.items() if value is not None}
     for name in ("redirect_uris", "scopes"):
@@ -97,7 +97,7 @@ async def update_client(
 
 
 async def approve_client(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> OAuthClient:
-    """Let a client be used; for admins. One that was approved before stays so. NotFound when unknown."""
+    """Approve a client, which may then be used; for admins. Approving again changes nothing. NotFound when unknown."""
     before = await _get(connection, caller, client_id)
     if before.status is OAuthClientStatus.APPROVED:
         return before
@@ -107,7 +107,7 @@ async def approve_client(connection: AsyncConnection, caller: Caller, *, client_
 
 
 async def rotate_secret(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> OAuthClientWithSecret:
-    """Replace a client's secret; for admins. The one before stops with this transaction. NotFound when unknown."""
+    """Replace a client's secret; for admins. The old secret is void from the commit on. NotFound when unknown."""
     secret = secrets.mint(secrets.CLIENT_SECRET)
     await _change(connection, caller, client_id, values={"secret_hash": secret.hash, "hint": secret.hint})
     await _record(connection, caller, "oauthClient.rotateSecret", client_id)
@@ -115,7 +115,7 @@ async def rotate_secret(connection: AsyncConnection, caller: Caller, *, client_i
 
 
 async def delete_client(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> None:
-    """Delete a client and everything it was given; for admins. NotFound when unknown."""
+    """Delete a client with its consents, codes and tokens; for admins. NotFound when unknown."""
     if not await queries.delete_client(connection, caller.organization_id, client_id=client_id):
         raise _not_found()
     await _record(connection, caller, "oauthClient.delete", client_id)

@@ -55,7 +55,7 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
 
 
 async def withdraw(runtime: Runtime, connection: AsyncConnection, *, person: SignedIn, client_id: UUID) -> None:
-    """Forget what a person allowed a client; its codes and tokens for them stop with this transaction."""
+    """Delete a person's consent to a client, and revoke the client's codes and tokens for them."""
     organization_id, whose = person.organization_id, {"principal_id": person.principal_id, "client_id": client_id}
     now = await runtime.clock.now(connection)
     if not await queries.delete_consent(connection, organization_id, **whose):

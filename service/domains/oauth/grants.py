@@ -41,17 +41,17 @@ class Server(Protocol):
     store: Store
 
     def callback(self, redirect_uri: str, parameters: Parameters, request: Request) -> str:
-        """The address a person is sent back to."""
+        """Return the address of a client to redirect a person to."""
         ...
 
 
 class S256Required(CodeChallenge):
-    """PKCE for everyone: Authlib's own `required` binds public clients alone, and there are none here."""
+    """PKCE for every client: Authlib's own `required` concerns public clients only, and there are none here."""
 
     SUPPORTED_CODE_CHALLENGE_METHOD = ["S256"]  # noqa: RUF012 - Authlib's
 
     def validate_code_challenge(self, grant: "CodeGrant", _result: object) -> None:
-        """Refuse what has no S256 challenge (RFC 7636, section 4.4.1)."""
+        """Refuse an authorization request without an S256 challenge (RFC 7636, section 4.4.1)."""
         form = grant.request.form
         if "code_challenge" not in form or "code_challenge_method" not in form:
             raise InvalidRequestError("Send code_challenge and code_challenge_method: PKCE is required.")
@@ -80,25 +80,25 @@ class CodeGrant(AuthorizationCodeGrant):
 
     @classmethod
     def check_authorization_endpoint(cls, _: Request) -> bool:
-        """Judge every authorization request here: which error a wrong response_type is, depends on the client."""
+        """Accept every authorization request: `judge_parameters` checks response_type once the client is known."""
         return True
 
     @staticmethod
     def validate_no_multiple_request_parameter(request: Request) -> None:
-        """Refuse two clients or redirect URIs, of which neither is proven; the rest is judged when they are."""
+        """Refuse a request with two clients or two redirect URIs; other repetitions are checked later."""
         if any(len(request.values.get(name, ())) > 1 for name in ("client_id", "redirect_uri")):
             raise InvalidRequestError("Send client_id and redirect_uri once each.")
 
     @staticmethod
     def validate_authorization_redirect_uri(request: Request, client: Client) -> str:
-        """The redirect URI, when it is one of the client's."""
+        """Return the request's redirect URI, or raise when it is none of the client's."""
         redirect_uri = request.form.get("redirect_uri")
         if redirect_uri is None or not client.check_redirect_uri(redirect_uri):
             raise InvalidRequestError("The redirect_uri is missing, or none of the client's.")
         return redirect_uri
 
     def create_authorization_response(self, redirect_uri: str, grant_user: UUID | None) -> Any:
-        """Redirect with a code, or with `access_denied`; the redirect URI's own query stays as it is."""
+        """Redirect with a new code, or with `access_denied`; the query of the redirect URI stays as it is."""
         if grant_user is None:
             raise AccessDeniedError(redirect_uri=redirect_uri)
         code = secrets.mint(secrets.AUTHORIZATION_CODE).value.get_secret_value()
@@ -112,14 +112,14 @@ class CodeGrant(AuthorizationCodeGrant):
         return 302, "", [("Location", self.server.callback(redirect_uri, [("code", code)], self.request))]
 
     def query_authorization_code(self, code: str, client: Client) -> Code | None:
-        """The code, when the client may use it."""
+        """Return the stored code if the client may use it, else None."""
         return self.server.store.code(code, client)
 
     def delete_authorization_code(self, authorization_code: Code) -> None:
-        """Keep it: a code that is used again must be known."""
+        """Keep the code (Authlib would delete it): a code that is used again must be known."""
 
     def authenticate_user(self, authorization_code: Code) -> UUID | None:
-        """The person who allowed it, unless they are no longer active."""
+        """Return the person who allowed the code, or None if they are no longer active."""
         principal_id = authorization_code.principal_id
         return principal_id if self.server.store.is_active(self.request.client, principal_id) else None
 
@@ -133,25 +133,25 @@ class RefreshGrant(RefreshTokenGrant):
     server: Server
 
     def authenticate_refresh_token(self, refresh_token: str) -> Token | None:
-        """The token, when the client may use it."""
+        """Return the stored refresh token if the client may use it, else None."""
         return self.server.store.refresh_token(refresh_token, self.request.client)
 
     def authenticate_user(self, refresh_token: Token) -> UUID:
-        """The person it acts for; that they are active was asked with the token."""
+        """Return the person whom the token acts for, who was found active when the token was read."""
         return refresh_token.principal_id
 
     def revoke_old_credential(self, refresh_token: Token) -> None:
-        """Nothing is left to do: it was used up when the new one was kept."""
+        """Do nothing: `AuthorizationServer.save_token` has used the old token up already."""
 
 
 class Revocation(RevocationEndpoint):
-    """RFC 7009. The hint is not needed: a token shows by its prefix what it is."""
+    """RFC 7009. The request's hint isn't needed: a token's prefix says its kind."""
 
     CLIENT_AUTH_METHODS = ["client_secret_basic", "client_secret_post"]  # noqa: RUF012 - Authlib's
     server: Server
 
     def authenticate_token(self, request: Request, client: Client) -> Token | None:
-        """The token, when it is the client's."""
+        """Return the token to revoke, None when it is unknown; raise when it was given to another client."""
         if "token" not in request.form:
             raise InvalidRequestError("Send the token to revoke.")
         token = self.server.store.any_token(request.form["token"], client)
@@ -160,12 +160,12 @@ class Revocation(RevocationEndpoint):
         return token
 
     def revoke_token(self, token: Token, request: Request) -> None:
-        """Stop it."""
+        """Revoke a token; with a refresh token, its whole family."""
         self.server.store.revoke(token, request.client)
 
 
 def judge_parameters(grant: CodeGrant) -> None:
-    """Judge, once client and redirect URI are proven, what else an authorization request must say."""
+    """Register the check of the remaining parameters of an authorization request, for when its client is proven."""
 
     def judge(grant: CodeGrant, _redirect_uri: str) -> None:
         form, values = grant.request.form, grant.request.values
@@ -182,7 +182,7 @@ def judge_parameters(grant: CodeGrant) -> None:
 
 
 def malformed(request: Request) -> OAuth2Error | None:
-    """What makes a request to the token endpoint one that no grant can judge."""
+    """Return the error of a token request that names no grant type or repeats a parameter; None when it is fine."""
     if any(len(values) > 1 for values in request.values.values()):
         return repeated_parameter()
     if "grant_type" not in request.form:
@@ -191,5 +191,5 @@ def malformed(request: Request) -> OAuth2Error | None:
 
 
 def repeated_parameter() -> InvalidRequestError:
-    """What a request is told that says something twice."""
+    """Build the error for a request that has a parameter twice."""
     return InvalidRequestError("Send each parameter once.")

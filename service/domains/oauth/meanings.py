@@ -1,4 +1,4 @@
-"""What scopes mean to the person who is asked for them."""
+"""The meaning of scopes, in the words of the consent page."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from service.domains.signin.sessions import SignedIn
 
 
 async def meanings_to(connection: AsyncConnection, person: SignedIn, *, scopes: Sequence[str]) -> list[str]:
-    """What each scope allows, in plain words; an agent is named to those it is deployed to, and by its id to others."""
+    """Return what each scope allows, in plain words; an agent that isn't deployed to the person is called by its id."""
     agents = {scope: agent_id for scope in scopes if (agent_id := agent_of(scope))}
     names = await read_deployed_names(
         connection, person.organization_id, principal_id=person.principal_id, agent_ids=agents.values()

@@ -71,37 +71,37 @@ class Client(ClientMixin):
         self._secret_hash: bytes = row.secret_hash
 
     def get_client_id(self) -> str:
-        """Its id, as in a request."""
+        """Return the client's id as text."""
         return str(self.client_id)
 
     def get_default_redirect_uri(self) -> None:
-        """There is none: a request names its redirect URI (seed, "v1")."""
+        """Return None: every request names its redirect URI (seed, "v1")."""
 
     def get_allowed_scope(self, scope: str | None) -> str | None:
-        """The scopes asked for, or all of the client's when none are; None when one is not the client's."""
+        """Return the requested scopes, all of the client's if none are requested, None if one isn't the client's."""
         asked = parse_scopes(scope or "")
         if asked is None or not all(covers(self.scopes, one) for one in asked):
             return None
         return " ".join(asked or self.scopes)
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
-        """Whether it is a registered one, character by character (RFC 9700, section 2.1)."""
+        """Return whether a redirect URI is a registered one, character by character (RFC 9700, section 2.1)."""
         return redirect_uri in self._redirect_uris
 
     def check_client_secret(self, client_secret: str) -> bool:
-        """Whether it is the client's secret."""
+        """Return whether a secret is the client's, compared in constant time."""
         return hmac.compare_digest(self._secret_hash, secrets.hash_secret(client_secret))
 
     def check_endpoint_auth_method(self, *_: str) -> bool:
-        """Every client may prove itself in both ways there are."""
+        """Return True: every client may use HTTP Basic and form fields."""
         return True
 
     def check_response_type(self, _: str) -> bool:
-        """Every client may ask for a code, and the grant refuses everything else."""
+        """Return True: the grant refuses every response type but `code`."""
         return True
 
     def check_grant_type(self, _: str) -> bool:
-        """Every client may use both grants."""
+        """Return True: every client may use both grants."""
         return True
 
 
@@ -119,11 +119,11 @@ class Code(AuthorizationCodeMixin):
         self._left = intersect_scopes(self.scopes, to=client.scopes)
 
     def get_redirect_uri(self) -> str:
-        """Where it was sent, which the token request must repeat."""
+        """Return the redirect URI that the code was sent to, which the token request must repeat."""
         return self._redirect_uri
 
     def get_scope(self) -> str:
-        """The scopes it gives: what the person allowed, as far as the client is still registered for it."""
+        """Return the scopes that the code gives: those the person allowed and the client is still registered for."""
         return " ".join(self._left)
 
 
@@ -139,9 +139,9 @@ class Token(TokenMixin):
         self._left = intersect_scopes(row.scopes, to=client.scopes)
 
     def check_client(self, client: Client) -> bool:
-        """Whether it was given to this client."""
+        """Return whether the token was given to this client."""
         return self._client_id == client.client_id
 
     def get_scope(self) -> str:
-        """The scopes it gives, likewise."""
+        """Return the scopes that the token gives: those the person allowed and the client is still registered for."""
         return " ".join(self._left)

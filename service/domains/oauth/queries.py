@@ -38,14 +38,14 @@ _CLIENT_OF_ID = (
 
 
 async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> AnyRow | None:
-    """The client of this id, whatever its status; the transaction is in its organization now."""
+    """Find a client by its id, whatever its status, and set the transaction to the client's organization."""
     return (await connection.execute(_CLIENT_OF_ID, {"param_client_id": client_id})).one_or_none()
 
 
 async def lock_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
     """Lock a client against deletion until the transaction ends; False when it was deleted.
 
-    Whoever deletes one waits for all that is being done for it, instead of failing it half-way.
+    A deletion waits for every request that has the client locked, instead of failing it half-way.
     """
     statement = select(oauth_clients.c.client_id).where(
         oauth_clients.c.organization_id == organization_id, oauth_clients.c.client_id == client_id
@@ -62,7 +62,7 @@ async def insert_client(connection: AsyncConnection, organization_id: UUID, *, r
 async def update_client(
     connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, values: Mapping[str, object]
 ) -> bool:
-    """Change a client; False when there is none."""
+    """Change columns of a client; False when there is no such client."""
     statement = (
         update(oauth_clients)
         .where(oauth_clients.c.organization_id == organization_id, oauth_clients.c.client_id == client_id)
@@ -73,7 +73,7 @@ async def update_client(
 
 
 async def delete_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
-    """Delete a client with its consents, codes and tokens; False when there is none."""
+    """Delete a client with its consents, codes and tokens; False when there is no such client."""
     statement = (
         delete(oauth_clients)
         .where(oauth_clients.c.organization_id == organization_id, oauth_clients.c.client_id == client_id)
@@ -83,7 +83,7 @@ async def delete_client(connection: AsyncConnection, organization_id: UUID, *, c
 
 
 async def get_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> AnyRow | None:
-    """A client with the address of who asked for it, `requested_by_email`."""
+    """Get a client with the address of the person who requested it, `requested_by_email`; None when unknown."""
     statement = _clients(organization_id).where(oauth_clients.c.client_id == client_id)
     return (await connection.execute(statement)).one_or_none()
 
@@ -97,7 +97,7 @@ async def list_clients(
     after: UUID,
     limit: int,
 ) -> Sequence[AnyRow]:
-    """Clients like that (of these ids, if any are given), in the order of their ids."""
+    """List clients by id, of this status and of these ids if given, each with `requested_by_email`."""
     own_id = oauth_clients.c.client_id
     statement = _clients(organization_id).where(own_id > after, optional_in(own_id, ids))
     if status is not None:
@@ -114,7 +114,7 @@ def _clients(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 
 
 async def count_pending_clients(connection: AsyncConnection, organization_id: UUID, *, requested_by: UUID) -> int:
-    """How many clients of this person's wait for an admin."""
+    """Count the clients that a person has requested and that wait for an admin."""
     statement = select(func.count()).where(
         oauth_clients.c.organization_id == organization_id,
         oauth_clients.c.requested_by == requested_by,
@@ -126,7 +126,7 @@ async def count_pending_clients(connection: AsyncConnection, organization_id: UU
 async def get_consent(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
 ) -> Sequence[str]:
-    """The scopes somebody allowed a client; none when they never did. They aren't taken back while this goes on."""
+    """Return the scopes that a person has allowed a client, or none; lock the consent until the transaction ends."""
     statement = select(oauth_consents.c.scopes).where(
         oauth_consents.c.organization_id == organization_id,
         oauth_consents.c.principal_id == principal_id,
@@ -145,7 +145,7 @@ async def put_consent(
     scopes: Sequence[str],
     now: datetime,
 ) -> None:
-    """Remember what somebody allows a client, beside what they allowed before."""
+    """Add scopes to those that a person allows a client."""
     new = insert(oauth_consents).values(
         organization_id=organization_id, principal_id=principal_id, client_id=client_id, scopes=scopes, granted_at=now
     )
@@ -161,7 +161,7 @@ async def put_consent(
 
 
 async def list_consents(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Sequence[AnyRow]:
-    """What somebody allowed which clients, by the clients' names."""
+    """List the clients that a person has allowed something, with the scopes, by the clients' names."""
     statement = (
         select(
             oauth_consents.c.client_id,
@@ -179,7 +179,7 @@ async def list_consents(connection: AsyncConnection, organization_id: UUID, *, p
 async def delete_consent(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
 ) -> bool:
-    """Forget what somebody allowed a client, and the codes it hasn't used yet; False when there was nothing."""
+    """Delete a person's consent to a client, and the codes not used yet; False when there was no consent."""
     statement = (
         delete(oauth_consents)
         .where(
@@ -208,7 +208,7 @@ async def insert_code(connection: AsyncConnection, organization_id: UUID, *, row
 async def lock_code(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, client_id: UUID
 ) -> AnyRow | None:
-    """The client's code of this hash, held until the transaction ends; None for what is another client's, too."""
+    """Find the client's code by its hash, and lock it until the transaction ends; None for another client's code."""
     statement = select(oauth_codes).where(
         oauth_codes.c.organization_id == organization_id,
         oauth_codes.c.secret_hash == secret_hash,
@@ -220,7 +220,7 @@ async def lock_code(
 async def use_code(
     connection: AsyncConnection, organization_id: UUID, *, code_id: UUID, family_id: UUID, now: datetime
 ) -> bool:
-    """Use a code up, for this family; False when it was used before."""
+    """Mark a code as used for a new family of tokens; False when it was used before."""
     statement = (
         update(oauth_codes)
         .where(
@@ -235,7 +235,7 @@ async def use_code(
 
 
 async def insert_family(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
-    """Add a family of tokens."""
+    """Add a family of tokens: the tokens that follow from one code."""
     await connection.execute(insert(oauth_token_families).values({**row, "organization_id": organization_id}))
 
 
@@ -254,9 +254,9 @@ async def insert_tokens(
 async def lock_refresh_token(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
 ) -> AnyRow | None:
-    """The refresh token of this hash with its family, both held until the transaction ends.
+    """Find a refresh token by its hash, and lock it with its family until the transaction ends.
 
-    Of two that ask at once the second waits, and sees what the first did.
+    Of two requests with one token the second waits, and sees what the first has done.
     """
     statement = (
         select(
@@ -278,7 +278,7 @@ async def lock_refresh_token(
 async def use_refresh_token(
     connection: AsyncConnection, organization_id: UUID, *, token_id: UUID, now: datetime
 ) -> bool:
-    """Use a refresh token up; False when it was used before."""
+    """Mark a refresh token as used; False when it was used before."""
     statement = (
         update(oauth_refresh_tokens)
         .where(
@@ -293,7 +293,7 @@ async def use_refresh_token(
 
 
 async def find_access_token(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> AnyRow | None:
-    """The access token of this hash."""
+    """Find an access token by its hash."""
     statement = select(oauth_access_tokens).where(
         oauth_access_tokens.c.organization_id == organization_id, oauth_access_tokens.c.secret_hash == secret_hash
     )
@@ -303,7 +303,7 @@ async def find_access_token(connection: AsyncConnection, organization_id: UUID, 
 async def revoke_access_token(
     connection: AsyncConnection, organization_id: UUID, *, token_id: UUID, now: datetime
 ) -> None:
-    """Stop one access token."""
+    """Revoke one access token."""
     statement = update(oauth_access_tokens).where(
         oauth_access_tokens.c.organization_id == organization_id,
         oauth_access_tokens.c.token_id == token_id,
@@ -315,7 +315,7 @@ async def revoke_access_token(
 async def families_of(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
 ) -> list[UUID]:
-    """The families that somebody's consent to a client gave and that still live."""
+    """List the families of tokens that a person's consent to a client gave and that aren't revoked."""
     statement = select(oauth_token_families.c.family_id).where(
         oauth_token_families.c.organization_id == organization_id,
         oauth_token_families.c.principal_id == principal_id,
@@ -328,9 +328,9 @@ async def families_of(
 async def revoke_families(
     connection: AsyncConnection, organization_id: UUID, *, family_ids: Collection[UUID], now: datetime
 ) -> int:
-    """Stop these families and their access tokens; how many had not been stopped yet.
+    """Revoke families of tokens with their access tokens; return how many were not revoked before.
 
-    The families come first: whoever refreshes one at the same time holds it until its new tokens are there.
+    The families are updated first: a request that refreshes one has it locked until its new tokens are inserted.
     """
     families = (
         update(oauth_token_families)

@@ -1,4 +1,4 @@
-"""What OAuth's endpoints read of a request: parameters of its query or its form, bounded, and never both mixed."""
+"""Reading the parameters of OAuth requests, of the query or of the form but never of both, with limits."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ Parameters = Sequence[tuple[str, str]]
 
 
 def query_of(request: Request) -> Parameters:
-    """The query's parameters; those without a value count as left out (RFC 6749, section 3.1)."""
+    """Return the parameters of a request's query; those without a value are left out (RFC 6749, section 3.1)."""
     return _parse(request.scope["query_string"])
 
 
 async def form_of(request: Request) -> Parameters:
-    """The form's parameters, likewise; whatever the query says is not looked at.
+    """Return the parameters of a request's form, and not of its query; those without a value are left out.
 
-    Raises UnsupportedMedia for what is no form, TooLarge, BadRequest.
+    Raises UnsupportedMedia for a body that isn't a form, TooLarge, BadRequest.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != FORM:
@@ -37,12 +37,12 @@ async def form_of(request: Request) -> Parameters:
 
 
 def first_of(parameters: Parameters) -> dict[str, str]:
-    """The first value of each parameter."""
+    """Return the first value of each parameter."""
     return {name: values[0] for name, values in all_of(parameters).items()}
 
 
 def all_of(parameters: Parameters) -> Mapping[str, list[str]]:
-    """Every value of each parameter."""
+    """Return every value of each parameter."""
     values: defaultdict[str, list[str]] = defaultdict(list)
     for name, value in parameters:
         values[name].append(value)
@@ -50,7 +50,7 @@ def all_of(parameters: Parameters) -> Mapping[str, list[str]]:
 
 
 def with_parameters(uri: str, parameters: Parameters) -> str:
-    """The address with more parameters in its query; what it has already stays as it is, character by character."""
+    """Add parameters to the query of an address, and leave the rest as it is, character by character."""
     joint = "" if uri.endswith(("?", "&")) else "&" if "?" in uri else "?"
     return f"{uri}{joint}{urlencode(parameters)}"
 

@@ -65,7 +65,7 @@ class Unusable(Exception):  # noqa: N818 - what the request is
 
 
 class AuthorizationServer(AuthlibServer):
-    """The endpoints, for one request."""
+    """Authlib's authorization server with Carrel's store, for one request."""
 
     def __init__(self, store: Store, *, issuer: str) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class AuthorizationServer(AuthlibServer):
         self.register_endpoint(Revocation)
 
     def open_grant(self, request: Request) -> "CodeGrant | Answer":
-        """Judge an authorization request: a grant to ask the person about, or an error to send back.
+        """Check an authorization request: return a grant to ask the person about, or an error to send back.
 
         Raises Unusable when the client or the redirect URI isn't proven: then nobody may be redirected (RFC 6749,
         section 4.1.2.1).
@@ -96,11 +96,11 @@ class AuthorizationServer(AuthlibServer):
             raise Unusable(_reason(request)) from error
 
     def respond(self, request: Request, principal_id: UUID | None, grant: CodeGrant) -> Answer:
-        """Send the client a code for the scopes granted, or `access_denied` when nobody allows it."""
+        """Redirect to the client with a code for the granted scopes, or with `access_denied` for no principal."""
         return cast("Answer", self.create_authorization_response(request, principal_id, grant))
 
     def refuse(self, request: Request, error: str, description: str) -> Answer:
-        """Send a proven client back with an error."""
+        """Redirect to a proven client with an error."""
         parameters = [("error", error), ("error_description", description)]
         return Answer(302, location=self.callback(request.form["redirect_uri"], parameters, request))
 
@@ -117,11 +117,14 @@ class AuthorizationServer(AuthlibServer):
         return cast("Answer", self.create_endpoint_response("revocation", request))
 
     def query_client(self, client_id: str | None) -> Client | None:
-        """The approved client of this id."""
+        """Find an approved client by its id."""
         return self.store.client(client_id)
 
     def authenticate_client(self, request: Request, *_: object) -> Client:
-        """The client that has proven itself, by HTTP Basic or form fields, never both (RFC 6749, section 2.3)."""
+        """Return the client that has proven itself, by HTTP Basic or form fields but not both.
+
+        RFC 6749, section 2.3. Raises InvalidRequestError or InvalidClientError.
+        """
         authorization = request.headers.get("authorization")
         form = request.form
         if authorization is not None and "client_secret" in form:
@@ -135,13 +138,13 @@ class AuthorizationServer(AuthlibServer):
         return client
 
     def generate_token(self, *args: Any, scope: str, **options: Any) -> Any:
-        """Make tokens of these scopes: without any, Authlib would give all that the client is registered for."""
+        """Generate tokens of these scopes; without scopes, Authlib would give all that the client is registered for."""
         if not scope:
             raise InvalidScopeError("The client is no longer registered for anything of what the person allowed.")
         return super().generate_token(*args, scope=scope, **options)
 
     def save_token(self, token: Mapping[str, str], request: Request) -> None:
-        """Keep new tokens, and use up what they were asked for with; in this order, so that nothing fails after it."""
+        """Mark the code or refresh token as used, then store the new tokens, so that nothing fails afterwards."""
         client = cast("Client", request.client)
         code = cast("Code | None", request.authorization_code)
         if code is not None:
@@ -152,21 +155,21 @@ class AuthorizationServer(AuthlibServer):
         self.store.keep_tokens(token, client=client, family_id=family_id, principal_id=source.principal_id)
 
     def create_oauth2_request(self, request: Request) -> Request:
-        """It is one already."""
+        """Return the request itself, which is of the right class already."""
         return request
 
     def send_signal(self, name: str, *args: object, **kwargs: object) -> None:
-        """Nobody listens."""
+        """Do nothing: there are no listeners."""
 
     def handle_response(self, status: int, body: Any, headers: list[tuple[str, str]]) -> Answer:
-        """Take Authlib's answer."""
+        """Convert Authlib's response to an Answer."""
         named = dict(headers)
         if (location := named.get("Location")) is not None:
             return Answer(status, location=location)
         return Answer(status, body, NO_STORE)
 
     def handle_error_response(self, request: Request, error: OAuth2Error) -> Answer:
-        """Say what is wrong (RFC 6749, sections 4.1.2.1 and 5.2), without repeating what was sent."""
+        """Convert an error to an Answer (RFC 6749, sections 4.1.2.1 and 5.2) that repeats nothing of the request."""
         description = NOT_DESCRIPTIVE.sub("", error.description or DESCRIPTIONS.get(str(error.error), ""))
         parameters = [("error", str(error.error)), *([("error_description", description)] if description else [])]
         if error.redirect_uri:
@@ -176,14 +179,14 @@ class AuthorizationServer(AuthlibServer):
         return Answer(400, dict(parameters), NO_STORE)
 
     def callback(self, redirect_uri: str, parameters: Parameters, request: Request) -> str:
-        """The address a person is sent back to, with the state that came and the issuer (RFC 9207)."""
+        """Return the client's address to redirect a person to, with the request's state and the issuer (RFC 9207)."""
         states = request.values.get("state", ())
         state = [("state", states[0])] if len(states) == 1 else []
         return with_parameters(redirect_uri, [*parameters, *state, ("iss", self._issuer)])
 
 
 def _reason(request: Request) -> str:
-    """Why nobody can be sent back, for the person who sees the page."""
+    """Explain, to the person who sees the page, why they can't be redirected to the application."""
     if len(request.values.get("client_id", ())) != 1:
         return "It doesn't say which application asks."
     if request.client is None and "redirect_uri" in request.form:
@@ -203,7 +206,7 @@ def _make_mint(prefix: secrets.Prefix) -> Callable[..., str]:
 
 
 def _basic(authorization: str) -> tuple[str | None, str]:
-    """The client's id and secret of an Authorization header, form-urlencoded in it (RFC 6749, section 2.3.1)."""
+    """Return the client's id and secret of an Authorization header (RFC 6749, section 2.3.1)."""
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return None, ""

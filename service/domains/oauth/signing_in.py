@@ -41,7 +41,7 @@ async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
 def sign_in_page(
     visit: Visit, asked: AuthorizationRequest, refused: Refused | None = None, *, email: str = ""
 ) -> Response:
-    """The page, in a browser that is given its value with it."""
+    """Return the sign-in page, with a cookie for a browser that has none yet."""
     upstream = visit.runtime.settings.oidc_issuer
     response = page(
         "sign_in.html",

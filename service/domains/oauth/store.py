@@ -51,7 +51,7 @@ class Store:
         return from_thread.run(run)
 
     def client(self, client_id: str | None) -> Client | None:
-        """The approved client of this id, which can't be deleted until the transaction ends."""
+        """Find an approved client by its id, and lock it against deletion until the transaction ends."""
         row = self.ask(queries.enter_by_client, client_id=parsed) if (parsed := _uuid(client_id)) else None
         if row is None or row.status != "approved":
             return None
@@ -59,12 +59,15 @@ class Store:
         return Client(row) if held else None
 
     def is_active(self, client: Client, principal_id: UUID) -> bool:
-        """Whether a person may still do anything."""
+        """Return whether a person is still an active user."""
         person = self.ask(get_person, client.organization_id, principal_id=principal_id)
         return person is not None and person.active
 
     def code(self, value: str, client: Client) -> Code | None:
-        """The client's unused, unexpired code; one that was used already revokes what it gave (RFC 6749, 4.1.2)."""
+        """Return the client's unused, unexpired code; None otherwise.
+
+        A code that was used before revokes all tokens that it gave (RFC 6749, section 4.1.2).
+        """
         row = self.ask(
             queries.lock_code,
             client.organization_id,
@@ -79,7 +82,10 @@ class Store:
         return Code(row, client) if row.expires_at > self.now else None
 
     def refresh_token(self, value: str, client: Client) -> Token | None:
-        """The client's usable refresh token; one that was used is a lost race at first, and then revokes its family."""
+        """Return the client's usable refresh token; None otherwise.
+
+        A token that was used some seconds ago is a lost race and only refused; used again later, it revokes its family.
+        """
         row = self._refresh_token(value, client)
         if row is None or row.client_id != client.client_id:
             return None
@@ -91,7 +97,7 @@ class Store:
         return Token(row, client) if usable and self.is_active(client, row.principal_id) else None
 
     def any_token(self, value: str, client: Client) -> Token | None:
-        """The access or refresh token of this value in the client's organization, whoever's it is."""
+        """Find an access or refresh token in the client's organization by its value, of whichever client."""
         if value.startswith(secrets.REFRESH_TOKEN):
             row = self._refresh_token(value, client)
         else:
@@ -102,7 +108,7 @@ class Store:
     def keep_code(
         self, value: str, *, client: Client, principal_id: UUID, scopes: Sequence[str], bound_to: Mapping[str, str]
     ) -> None:
-        """Keep a new code, with the redirect URI and the challenge of its request that it is bound to."""
+        """Store a new code, bound to the redirect URI and the challenge of its request."""
         row = {
             "code_id": uuid7(),
             "client_id": client.client_id,
@@ -116,7 +122,7 @@ class Store:
         self.ask(queries.insert_code, client.organization_id, row=row)
 
     def begin_family(self, code: Code, client: Client) -> UUID:
-        """Use a code up for a new family of tokens. Raises InvalidGrantError when somebody else has used it up."""
+        """Mark a code as used, and add a family of tokens for it. InvalidGrantError when it was used before."""
         family_id = uuid7()
         row = {
             "family_id": family_id,
@@ -132,14 +138,14 @@ class Store:
         return family_id
 
     def continue_family(self, token: Token, client: Client) -> UUID:
-        """Use a refresh token up; its family. Raises InvalidGrantError when somebody else has used it up."""
+        """Mark a refresh token as used, and return its family. Raises InvalidGrantError when it was used before."""
         organization_id = client.organization_id
         if not self.ask(queries.use_refresh_token, organization_id, token_id=token.token_id, now=self.now):
             raise InvalidGrantError("The refresh token was used already.")
         return token.family_id
 
     def keep_tokens(self, token: Mapping[str, str], *, client: Client, family_id: UUID, principal_id: UUID) -> None:
-        """Keep what was just made for a family."""
+        """Store a new access token and refresh token of a family."""
         access = {
             "token_id": uuid7(),
             "family_id": family_id,
@@ -158,7 +164,7 @@ class Store:
         self.ask(queries.insert_tokens, client.organization_id, access=access, refresh=refresh)
 
     def revoke(self, token: Token, client: Client) -> None:
-        """Stop an access token; of a refresh token, all that its family has (RFC 7009, section 2.1)."""
+        """Revoke an access token; for a refresh token, its whole family (RFC 7009, section 2.1)."""
         organization_id = client.organization_id
         if token.is_refresh_token:
             self.ask(queries.revoke_families, organization_id, family_ids=[token.family_id], now=self.now)
@@ -170,7 +176,7 @@ class Store:
         return self.ask(queries.lock_refresh_token, client.organization_id, secret_hash=secret_hash)
 
     def _stop_reused(self, client: Client, row: AnyRow, *, what: str) -> None:
-        """Revoke what a code or refresh token gave that is used again: one of its two users has stolen it."""
+        """Revoke the tokens of a code or refresh token that is used again: one of its two users has stolen it."""
         family_ids = [] if row.family_id is None else [row.family_id]
         organization_id = client.organization_id
         if self.ask(queries.revoke_families, organization_id, family_ids=family_ids, now=self.now):

@@ -118,9 +118,9 @@ async def _begin_session(
 
 
 async def _person(connection: AsyncConnection, organization_id: UUID, *, subject: Subject, now: datetime) -> AnyRow:
-    """Whom the subject is bound to; at first the person of the address that the provider has verified.
+    """Return the active person bound to a subject; bind a new subject to the person of its verified address.
 
-    An address may pass to somebody else, a subject never does: so a person who is bound is nobody else's any more.
+    An address may pass to another person, a subject never does: so a person is bound to one subject only.
     """
     issuer = subject.issuer
     bound = await queries.find_identity(connection, organization_id, issuer=issuer, subject=subject.subject)
@@ -168,7 +168,7 @@ def _sign_state(browser: Browser, runtime: Runtime, *, parameters: Parameters, n
 
 
 def _parameters(browser: Browser, runtime: Runtime, state: str, *, now: datetime) -> Parameters:
-    """The authorization request that a state was made for. Raises BadRequest for another browser's, or an old one."""
+    """Return the authorization request in a signed state; BadRequest for another browser's state, or an old one."""
     payload, _, signature = state.partition(".")
     expected = _secret(browser, runtime, f"state\n{payload}")
     if not browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):

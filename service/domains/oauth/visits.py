@@ -1,4 +1,4 @@
-"""An authorization request, and the browser that comes with it (RFC 6749, section 4.1.1)."""
+"""An authorization request, and the browser that sent it (RFC 6749, section 4.1.1)."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +26,7 @@ STALE = "This page was out of date. Please try again."
 
 @dataclass(frozen=True)
 class AuthorizationRequest:
-    """An authorization request of a proven client, in the transaction it is judged in."""
+    """An authorization request of a proven client, in the transaction that judges it."""
 
     connection: AsyncConnection
     server: AuthorizationServer
@@ -42,31 +42,31 @@ class AuthorizationRequest:
 
     @property
     def redirect_uri(self) -> str:
-        """Where the answer goes."""
+        """The address that the response is sent to."""
         return self.request.form["redirect_uri"]
 
     @property
     def prompts(self) -> frozenset[str]:
-        """What the client wants the person to be asked, whatever was asked before."""
+        """What the client wants the person to be asked again."""
         return frozenset(self.request.form.get("prompt", "").split(" "))
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What the client asks for."""
+        """The scopes that the client requests."""
         return tuple((self.client.get_allowed_scope(self.request.form.get("scope")) or "").split(" "))
 
     def refuse(self, error: str, description: str) -> Answer:
-        """Send the client an error."""
+        """Redirect to the client with an error."""
         return self.server.refuse(self.request, error, description)
 
     async def respond(self, principal_id: UUID | None) -> Answer:
-        """Send the client a code for this person, or `access_denied` for nobody."""
+        """Redirect to the client with a code for this person, or with `access_denied` for None."""
         return await in_thread(self.server.respond, self.request, principal_id, self.grant)
 
 
 @dataclass(frozen=True)
 class Visit:
-    """A browser at an authorization request's address."""
+    """A browser that has opened the address of an authorization request."""
 
     request: Request
     runtime: Runtime
@@ -75,14 +75,14 @@ class Visit:
 
     @classmethod
     def of(cls, request: Request, runtime: Runtime, parameters: Parameters | None = None) -> "Visit":
-        """The visit that a request is part of; its authorization request is in its query unless it is given."""
+        """Build the visit of a request; the authorization request is `parameters`, or in the request's query."""
         asked = query_of(request) if parameters is None else parameters
         return cls(request, runtime, Browser.of(request, runtime), asked)
 
     async def open(self, connection: AsyncConnection) -> AuthorizationRequest | Answer:
-        """Judge the authorization request, and look who is signed in.
+        """Judge the authorization request, and find the person who is signed in.
 
-        Raises BadRequest when nobody can be sent back anywhere.
+        Returns an error for the client as an Answer. Raises BadRequest when nobody can be redirected to the client.
         """
         now = await self.runtime.clock.now(connection)
         server = AuthorizationServer(Store(connection, now), issuer=self.runtime.settings.issuer)
@@ -106,7 +106,7 @@ class Visit:
         return f"authorize?{urlencode(self.parameters)}"
 
     def show_next(self, *, at: str = "authorize") -> Response:
-        """Redirect to the next page of the request, which lies `at` there, without prompts already done."""
+        """Redirect to the next page of the request, at the address `at`, without the prompts that are done."""
         parameters = [(name, value) for name, value in self.parameters if name != "prompt"]
         prompts = [value.split(" ") for name, value in self.parameters if name == "prompt"]
         left = [prompt for prompt in (prompts[0] if prompts else []) if prompt not in PROMPTS_SIGN_IN]
@@ -114,15 +114,15 @@ class Visit:
         return Response(status_code=303, headers={"Location": f"{at}?{query}"})
 
     def redirect(self, answer: Answer) -> Response:
-        """Send the browser to the client; never so that it sends a form on (RFC 9700, section 4.12)."""
+        """Redirect the browser to the client, in a way that never repeats a form there (RFC 9700, section 4.12)."""
         status = 303 if self.request.method == "POST" else 302
         headers = {"Location": answer.location or "", "Referrer-Policy": "no-referrer"}
         return Response(status_code=status, headers=headers)
 
     def is_own_form(self, form: dict[str, str], purpose: str) -> bool:
-        """Whether a form was made by this service for this browser and purpose."""
+        """Return whether a form was made by this service for this browser and purpose."""
         return self.browser.is_own_form(self.runtime, form.get("csrf", ""), purpose=purpose)
 
     def consent_purpose(self, person: SignedIn) -> str:
-        """What a consent form is good for: this very request, of this person."""
+        """Return the purpose that binds a consent form to this authorization request and this person."""
         return f"consent\n{person.principal_id}\n{urlencode(self.parameters)}"

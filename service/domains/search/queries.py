@@ -74,7 +74,7 @@ def _hits(hits: Collection[Hit], *, prefix: str = "") -> dict[str, Any]:
 async def dense_leg(
     connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int
 ) -> list[Hit]:
-    """The hits nearest in meaning, best first: candidates by their binary codes, then by exact inner product."""
+    """Return the hits nearest in meaning, best first: candidates by their binary codes, then by exact inner product."""
     limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS}
     parameters = _parameters(scope, search_query) | limits
     return await _leg(connection, sql.dense_leg(shape_of(scope)), parameters, at_least=at_least)
@@ -83,7 +83,7 @@ async def dense_leg(
 async def lexical_leg(
     connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int
 ) -> list[Hit]:
-    """The hits with the highest BM25 scores, best first; none without a term of the query."""
+    """Return the hits with the highest BM25 scores, best first; none without a term of the query."""
     parameters = _parameters(scope, search_query)
     return await _leg(connection, sql.lexical_leg(shape_of(scope)), parameters, at_least=at_least)
 
@@ -91,7 +91,7 @@ async def lexical_leg(
 async def _leg(
     connection: AsyncConnection, statement: AnySelect, parameters: Mapping[str, Any], *, at_least: int
 ) -> list[Hit]:
-    """The hits of a leg's first 100 chunks, best first, or of as many more as `at_least` hits take."""
+    """Return the hits of a leg's first 100 chunks, best first, and more while there are fewer than `at_least` hits."""
     rows = await connection.execute(statement, parameters)
     return [
         Hit(row[0], row[1] if len(row) > 2 else WHOLE)
@@ -103,7 +103,7 @@ async def _leg(
 async def exact_scores(
     connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, hits: Collection[Hit]
 ) -> dict[Hit, ExactScores]:
-    """Both scores of hits the legs found, each the maximum over a hit's chunks, and its chunk nearest in meaning."""
+    """Return both scores of each hit, each the maximum over the hit's chunks, and its chunk nearest in meaning."""
     parameters = _parameters(scope, search_query) | _hits(hits)
     rows = await connection.execute(sql.exact_scores(shape_of(scope)), parameters)
     return {
@@ -121,7 +121,7 @@ async def score_near(
     examples: Sequence[Hit],
     weight: float,
 ) -> dict[Hit, float]:
-    """The cosines of hits with the question moved towards the mean of `examples` (chunks), `weight` times it."""
+    """Return each hit's cosine with the question vector plus `weight` times the mean vector of `examples` (chunks)."""
     weights = "[" + ",".join([repr(weight)] * scope.space.dimensions) + "]"
     parameters = _parameters(scope, search_query) | _hits(hits) | _hits(examples, prefix="example_")
     rows = await connection.execute(sql.scores_near(shape_of(scope)), parameters | {"weights": weights})

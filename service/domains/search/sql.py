@@ -76,7 +76,7 @@ def _array(name: str, of: TypeEngine[Any]) -> Any:
 
 
 def _constant(name: str, to_type: TypeEngine[Any]) -> ColumnElement[Any]:
-    """A parameter of a pgvector type, read once a statement even when its plan is a generic one."""
+    """Build a parameter of a pgvector type as a subquery, so that a generic plan reads it once and not per row."""
     return select(cast(bindparam(name, type_=Text()), to_type)).scalar_subquery()
 
 
@@ -89,7 +89,7 @@ def _lexical(column: ColumnElement[Any]) -> ColumnElement[float]:
 
 
 def _in_scope(table: Table, shape: Shape) -> ColumnElement[bool]:
-    """The rows of an index table that are in scope: THE place where a search is narrowed to what may be read."""
+    """Build the condition of an index table's rows in scope: THE place that limits a search to what may be read."""
     classes: Any = func.array(readable_by_parameters().scalar_subquery())
     conditions = [
         table.c.organization_id == ORGANIZATION,
@@ -108,7 +108,7 @@ def _in_scope(table: Table, shape: Shape) -> ColumnElement[bool]:
 
 
 def _select_matching(shape: Shape) -> Select[UUID]:
-    """The documents whose metadata (in the collection, if it is one) fits every condition."""
+    """Select the documents whose metadata (in the collection, if it is one) meets every condition."""
     source = space_documents if shape.by_chunk else documents
     statement = select(source.c.document_id).where(source.c.organization_id == ORGANIZATION)
     if shape.by_chunk:
@@ -117,7 +117,7 @@ def _select_matching(shape: Shape) -> Select[UUID]:
 
 
 def _fits(metadata: ColumnElement[Any], condition: Condition) -> ColumnElement[bool]:
-    """Whether a value fits; one that is absent, or not of the condition's kind, is only ever "not equal"."""
+    """Build the condition that a metadata value meets; an absent value, or one of another type, is "not equal" only."""
     held: ColumnElement[str] = metadata.op("->>", return_type=Text())(condition.field)
     if condition.operator is FilterOperator.CONTAINS:
         return func.strpos(held, condition.value) > 0
@@ -159,7 +159,11 @@ _SQL_TYPES: Mapping[Kind, tuple[str, Any]] = {
 
 @lru_cache(SHAPES)
 def dense_leg(shape: Shape) -> AnySelect:
-    """Units nearest in meaning: the best `page_limit` code pages, of them `document_limit` documents scored exactly."""
+    """Build the statement of the semantic leg: the chunks nearest in meaning.
+
+    The best `page_limit` code pages are found by their binary codes; of their best `document_limit` documents, every
+    chunk is scored exactly.
+    """
     pages, chunks = INDEX_TABLES[shape.dimensions].code_pages, INDEX_TABLES[shape.dimensions].chunks
     code = _constant("code", BIT(shape.dimensions))
     slots = (pages.c[f"c{slot}"] for slot in range(1, CHUNKS_PER_PAGE + 1))
@@ -188,14 +192,14 @@ def dense_leg(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def lexical_leg(shape: Shape) -> AnySelect:
-    """Units with the highest BM25 scores; none without a term of the query."""
+    """Build the statement of the lexical leg: the chunks with the highest BM25 scores, if they have a query term."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scored = select(chunks.c.document_id, chunks.c.chunk_no, _lexical(chunks.c.terms).label("negative"))
     return _hits(scored.where(_in_scope(chunks, shape)), shape, below=0)
 
 
 def _hits(scored: AnySelect, shape: Shape, *, below: float | None = None) -> AnySelect:
-    """The hits of a leg's best chunks, by the `rank` of each hit's best one, from 1."""
+    """Select the hits of a leg's best chunks, with the `rank` of each hit's best chunk, from 1."""
     order: list[ColumnElement[Any]] = [
         literal_column(name, NullType()) for name in ("negative", "document_id", "chunk_no")
     ]
@@ -211,7 +215,7 @@ def _hits(scored: AnySelect, shape: Shape, *, below: float | None = None) -> Any
 
 
 def _select_hits(shape: Shape, *, ids: str = "ids", numbers: str = "numbers") -> AnySelect:
-    """The chunks that hits (parameters `ids` and `numbers`) consist of, with the number each hit goes by."""
+    """Select the chunks of the hits in the parameters `ids` and `numbers`, each with its hit's number."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     hits = func.unnest(_array(ids, Uuid()), _array(numbers, Integer()))
     hit = hits.table_valued("document_id", "chunk_no").render_derived(name="hit")
@@ -228,7 +232,7 @@ def _select_hits(shape: Shape, *, ids: str = "ids", numbers: str = "numbers") ->
 
 @lru_cache(SHAPES)
 def exact_scores(shape: Shape) -> AnySelect:
-    """Both scores of hits, negative, each the best of a hit's chunks; and the chunk nearest in meaning."""
+    """Build the statement of hits' two scores, negative, each the best over a hit's chunks, and the nearest chunk."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scores = (_dense(chunks.c.embedding, shape).label("dense"), _lexical(chunks.c.terms).label("lexical"))
     chosen = _select_hits(shape).add_columns(*scores).subquery("chosen")
@@ -244,9 +248,10 @@ def exact_scores(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def scores_near(shape: Shape) -> AnySelect:
-    """The negative cosines of hits with the question moved towards the mean of chunks (`example_…`).
+    """Build the statement of hits' negative cosines with the question vector moved towards the examples' mean.
 
-    `weights` is a vector that has the weight of that mean in every dimension.
+    Examples are the chunks in the parameters `example_…`. `weights` is a vector with the mean's weight in every
+    dimension.
     """
     chunks = INDEX_TABLES[shape.dimensions].chunks
     vector = VECTOR(shape.dimensions)
@@ -264,7 +269,10 @@ def scores_near(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def found_documents(shape: Shape) -> AnySelect:
-    """Documents (`ids`) with their resource and best chunk, scores counting by `dense_share` and `lexical_share`."""
+    """Build the statement of documents (`ids`) with their resource and the text of their best chunk.
+
+    `dense_share` and `lexical_share` say how much each score counts for the best chunk.
+    """
     chunks = INDEX_TABLES[shape.dimensions].chunks
     shares = {name: bindparam(name, type_=Float()) for name in ("lexical_share", "dense_share")}
     lexical = shares["lexical_share"] * _lexical(chunks.c.terms)
@@ -303,7 +311,7 @@ def found_documents(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def found_chunks(shape: Shape) -> AnySelect:
-    """Chunks with their document, and its metadata in the collection."""
+    """Build the statement of chunks with their document, and its metadata in the collection."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
     in_space = and_(
         space_documents.c.organization_id == ORGANIZATION,

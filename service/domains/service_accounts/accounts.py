@@ -1,4 +1,4 @@
-"""Service accounts: identities that aren't people, with the access they are granted and no other (seed)."""
+"""Service accounts: identities that aren't people, which have only the access they are granted (seed)."""
 
 from collections.abc import Iterator
 from itertools import count, islice
@@ -29,7 +29,7 @@ FIRST_CANDIDATES = 8
 
 
 async def create_account(connection: AsyncConnection, caller: Caller, *, display_name: str) -> ServiceAccount:
-    """Make a service account with an address nobody has or had; for admins. It has no access yet."""
+    """Create a service account with an address that was never used; for admins. It has no access yet."""
     await lock_organization(connection, caller.organization_id)
     organization = await get_organization(connection, caller.organization_id)
     email = await _free_address(connection, caller, local=make_local_part(display_name), domain=organization.domain)
@@ -44,7 +44,7 @@ async def create_account(connection: AsyncConnection, caller: Caller, *, display
 async def list_accounts(
     connection: AsyncConnection, caller: Caller, *, request: AdminServiceAccountsListRequest
 ) -> AdminServiceAccountsListResponse:
-    """A page of the organization's service accounts; for admins."""
+    """List a page of the organization's service accounts; for admins."""
     cursor = Cursor.read(caller, operation=ADMIN_SERVICE_ACCOUNTS_LIST.path, request=request)
     rows = await queries.list_accounts(
         connection,
@@ -63,9 +63,9 @@ async def list_accounts(
 async def delete_account(
     connection: AsyncConnection, caller: Caller, *, account_id: UUID
 ) -> AdminServiceAccountsDeleteResponse:
-    """Delete a service account, stop its tokens and take it out of its groups; for admins. NotFound when unknown.
+    """Delete a service account, revoke its tokens and remove it from its groups; for admins. NotFound when unknown.
 
-    What it uploaded stays. Its grants stay without effect, since nobody can act with them any more.
+    The documents that it uploaded stay. Its grants stay without effect, since nobody can act with them any more.
     """
     await lock_organization(connection, caller.organization_id)
     if not await queries.mark_deleted(connection, caller.organization_id, account_id=account_id):
@@ -100,7 +100,7 @@ def unknown_account() -> NotFound:
 
 
 async def _free_address(connection: AsyncConnection, caller: Caller, *, local: str, domain: str) -> str:
-    """The first address of this local part, numbered from 2 on, that is not taken. The organization is locked."""
+    """Return the first free address of a local part, numbered from 2 on. The caller has locked the organization."""
     candidates = _number_addresses(local, domain)
     tried = FIRST_CANDIDATES
     while True:

@@ -1,4 +1,4 @@
-"""From what people call a service account to the local part of its address."""
+"""Making the local part of a service account's address from its name."""
 
 import re
 import unicodedata
@@ -10,9 +10,9 @@ NAMELESS = "service-account"
 
 
 def make_local_part(display_name: str) -> str:
-    """Lower-case ASCII letters and digits with single hyphens; `NAMELESS` for a name without any of these.
+    """Make a local part of lower-case ASCII letters, digits and single hyphens; `NAMELESS` if a name has none of these.
 
-    Accents fall away (`Zürich` is `zurich`); other scripts are not transcribed, which could only be guessed at.
+    Accents are removed (`Zürich` becomes `zurich`); other scripts are not transcribed, which would be a guess.
     """
     decomposed = unicodedata.normalize("NFKD", display_name.casefold())
     letters = "".join(char for char in decomposed if not unicodedata.combining(char))

@@ -1,4 +1,4 @@
-"""SQL of service accounts, of their tokens, and of what one could reach. A deleted account only keeps its address."""
+"""SQL of service accounts, of their tokens, and of what a token could reach. Of a deleted account the address stays."""
 
 from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
@@ -36,7 +36,7 @@ async def list_taken_addresses(
 async def insert_account(
     connection: AsyncConnection, organization_id: UUID, *, account_id: UUID, name: str, email: str
 ) -> AnyRow:
-    """Add a service account; its row."""
+    """Add a service account, and return its row."""
     statement = insert(principals).values(
         principal_id=account_id, organization_id=organization_id, kind="serviceAccount", name=name, email=email
     )
@@ -52,7 +52,7 @@ async def list_accounts(
     after: UUID,
     limit: int,
 ) -> Sequence[AnyRow]:
-    """Service accounts (of these ids, if any are given) whose name or address contains `query`, in order of ids."""
+    """List service accounts by id whose name or address contains `query`, of these ids if any are given."""
     own_id = principals.c.principal_id
     statement = _accounts(organization_id).where(own_id > after, optional_in(own_id, ids))
     if query:
@@ -62,7 +62,7 @@ async def list_accounts(
 
 
 async def get_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> AnyRow | None:
-    """A service account."""
+    """Get a service account; None when there is none."""
     statement = _accounts(organization_id).where(principals.c.principal_id == account_id)
     return (await connection.execute(statement)).one_or_none()
 
@@ -74,7 +74,7 @@ async def lock_account(connection: AsyncConnection, organization_id: UUID, *, ac
 
 
 async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> bool:
-    """Delete a service account, once whoever holds it is done; False when there is none (any more)."""
+    """Delete a service account, after transactions that have it locked; False when there is none (any more)."""
     statement = (
         update(principals)
         .where(
@@ -108,7 +108,7 @@ async def insert_token(
 
 
 async def get_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> AnyRow | None:
-    """A token with its `status`."""
+    """Get a token with its `status`; None when there is none."""
     statement = _tokens(organization_id).where(service_account_tokens.c.token_id == token_id)
     return (await connection.execute(statement)).one_or_none()
 
@@ -122,7 +122,7 @@ async def list_tokens(
     after: UUID,
     limit: int,
 ) -> Sequence[AnyRow]:
-    """Tokens like that, of one account or of all (of these ids, if any are given), in the order of their ids."""
+    """List tokens by id with their `status`, of one account or of all, and of these ids if any are given."""
     own_id = service_account_tokens.c.token_id
     statement = _tokens(organization_id).where(own_id > after, optional_in(own_id, ids))
     if account_id is not None:
@@ -131,7 +131,7 @@ async def list_tokens(
 
 
 async def revoke_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> bool:
-    """Stop a token; False when it was revoked already, or there is none."""
+    """Revoke a token; False when it was revoked already, or there is none."""
     statement = (
         update(service_account_tokens)
         .where(
@@ -146,7 +146,7 @@ async def revoke_token(connection: AsyncConnection, organization_id: UUID, *, to
 
 
 async def revoke_tokens_of(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> Sequence[AnyRow]:
-    """Stop every token of an account; the `token_id` of those that were not revoked, and whether each `worked`."""
+    """Revoke every token of an account; return the `token_id` of those newly revoked, and whether each `worked`."""
     statement = (
         update(service_account_tokens)
         .where(
@@ -172,7 +172,7 @@ _document_resources = resources.alias("document_resources")
 
 
 async def count_documents(connection: AsyncConnection, caller: Caller, *, at_least: Role = Role.VIEWER) -> int:
-    """How many documents the caller has this role in, or a better one."""
+    """Count the documents in which the caller has this role, or a better one."""
     statement = (
         select(func.count())
         .select_from(resources)
@@ -186,7 +186,7 @@ async def count_documents(connection: AsyncConnection, caller: Caller, *, at_lea
 
 
 async def list_granted_groups(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[str]:
-    """The names of the caller's groups (nested ones too) that a document is granted to, in their order."""
+    """List the names of the caller's groups (nested ones too) to which a document is granted."""
     granted = (
         select(class_readers.c.access_class)
         .join(resources, resources.c.access_class == class_readers.c.access_class)
@@ -213,9 +213,9 @@ async def list_granted_groups(connection: AsyncConnection, caller: Caller, *, li
 async def list_reached_collections(
     connection: AsyncConnection, caller: Caller, *, at_least: Role, limit: int
 ) -> Sequence[AnyRow]:
-    """The first collections the caller has this role in or a better one: id, name and `role`.
+    """List the first collections in which the caller has this role or a better one: id, name and `role`.
 
-    On each row, of all of them: how many in `total`, and how many it may change (`editable`).
+    Each row also has the number of all such collections (`total`), and of those the caller may change (`editable`).
     """
     editable = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
     statement = (
@@ -235,7 +235,7 @@ async def list_reached_collections(
 
 
 async def count_fruitless_collections(connection: AsyncConnection, caller: Caller) -> int:
-    """How many collections the caller may search without one document in them that it may READ."""
+    """Count the collections that the caller may search and that have no document the caller may READ."""
     # Not correlated, so that the memberships are gone through once, however many collections there are.
     fruitful = (
         select(space_documents.c.space_id)
@@ -256,9 +256,9 @@ async def count_fruitless_collections(connection: AsyncConnection, caller: Calle
 
 
 async def list_reached_agents(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[AnyRow]:
-    """The first agents that are deployed to the caller: id, name and whether programs may message it.
+    """List the first agents that are deployed to the caller: id, name, and whether programs may message the agent.
 
-    On each row, of all of them: how many in `total`, and to how many programs may send no message (`closed`).
+    Each row also has the number of all such agents (`total`), and of those closed to programs (`closed`).
     """
     statement = (
         select(
@@ -288,7 +288,7 @@ def _reached_conditions(caller: Caller, *, at_least: Role) -> tuple[ColumnElemen
 
 
 def _role(caller: Caller) -> ColumnElement[str]:
-    """The best role the caller has in the resource at hand, in which it has one."""
+    """Select the best role that the caller has in the current resource."""
     return case(
         *(
             (resources.c.access_class.in_(readable_classes(caller, at_least=role)), role.value)

@@ -56,9 +56,10 @@ class Reach:
 async def preview_reach(
     database: Database, caller: Caller, *, request: AdminServiceAccountTokensPreviewReachRequest
 ) -> AdminServiceAccountTokensPreviewReachResponse:
-    """What the token could do, all of it at one moment; for admins, service accounts being enabled yet or not.
+    """Return what a planned or existing token could do, read at one moment; for admins.
 
-    NotFound for an unknown account or token. A token that was revoked or has expired can do nothing.
+    It works even while service accounts are disabled. Raises NotFound for an unknown account or token. A token that was
+    revoked or has expired can do nothing.
     """
     async with database.transaction(caller.organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
         token = None
@@ -212,6 +213,6 @@ def _reading_warnings(reach: Reach) -> Iterator[str]:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    """Name the first few, of which there may be more."""
+    """Join the first names of a list, and say if there are more."""
     more = ", …" if len(names) > MOST_IN_WARNING else ""
     return ", ".join(repr(name) for name in names[:MOST_IN_WARNING]) + more

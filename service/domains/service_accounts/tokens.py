@@ -1,4 +1,4 @@
-"""Service-account tokens: minted for an account by an admin, shown once, and stopped at once."""
+"""Service-account tokens, which an admin mints for an account. Values are shown once, and revoking acts at once."""
 
 from uuid import UUID
 
@@ -30,10 +30,10 @@ from service.web.pagination import Cursor
 async def mint_token(
     connection: AsyncConnection, caller: Caller, *, request: AdminServiceAccountTokensMintRequest
 ) -> AdminServiceAccountTokensMintResponse:
-    """Make a token for a service account; for admins. Its value is in this answer alone.
+    """Mint a token for a service account; for admins. Only this response has its value.
 
-    The account is held until the token is committed, so that whoever deletes it stops this token too. Raises NotFound
-    for an unknown account, BadRequest `expiry_past`.
+    The account is locked until the token is committed, so that a deletion of the account revokes this token too. Raises
+    NotFound for an unknown account, BadRequest `expiry_past`.
     """
     refuse_past(request.expires_at)
     account_id = request.service_account_id
@@ -71,9 +71,9 @@ async def mint_token(
 async def list_tokens(
     connection: AsyncConnection, caller: Caller, *, request: AdminServiceAccountTokensListRequest
 ) -> AdminServiceAccountTokensListResponse:
-    """A page of tokens without their values, those of deleted accounts too; for admins.
+    """List a page of tokens without their values, also those of deleted accounts; for admins.
 
-    NotFound when it is asked of an unknown account.
+    Raises NotFound for the tokens of an unknown account.
     """
     cursor = Cursor.read(caller, operation=ADMIN_SERVICE_ACCOUNT_TOKENS_LIST.path, request=request)
     account_id = request.service_account_id
@@ -96,7 +96,7 @@ async def list_tokens(
 
 
 async def revoke_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ServiceAccountToken:
-    """Stop a token from the next request on; for admins. One that was revoked before stays so. NotFound if unknown."""
+    """Revoke a token, from the next request on; for admins. Revoking again changes nothing. NotFound if unknown."""
     stopped = await queries.revoke_token(connection, caller.organization_id, token_id=token_id)
     token = await get_token(connection, caller, token_id=token_id)
     if stopped:
@@ -112,7 +112,7 @@ async def revoke_token(connection: AsyncConnection, caller: Caller, *, token_id:
 
 
 async def get_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ServiceAccountToken:
-    """A token as it is now; for admins. NotFound when it is unknown, or another organization's."""
+    """Return a token as it is now; for admins. NotFound when it is unknown, or another organization's."""
     row = await queries.get_token(connection, caller.organization_id, token_id=token_id)
     if row is None:
         raise NotFound("There is no such token in this organization.", code="token_not_found")

@@ -28,7 +28,7 @@ REMEMBERED = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try to sign in to an organization from a network's address."""
+    """An attempt to sign in to an organization with a password, from a network's address."""
 
     organization_id: UUID
     email: str
@@ -37,17 +37,17 @@ class Attempt:
 
     @property
     def account(self) -> bytes:
-        """The account's part of the count, whether it exists or not."""
+        """The digest under which failures of the account are counted, whether the account exists or not."""
         return hashlib.sha256(f"account\n{normal_email(self.email)}".encode()).digest()
 
     @property
     def network(self) -> bytes:
-        """The address's part: of IPv6 the network, since whoever has one address there has all of them."""
+        """The digest under which failures of the address are counted; for IPv6, of its whole network."""
         return hashlib.sha256(f"address\n{network_of(self.address)}".encode()).digest()
 
 
 async def try_password(runtime: Runtime, attempt: Attempt) -> AnyRow | None:
-    """The active person of this address and password; None for a wrong one and for nobody alike.
+    """Return the active person of this address and password; None for a wrong password and an unknown address alike.
 
     Raises TooMany while the account or the network's address must wait.
     """

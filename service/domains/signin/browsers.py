@@ -20,7 +20,7 @@ SECURE_COOKIE = "__Host-carrel_session"
 
 @dataclass(frozen=True)
 class Browser:
-    """A browser by its cookie's value; `known` is whether it came with one."""
+    """A browser by the value of its cookie; `known` is False when it came without a usable one."""
 
     value: SecretStr
     known: bool
@@ -28,7 +28,7 @@ class Browser:
 
     @classmethod
     def of(cls, request: Request, runtime: Runtime) -> "Browser":
-        """The browser a request comes from; one without a usable cookie is given a value."""
+        """Return the browser that sent a request, with a new value if it has no usable cookie."""
         secure = runtime.settings.issuer.startswith("https:")
         value = request.cookies.get(SECURE_COOKIE if secure else COOKIE, "")
         known = value.startswith(secrets.SESSION) and secrets.checksum_matches(value)
@@ -36,15 +36,15 @@ class Browser:
 
     @property
     def hash(self) -> bytes:
-        """What is kept of the value once somebody is signed in."""
+        """The hash of the value, as sessions are stored with it."""
         return secrets.hash_secret(self.value.get_secret_value())
 
     def renew(self) -> "Browser":
-        """Return the browser with a new value, which nobody can have planted."""
+        """Return the browser with a new random value, which nobody else can know."""
         return Browser(secrets.mint(secrets.SESSION).value, known=False, secure=self.secure)
 
     def keep(self, response: Response) -> None:
-        """Give the browser its value, until it is closed."""
+        """Set the cookie with the browser's value, until the browser is closed."""
         response.set_cookie(
             SECURE_COOKIE if self.secure else COOKIE,
             self.value.get_secret_value(),
@@ -55,9 +55,9 @@ class Browser:
         )
 
     def form_token(self, runtime: Runtime, purpose: str) -> str:
-        """What a form must send back that was made for this browser and purpose."""
+        """Return the token that a form made for this browser and purpose must send back."""
         return base64url.encode(runtime.keys.form_token(browser=self.value.get_secret_value(), purpose=purpose))
 
     def is_own_form(self, runtime: Runtime, token: str, *, purpose: str) -> bool:
-        """Whether a form comes from a page that this browser was shown."""
+        """Return whether a form's token was made for this browser and purpose."""
         return self.known and hmac.compare_digest(self.form_token(runtime, purpose).encode(), token.encode())

@@ -1,6 +1,6 @@
-"""What an ID token says of somebody, once it is proven (OpenID Connect Core 1.0, section 3.1.3.7).
+"""Verifying ID tokens (OpenID Connect Core 1.0, section 3.1.3.7).
 
-Whatever a provider sends is judged, not trusted: a token or a key that is none is refused like one that is wrong.
+Nothing that a provider sends is trusted: a token or key that can't be read is refused like a wrong one.
 """
 
 import hmac
@@ -20,12 +20,12 @@ LONGEST_EMAIL = 320
 
 
 class NotVouched(Exception):  # noqa: N818 - what the person is
-    """The token doesn't say, provably and for this sign-in, who somebody is."""
+    """The token doesn't prove who is signing in."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Who somebody is to the provider; `email` only when the provider has verified it."""
+    """A person's identity at the provider; `email` only when the provider has verified it."""
 
     issuer: str
     subject: str
@@ -34,7 +34,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a token must say: who gave it, for whom, and for which sign-in."""
+    """The issuer, audience and nonce that a token must have."""
 
     issuer: str
     client_id: str
@@ -42,7 +42,7 @@ class Expected:
 
 
 def subject_of(id_token: object, keys: Mapping[str, Any], expected: Expected) -> Subject:
-    """Judge an ID token by the provider's keys. Raises NotVouched, saying why."""
+    """Verify an ID token with the provider's keys, and return its subject. Raises NotVouched with the reason."""
     claims = _signed_claims(id_token, keys, expected)
     nonce: object = claims.get("nonce")
     if not _is_text(nonce, longest=len(expected.nonce)) or not hmac.compare_digest(nonce, expected.nonce):
@@ -83,7 +83,7 @@ def _signed_claims(id_token: object, keys: Mapping[str, Any], expected: Expected
 
 
 def _usable(keys: Mapping[str, Any]) -> Iterator[Key]:
-    """The keys that are understood; others beside them are no harm (RFC 7517, section 5)."""
+    """Yield the keys that can be read; others beside them do no harm (RFC 7517, section 5)."""
     given = keys.get("keys")
     for key in cast("list[Any]", given) if isinstance(given, list) else []:
         try:

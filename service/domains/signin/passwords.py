@@ -14,7 +14,7 @@ WRONG = "The email address or the password is wrong."
 
 @dataclass(frozen=True)
 class Refused:
-    """Why nobody was signed in, as the page says it."""
+    """The reason why a sign-in was refused, in the words of the page."""
 
     notice: str
     status: int
@@ -22,7 +22,7 @@ class Refused:
 
 
 async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Browser | Refused:
-    """The browser with its new value, which is to be kept; or why it stays as it is."""
+    """Sign a browser in with a password; return it with its new value to set as cookie, or the refusal."""
     try:
         person = await try_password(runtime, attempt)
     except TooMany as error:

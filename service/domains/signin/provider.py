@@ -1,7 +1,6 @@
-"""The upstream OpenID Connect provider: where to send people, and what it says of those who come back.
+"""The upstream OpenID Connect provider: sending people to it, and verifying who comes back.
 
-Everything is asked anew for each sign-in: what the provider is, its keys, and who somebody is (OpenID Connect Core 1.0,
-sections 3.1.2 and 3.1.3; Discovery 1.0, section 4). What it answers is bounded in size and time.
+The provider's metadata, its keys, and the person are read again for each sign-in (OpenID Connect Core 1.0).
 """
 
 import asyncio
@@ -33,14 +32,14 @@ ERROR_NAME = re.compile(r"[a-z_]{1,40}", re.ASCII)
 
 @dataclass(frozen=True)
 class Proof:
-    """What ties one sign-in to one browser: PKCE's verifier and the nonce, sent hidden and compared on return."""
+    """The secrets that bind a sign-in to a browser: PKCE's verifier, sent hashed, and the nonce of the ID token."""
 
     verifier: str
     nonce: str
 
 
 class Provider:
-    """The provider of the settings, asked over a client that is the caller's to close."""
+    """The provider named in the settings; the caller closes the HTTP client."""
 
     def __init__(self, settings: Settings, http: httpx.AsyncClient) -> None:
         if settings.oidc_issuer is None or settings.oidc_client_id is None or settings.oidc_client_secret is None:
@@ -52,7 +51,7 @@ class Provider:
         self._http = http
 
     async def sign_in_address(self, proof: Proof, *, state: str, prompt: str | None) -> str:
-        """Where to send a browser to."""
+        """Return the provider's address to redirect a browser to, with this state and proof."""
         metadata = await self._discover()
         parameters = {
             "response_type": "code",
@@ -69,9 +68,9 @@ class Provider:
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
 
     async def subject(self, code: str, proof: Proof, *, issuer: str | None) -> Subject:
-        """Who came back with this code, and with this `iss` if any (RFC 9207).
+        """Exchange a code for an ID token and return its subject; `issuer` is the response's `iss` (RFC 9207).
 
-        Raises BadRequest when the provider doesn't vouch for anybody.
+        Raises BadRequest when the provider doesn't vouch for anybody, Unavailable when it doesn't answer.
         """
         metadata = await self._discover()
         if issuer is None and metadata.get("authorization_response_iss_parameter_supported") is True:
@@ -98,7 +97,7 @@ class Provider:
         return metadata
 
     def _is_safe(self, endpoint: object) -> bool:
-        """Whether it can be asked; one on this machine only of a provider on this machine."""
+        """Return whether an endpoint may be called: over HTTPS, or on this machine if the issuer is on this machine."""
         parts = parts_of(endpoint) if isinstance(endpoint, str) else None
         if parts is None or not is_confidential(parts.geturl()):
             return False
@@ -121,7 +120,7 @@ class Provider:
         return found
 
     async def _answer(self, method: str, address: str, **options: Any) -> tuple[int, bytes]:
-        """The status and content; as it was sent, since how large it is unpacked would be known too late."""
+        """Return the status and the bytes of a response, not unpacked, because unpacked its size is known too late."""
         content = bytearray()
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         async with self._http.stream(method, address, headers=headers, timeout=SECONDS, **options) as response:

@@ -31,17 +31,20 @@ _SESSION_OF_HASH = (
 
 
 async def enter_by_session(connection: AsyncConnection, *, secret_hash: bytes) -> AnyRow | None:
-    """The session of this hash; the transaction is in its organization now, and one in another doesn't see it."""
+    """Find a session by its hash, and set the transaction to the session's organization.
+
+    A transaction that is set to another organization doesn't find the session.
+    """
     return (await connection.execute(_SESSION_OF_HASH, {"param_secret_hash": secret_hash})).one_or_none()
 
 
 async def get_person(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow | None:
-    """A person with the hash of their password."""
+    """Get a person with the hash of their password; None when unknown."""
     return (await connection.execute(select(principals).where(_user(organization_id, principal_id)))).one_or_none()
 
 
 async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
-    """The same by address (lower case)."""
+    """Find a person by their address (lower case), with the hash of their password."""
     statement = select(principals).where(
         principals.c.organization_id == organization_id, principals.c.kind == "user", principals.c.email == email
     )
@@ -62,7 +65,7 @@ async def insert_session(connection: AsyncConnection, organization_id: UUID, *, 
 
 
 async def delete_session(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> None:
-    """End a session."""
+    """Delete a session."""
     await connection.execute(
         delete(browser_sessions).where(
             browser_sessions.c.organization_id == organization_id, browser_sessions.c.secret_hash == secret_hash
@@ -80,9 +83,10 @@ async def begin_attempt(
     remembered: timedelta,
     now: datetime,
 ) -> datetime | None:
-    """Count an attempt as failed before it is made, so that many at once are no more; until when it must wait, if so.
+    """Count an attempt as failed before it is made, so that concurrent ones count too; return until when it must wait.
 
-    After `free` failures the wait doubles with each, up to `longest`; `remembered` is how long they count.
+    Returns None when it need not wait. After `free` failures the wait doubles with each, up to `longest`; failures
+    count for `remembered`.
     """
     failures = case(
         (sign_in_attempts.c.forgotten_at <= now, 1),
@@ -119,7 +123,7 @@ def _wait(failures: ColumnElement[int], *, free: int, longest: timedelta) -> Col
 async def take_back_attempt(
     connection: AsyncConnection, organization_id: UUID, *, subject: bytes, now: datetime
 ) -> None:
-    """Uncount an attempt that succeeded."""
+    """Uncount the failure of an attempt that succeeded."""
     statement = update(sign_in_attempts).where(
         sign_in_attempts.c.organization_id == organization_id,
         sign_in_attempts.c.subject == subject,
@@ -129,7 +133,7 @@ async def take_back_attempt(
 
 
 async def delete_attempts(connection: AsyncConnection, organization_id: UUID, *, subject: bytes) -> None:
-    """Forget every failure of an account."""
+    """Delete all counted failures of an account."""
     await connection.execute(
         delete(sign_in_attempts).where(
             sign_in_attempts.c.organization_id == organization_id, sign_in_attempts.c.subject == subject
@@ -138,7 +142,7 @@ async def delete_attempts(connection: AsyncConnection, organization_id: UUID, *,
 
 
 async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime) -> None:
-    """Remove sessions that have ended, and attempts that count no more."""
+    """Delete expired sessions, and attempts that no longer count."""
     await connection.execute(
         delete(browser_sessions).where(
             browser_sessions.c.organization_id == organization_id, browser_sessions.c.expires_at < now
@@ -154,7 +158,7 @@ async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, 
 async def find_identity(
     connection: AsyncConnection, organization_id: UUID, *, issuer: str, subject: str
 ) -> UUID | None:
-    """Whom an upstream provider's subject is here."""
+    """Find the person whom an upstream provider's subject is bound to."""
     statement = select(upstream_identities.c.principal_id).where(
         upstream_identities.c.organization_id == organization_id,
         upstream_identities.c.issuer == issuer,
@@ -164,7 +168,7 @@ async def find_identity(
 
 
 async def bind_identity(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
-    """Bind a subject to a person, once and for all; False when either is bound to somebody already."""
+    """Bind a subject to a person for good; False when either is bound already."""
     new = insert(upstream_identities).values({**row, "organization_id": organization_id})
     statement = new.on_conflict_do_nothing().returning(upstream_identities.c.subject)
     return (await connection.execute(statement)).one_or_none() is not None

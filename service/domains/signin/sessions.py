@@ -1,4 +1,4 @@
-"""Who is signed in with a browser, in which organization; asked anew for every page."""
+"""Sessions: who is signed in with a browser, in which organization, checked again for every page."""
 
 import hashlib
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LIFETIME = timedelta(hours=12)
 
 @dataclass(frozen=True)
 class SignedIn:
-    """A person in front of a browser."""
+    """A person who is signed in with a browser."""
 
     organization_id: UUID
     organization_name: str
@@ -29,9 +29,10 @@ class SignedIn:
 
 
 async def find_session(connection: AsyncConnection, browser: Browser, *, now: datetime) -> SignedIn | None:
-    """Who is signed in; the transaction is in their organization now. In one of another organization: nobody.
+    """Find the person signed in with a browser, and set the transaction to their organization; None for nobody.
 
-    A session ends after 12 hours, when the person is no longer active, and with the password it began with.
+    A session ends after 12 hours, when the person is no longer active, and when the password that it began with
+    changes.
     """
     if not browser.known:
         return None
@@ -56,7 +57,7 @@ async def find_session(connection: AsyncConnection, browser: Browser, *, now: da
 async def begin_session(
     connection: AsyncConnection, browser: Browser, *, person: AnyRow, now: datetime, by_password: bool
 ) -> Browser:
-    """Sign a person in; the browser with its new value. Whoever was signed in before is signed out."""
+    """Sign a person in, and whoever was signed in out; return the browser with its new value."""
     organization_id = person.organization_id
     await end_session(connection, browser, organization_id=organization_id)
     fresh = browser.renew()
@@ -81,5 +82,5 @@ async def end_session(connection: AsyncConnection, browser: Browser, *, organiza
 
 
 def password_mark(password_hash: str | None) -> bytes:
-    """What tells one password from the next, without being of use to anybody."""
+    """Return a digest that changes with the password, and that can't be used to find the password."""
     return hashlib.sha256(f"carrel.session\n{password_hash}".encode()).digest()

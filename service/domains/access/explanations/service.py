@@ -73,7 +73,7 @@ async def explain(
 async def _paths(
     connection: AsyncConnection, organization_id: UUID, *, principal: AnyRow, access_class: int
 ) -> Iterator[_Path]:
-    """Every shortest path to each role, lazily, the shortest first; none for who isn't active."""
+    """Yield every shortest path from a principal to each role it has, the shortest first; none if it isn't active."""
     if not principal.active:
         return iter(())
 

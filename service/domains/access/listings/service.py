@@ -101,7 +101,7 @@ async def list_grantees(
 async def list_group_people(
     connection: AsyncConnection, caller: Caller, *, request: AdminAccessListGroupPeopleRequest
 ) -> AdminAccessListGroupPeopleResponse:
-    """A page of the active people in all groups, group by group; for admins."""
+    """List a page of the active people in all groups, group by group; for admins."""
     cursor = Cursor.read(caller, operation=ADMIN_ACCESS_LIST_GROUP_PEOPLE.path, request=request)
     after = (UUID(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else (NIL, NIL)
     rows = await queries.list_group_people(connection, caller.organization_id, after=after, limit=cursor.limit)

@@ -188,7 +188,7 @@ def _type(resource_filter: ResourceFilter) -> ColumnElement[str] | None:
 
 
 def _with_names(organization_id: UUID, source: FromClause) -> FromClause:
-    """Each resource of `source` beside the document, collection or agent that it is, if any."""
+    """Join each resource of `source` with its document, collection or agent, if there is one."""
     object_id = source.c.object_id
     for own_id, table in _NAMED.items():
         source = source.outerjoin(table, and_(own_id == object_id, table.c.organization_id == organization_id))

@@ -1,1 +1,1 @@
-"""Reading conversations by the rights of now: what may no longer be read is withheld."""
+"""Reading conversations with the rights of now: a reply that rests on a document the caller can't READ is withheld."""

@@ -1,4 +1,4 @@
-"""A turn as the job that it is on v1: its sender's alone, for 24 hours from when it was sent."""
+"""A turn as the job that v1 shows: to its sender alone, for 24 hours after the message was sent."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -22,7 +22,10 @@ KEPT = timedelta(hours=24)
 
 
 async def see_job(runtime: Runtime, connection: AsyncConnection, caller: Caller, *, job_id: UUID) -> SeenTurn:
-    """The turn of a job of the caller's; NotFound for any other, for those of agents its token isn't for, and later."""
+    """Return the turn of one of the caller's jobs.
+
+    Raises NotFound for another's job, for agents that the caller's token isn't for, and 24 hours after the message.
+    """
     turn = await see_turn(connection, caller, turn_id=job_id, agent_ids=messageable_agents(caller))
     now = await runtime.clock.now(connection)
     if turn is None or turn.row.created_at <= now - KEPT:
@@ -34,7 +37,7 @@ async def see_job(runtime: Runtime, connection: AsyncConnection, caller: Caller,
 
 
 def job_of(turn: SeenTurn) -> FetchAgentResponseResponse:
-    """How far a job is, as fetchAgentResponse tells it."""
+    """Convert a turn to the response of fetchAgentResponse."""
     if turn.status == "RUNNING":
         return RunningJob(partial_text=turn.text or None)
     if turn.status == "FAILED":

@@ -1,4 +1,4 @@
-"""A person's own conversations, and what was said in one."""
+"""Listing a person's own conversations, and the messages of one of them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -32,7 +32,7 @@ TITLE_CHARACTERS = 80
 async def list_conversations(
     connection: AsyncConnection, caller: Caller, *, request: ListConversationsRequest
 ) -> ListConversationsResponse:
-    """A page of the caller's conversations with the agents its token is for, the latest first."""
+    """List a page of the caller's conversations with the agents its token is for, the latest first."""
     cursor = Cursor.read(caller, operation=LIST_CONVERSATIONS.path, request=request)
     rows = await queries.list_conversations(
         connection,
@@ -51,7 +51,7 @@ async def list_conversations(
 async def get_conversation(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, request: GetConversationRequest
 ) -> GetConversationResponse:
-    """A page of what was said in one of the caller's conversations; NotFound for any other."""
+    """Return a page of the messages of one of the caller's conversations; NotFound for any other conversation."""
     cursor = Cursor.of(
         caller,
         operation=GET_CONVERSATION.path,
@@ -103,7 +103,7 @@ def _conversation(row: AnyRow) -> Conversation:
 
 
 def _title(message: str) -> str:
-    """The beginning of a message on one line."""
+    """Return the beginning of a message on one line."""
     line = " ".join(message.split())
     return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
 

@@ -1,4 +1,4 @@
-"""SQL of what people see of their conversations: of each turn, whether what its reply rests on is still theirs to READ.
+"""SQL of what people see of their conversations: each turn with whether its reply is `withheld` from them now.
 
 Names and addresses of sources are read as they are now.
 """
@@ -43,15 +43,15 @@ _TURN = (
 
 @dataclass(frozen=True)
 class WalkPosition:
-    """A position in a walk through conversations: the last one seen, and when the first was touched."""
+    """A position in a list of conversations: its last row, and when the first row was last changed."""
 
     began: datetime
     touched: datetime
     last_id: UUID
 
 
-def withheld_from(caller: Caller) -> ColumnElement[bool]:
-    """Whether the reply of the turn at hand rests on a document that the caller may not READ, or that is gone."""
+def is_withheld_from(caller: Caller) -> ColumnElement[bool]:
+    """Build the condition that the current turn's reply rests on a document the caller may not READ, or a gone one."""
     readable = (
         select(resources.c.object_id)
         .where(
@@ -77,9 +77,9 @@ def withheld_from(caller: Caller) -> ColumnElement[bool]:
 async def find_turn(
     connection: AsyncConnection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
 ) -> AnyRow | None:
-    """A turn of the caller's own conversations (with these agents, if any are given), and whether it is `withheld`."""
+    """Find a turn of the caller's own conversations, of these agents if any are given, with its `withheld`."""
     statement = (
-        select(*_TURN, conversations.c.agent_id, withheld_from(caller).label("withheld"))
+        select(*_TURN, conversations.c.agent_id, is_withheld_from(caller).label("withheld"))
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(
             _is_own(caller, agent_ids), turns.c.organization_id == caller.organization_id, turns.c.turn_id == turn_id
@@ -89,7 +89,7 @@ async def find_turn(
 
 
 async def status_of(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> str | None:
-    """How far a turn is; None when it is gone."""
+    """Return a turn's status; None when it was erased."""
     statement = select(turns.c.status).where(turns.c.organization_id == organization_id, turns.c.turn_id == turn_id)
     return (await connection.execute(statement)).scalar_one_or_none()
 
@@ -97,9 +97,9 @@ async def status_of(connection: AsyncConnection, organization_id: UUID, *, turn_
 async def list_turns(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, after: int, limit: int
 ) -> Sequence[AnyRow]:
-    """The turns of one of the caller's own conversations in order, each with whether it is `withheld`."""
+    """List the turns of one of the caller's own conversations in order, each with its `withheld`."""
     statement = (
-        select(*_TURN, withheld_from(caller).label("withheld"))
+        select(*_TURN, is_withheld_from(caller).label("withheld"))
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(
             _is_own(caller, None),
@@ -116,7 +116,7 @@ async def list_turns(
 async def list_sources(
     connection: AsyncConnection, caller: Caller, *, turn_ids: Collection[UUID], with_text: bool
 ) -> Sequence[AnyRow]:
-    """The passages of turns whose documents the caller may READ, with their documents' names; texts if wanted."""
+    """List the turns' passages whose documents the caller may READ, with the documents' names, and texts if asked."""
     columns = [turn_passages.c.turn_id, turn_passages.c.passage_no, turn_passages.c.document_id]
     if with_text:
         columns.append(turn_passages.c.text)
@@ -144,7 +144,7 @@ async def list_sources(
 async def find_conversation(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_ids: Collection[UUID] | None
 ) -> AnyRow | None:
-    """One of the caller's own conversations (with these agents, if any are given)."""
+    """Find one of the caller's own conversations, of these agents if any are given."""
     statement = _conversations(caller, agent_ids).where(conversations.c.conversation_id == conversation_id)
     return (await connection.execute(statement)).one_or_none()
 
@@ -157,10 +157,10 @@ async def list_conversations(
     position: WalkPosition | None,
     limit: int,
 ) -> Sequence[AnyRow]:
-    """The caller's own conversations in the order in which they were `touched` last, the latest first.
+    """List the caller's own conversations, the last `touched` (changed) first.
 
-    With a place, those after it, as they were in order when the walk began: what has been touched since keeps its place
-    there, so that the walk comes to it once.
+    A page after a position keeps the order of the moment when the first page was read: conversations changed since then
+    stay where they were, so that every one is listed once.
     """
     touched: ColumnElement[datetime] = conversations.c.updated_at
     if position is not None:
@@ -182,7 +182,7 @@ async def list_conversations(
 
 
 def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[datetime]:
-    """When the last message came of those the conversation at hand had at a moment; NULL when it had none."""
+    """Select the time of the current conversation's last message up to a moment; NULL if it had none then."""
     return (
         select(func.max(turns.c.created_at))
         .where(

@@ -1,4 +1,4 @@
-"""A turn that is done as the `sendChatResult` of v0 (seed, "POST /api/v0/copilots/sendMessage")."""
+"""A finished turn as the `sendChatResult` of v0 (seed, "POST /api/v0/copilots/sendMessage")."""
 
 from carrel.wire.conversations import (
     AiResponseResult,
@@ -13,7 +13,7 @@ from service.platform.errors import RETRY_SECONDS, ServiceError, Unavailable, in
 
 
 def result_of(turn: SeenTurn) -> SendChatResult:
-    """What came of a message; raises why there is no reply."""
+    """Convert a finished turn to the result of a message; raise the error of a failed turn."""
     if turn.status == "FAILED":
         raise _failure(turn)
     entry = InsertedAuditLog(id=turn.row.audit_log_id)
@@ -36,7 +36,7 @@ def result_of(turn: SeenTurn) -> SendChatResult:
 
 
 def _failure(turn: SeenTurn) -> ServiceError:
-    """The error that a turn failed by. What isn't the caller's or the service's to mend is worth another try."""
+    """Build the error that a turn failed with; other errors than an unknown agent or an internal one can be retried."""
     code: str = turn.row.error_code
     for known in (unknown_agent(), internal_error()):
         if code == known.code:

@@ -1,4 +1,4 @@
-"""Turns as their sender may see them now: with the sources of the reply, or without the reply when it is withheld."""
+"""Turns as their sender may see them now: with the sources of the reply, or without a reply that is withheld."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Sources = Mapping[int, AnyRow]
 
 @dataclass(frozen=True, slots=True)
 class SeenTurn:
-    """A turn, and what of it may be shown. While it is RUNNING, `text` is the reply so far, if that may be shown."""
+    """A turn, and what of it the caller may see. While it is RUNNING, `text` is the unfinished reply."""
 
     row: AnyRow
     status: Status
@@ -40,14 +40,17 @@ class SeenTurn:
 
     @property
     def warnings(self) -> list[str]:
-        """What is to be said of the reply; nothing of one that is withheld."""
+        """The warnings about the reply; none while the turn runs, or when its reply is withheld."""
         return list(self.row.warnings) if self.status == COMPLETED else []
 
 
 async def see_turn(
     connection: AsyncConnection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
 ) -> SeenTurn | None:
-    """A turn of the caller's own (with these agents, if any are given), with all that was retrieved; None: no such."""
+    """Return a turn of the caller's own with all passages that were retrieved for it; None when there is none.
+
+    `agent_ids`: only turns of conversations with these agents.
+    """
     row = await queries.find_turn(connection, caller, turn_id=turn_id, agent_ids=agent_ids)
     if row is None:
         return None
@@ -58,7 +61,7 @@ async def see_turn(
 async def see_turns(
     connection: AsyncConnection, caller: Caller, *, rows: Sequence[AnyRow], with_text: bool = False
 ) -> list[SeenTurn]:
-    """What the caller may see of these turns of theirs; all that was retrieved for them with `with_text` alone."""
+    """Return what the caller may see of their own turns; `with_text` adds all passages that were retrieved."""
     shown = [row.turn_id for row in rows if row.status == COMPLETED and not row.withheld]
     found: dict[UUID, dict[int, AnyRow]] = {turn_id: {} for turn_id in shown}
     if shown:
@@ -68,7 +71,7 @@ async def see_turns(
 
 
 def unknown_message() -> NotFound:
-    """The one answer for a reply that is unknown, another's, or out of reach of the caller's token."""
+    """Return the one error for a reply that is unknown, another's, or out of reach of the caller's token."""
     return NotFound(
         "You have no such message. Send the messageId of a reply that you were given.", code="message_not_found"
     )

@@ -1,7 +1,7 @@
-"""Bringing a page of source documents into the catalog: planned first, then uploaded, then written down.
+"""Bringing a page of source documents into the catalog: plan, upload, then record.
 
-Each goes through the same upload as everybody's, so that the same rules hold, and text that is known is not embedded
-again. What makes one document fail fails that one alone; what would make them all fail ends the run.
+Documents are uploaded as by any caller, so that the same rules hold and known texts aren't embedded again. An error of
+one document fails that document alone; an error that would concern all documents ends the run.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ AT_ONCE = 6
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A source document with the ids it has here, and what it is mapped to, or why it can't be."""
+    """A source document with its ids in the catalog, and the upload it is mapped to or the error that prevents it."""
 
     document_id: UUID
     external_id: str
@@ -46,9 +46,9 @@ class _Attempt:
 async def apply_documents(
     run: Run, documents: Sequence[SourceDocument], *, cursor: Mapping[str, Any] | None = None
 ) -> None:
-    """Make the catalog have these documents as the source has them; then keep `cursor` as how far the run is.
+    """Upload source documents to the catalog, record failures, then save `cursor` as the run's position.
 
-    Raises OvertakenError, RunError, and ServiceError for what is wrong with the service and not with a document.
+    Raises OvertakenError, RunError, and ServiceError for errors of the service that aren't a document's.
     """
     tried = await asyncio.to_thread(_map_all, run, documents)
     ids = [one.document_id for one in tried]
@@ -94,7 +94,7 @@ def _map(run: Run, document: SourceDocument) -> _Attempt:
 async def _find_unchanged(
     connection: AsyncConnection, caller: Caller, run: Run, mapped: Mapping[UUID, MappedDocument]
 ) -> frozenset[UUID]:
-    """Return the documents that are in catalog and collection as the source has them: their fingerprints are equal."""
+    """Return the documents that are in catalog and collection already with the same fingerprint."""
     states = await read_upload_states(connection, caller, document_ids=list(mapped))
     there = await queries.in_collection(
         connection, run.organization_id, collection_id=run.sync.collection_id, document_ids=list(mapped)
@@ -109,7 +109,7 @@ async def _find_unchanged(
 async def _upload_all(
     run: Run, caller: Caller, wanted: Sequence[_Attempt], mapped: Mapping[UUID, MappedDocument]
 ) -> dict[UUID, UploadStatus | ServiceError]:
-    """Upload documents side by side; what came of each. What is no document's fault is raised once all have ended."""
+    """Upload documents concurrently, and return the outcome of each; other errors than a document's are raised."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def upload(document_id: UUID) -> UploadStatus | ServiceError:
@@ -132,7 +132,7 @@ async def _upload_all(
 
 
 async def _upload_patiently(run: Run, caller: Caller, one: MappedDocument) -> UploadStatus:
-    """Upload a document, after a while when too much waits to be indexed."""
+    """Upload a document, again after a pause while too much waits to be indexed."""
     while True:
         # One document may take minutes, and a run that has lost its place must not bring what it read before.
         await run.report_alive()

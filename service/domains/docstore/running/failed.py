@@ -1,4 +1,4 @@
-"""What could not be taken: tried again by the next run, for its reason may be gone, and summed up at a run's end."""
+"""Documents that a sync could not take: the next run tries them again, and each run's end sums them up."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _ADVICE_OTHERWISE = f"Put right what is said of them, here or in the source; {_A
 async def retry_failures(run: Run) -> None:
     """Read every document on the list of failures again, and apply it.
 
-    What fails again stays on the list; what the source doesn't have any more leaves it.
+    Documents that fail again stay on the list; documents that the source no longer has leave it.
     """
     after = NIL
     while failures := await _next_failures(run, after):
@@ -49,10 +49,10 @@ async def _next_failures(run: Run, after: UUID) -> dict[UUID, SourceId]:
 
 
 async def sum_up(run: Run, note: Note | None) -> Note | None:
-    """Return what a run that has come to its end warns of: its failures by reason, together with an earlier note.
+    """Return the warning at the end of a run: its failures by reason, together with an earlier note; None for neither.
 
-    Raises RunError when none of the documents that the source lists could be taken: `source_not_mapped` when that is
-    the mapping's fault alone, else `documents_not_taken`.
+    Raises RunError when none of the documents that the source lists could be taken: `source_not_mapped` when all failed
+    in the mapping, else `documents_not_taken`.
     """
     async with run.transaction() as connection:
         of_run = (connection, run.organization_id)

@@ -1,4 +1,4 @@
-"""Every statement of a run: each writes only while the run is the one that may (`lock_run`)."""
+"""SQL of runs. A run writes only while no other run has replaced it (`lock_run`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ _COUNTS = ("read_count", "created_count", "updated_count", "unchanged_count", "d
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What some work came to, to be added to what the run did before."""
+    """Numbers of documents to add to a run's counts."""
 
     read: int = 0
     created: int = 0
@@ -42,10 +42,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a listing says of a sync's documents; a failure is listed or not, but is no document that exists.
+    """How a sync's documents compare with a listing of the source's ids.
 
     `existing` documents are in the catalog, `missing` of them not in the listing, `created` by the run; `unlisted` is
-    every document, existing or not, that was tried and isn't listed.
+    every document, existing or not, that was tried and isn't listed. Failed documents don't exist.
     """
 
     existing: int
@@ -64,9 +64,9 @@ def _run(organization_id: UUID, sync_id: UUID, attempt: int) -> ColumnElement[bo
 
 
 async def begin_run(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> StoredSync | None:
-    """Begin the run that is wanted, or take up the one that was cut off; None when there is neither.
+    """Begin the requested run of a sync, or continue one that was interrupted; None when there is neither.
 
-    The sync is returned with the status it had: PENDING for a new run, whose counts begin at nothing.
+    The sync is returned with its status before: PENDING for a new run, whose counts begin at zero.
     """
     of_sync = and_(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == sync_id)
     before = (await connection.execute(select(docstore_syncs).where(of_sync).with_for_update())).one_or_none()
@@ -109,7 +109,7 @@ async def save_progress(
     counts: Counts,
     cursor: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add to the counts of a run that is held, and keep how far it is when that is told."""
+    """Add to the counts of a locked run, and save its position if `cursor` is given."""
     added = {name: docstore_syncs.c[name] + getattr(counts, name.removesuffix("_count")) for name in _COUNTS}
     moved = {} if cursor is None else {"cursor": dict(cursor)}
     statement = (
@@ -129,7 +129,7 @@ async def finish_run(
     error: tuple[str, str] | None,
     warning: tuple[str, str] | None,
 ) -> AnyRow | None:
-    """End a run with an error or a warning (code, message), or neither; the row, or None when it isn't this run's."""
+    """End a run with an error or a warning (code, message), or neither; return its row, None when it was replaced."""
     error_code, error_message = error or (None, None)
     warning_code, warning_message = warning or (None, None)
     statement = (
@@ -151,7 +151,7 @@ async def finish_run(
 async def note_documents(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, document_ids: Sequence[UUID]
 ) -> None:
-    """Write down that these documents are about to be tried."""
+    """Record that these documents are about to be tried."""
     new = [{"document_id": one, "sync_id": sync_id, "organization_id": organization_id} for one in set(document_ids)]
     if new:
         await connection.execute(insert(docstore_documents).values(new).on_conflict_do_nothing())
@@ -160,7 +160,7 @@ async def note_documents(
 async def in_collection(
     connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID, document_ids: Sequence[UUID]
 ) -> frozenset[UUID]:
-    """Return those of the documents that are in the collection."""
+    """Return the documents, of those given, that are in the collection."""
     statement = (
         select(space_documents.c.document_id)
         .join(collections, collections.c.space_id == space_documents.c.space_id)
@@ -181,7 +181,7 @@ async def replace_failures(
     tried: Sequence[UUID],
     failures: Sequence[Failure],
 ) -> None:
-    """Keep why these documents failed, and forget earlier failures of all that were tried."""
+    """Record why these documents failed, and delete earlier failures of all that were tried."""
     gone = delete(docstore_failures).where(
         docstore_failures.c.organization_id == organization_id,
         docstore_failures.c.sync_id == sync_id,
@@ -205,7 +205,7 @@ async def replace_failures(
 
 
 async def count_held(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> int:
-    """Return how many of a sync's documents exist and were ever listed by the source."""
+    """Return the number of a sync's documents that exist and that the source has ever listed."""
     statement = select(func.count()).where(
         docstore_documents.c.organization_id == organization_id,
         docstore_documents.c.sync_id == sync_id,
@@ -216,7 +216,7 @@ async def count_held(connection: AsyncConnection, organization_id: UUID, *, sync
 
 
 async def begin_listing(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> int:
-    """Return the number of a new listing, which is greater than every earlier one's."""
+    """Begin a listing of the source's ids; return its number, which is greater than every earlier one's."""
     statement = (
         update(docstore_syncs)
         .where(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == sync_id)
@@ -234,7 +234,7 @@ async def mark_listed(
     listing_no: int,
     document_ids: Sequence[UUID],
 ) -> frozenset[UUID]:
-    """Note that a listing has these documents; returns those of them that were tried before."""
+    """Record that a listing has these documents; return those of them that were tried before."""
     given = rows_of([docstore_documents.c.document_id], [{"document_id": one} for one in document_ids])
     statement = (
         update(docstore_documents)
@@ -268,7 +268,7 @@ async def count_listed(
 
 
 async def count_taken(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> tuple[int, int]:
-    """Return how many documents the sync's last listing has, and how many of them are on no list of failures."""
+    """Return the number of documents in the sync's last listing, and the number of those without a failure."""
     has_failed = exists().where(
         docstore_failures.c.organization_id == organization_id,
         docstore_failures.c.document_id == docstore_documents.c.document_id,
@@ -291,7 +291,7 @@ async def count_taken(connection: AsyncConnection, organization_id: UUID, *, syn
 async def group_failures(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, examples: int
 ) -> Sequence[AnyRow]:
-    """Return why a sync's documents failed, the commonest reason first.
+    """List the reasons for which a sync's documents failed, the most frequent first.
 
     Each has its `code` and `message`, its `number` of documents, and some of their `source_ids`.
     """
@@ -313,7 +313,7 @@ async def group_failures(
 async def list_unlisted_documents(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, listing_no: int, after: UUID, limit: int
 ) -> Sequence[UUID]:
-    """Return documents that a listing doesn't have, by id."""
+    """List documents that a listing doesn't have, by id."""
     statement = (
         select(docstore_documents.c.document_id)
         .where(

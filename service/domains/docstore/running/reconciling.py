@@ -1,7 +1,7 @@
-"""Comparing what was brought with what the source lists: what is missing here is read, what vanished there is removed.
+"""Comparing the catalog with a list of the source: read what the catalog lacks, delete what the source lacks.
 
-Nothing is removed unless the listing is whole, holds something, and leaves no more out than a source may lose between
-two runs: a database that was emptied, restored or answered badly looks just like one whose documents were deleted.
+Nothing is deleted unless the list is complete, isn't empty, and lacks no more documents than a source may lose between
+two runs: a database that was emptied, restored or answered badly looks like one whose documents were deleted.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ AT_ONCE = 100
 
 
 async def reconcile(run: Run) -> Note | None:
-    """List the source and act on the difference; returns why nothing was removed, when something should have been."""
+    """List the source and apply the differences; return why nothing was deleted, when something should have been."""
     expected = await run.source.count()
     async with run.transaction() as connection:
         held = await queries.count_held(connection, run.organization_id, sync_id=run.sync.sync_id)
@@ -64,7 +64,7 @@ def _reason_to_keep(run: Run, *, listed: int, expected: int, before: int, vanish
 
 
 async def _mark(run: Run, listing_no: int, source_ids: Sequence[SourceId]) -> list[SourceId]:
-    """Note what is listed; returns those that were never tried: they came late, with a time that is long past."""
+    """Record the ids in a page of the list; return those that were never tried, because their time lies in the past."""
     by_document = {document_id_for(run.organization_id, run.target.external_id(one)): one for one in source_ids}
     async with run.transaction() as connection:
         known = await queries.mark_listed(
@@ -105,7 +105,7 @@ async def _remove(run: Run, listing_no: int) -> None:
 
 
 async def _remove_one(run: Run, document_id: UUID) -> None:
-    """Delete a document, and forget it, as one; one that somebody else has made his own is left alone and forgotten."""
+    """Delete a document with its record, in one transaction; a document that another principal owns now is kept."""
     deleted = 0
     async with run.transaction() as connection:
         caller = await run.caller(connection)

@@ -1,4 +1,4 @@
-"""One run of a sync: what it knows, and the transactions in which it may write."""
+"""A run of a sync: its values, and the transactions in which it may write."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -26,7 +26,7 @@ MOST_SILENT_SECONDS = 10
 
 
 class OvertakenError(Exception):
-    """The sync was changed, deleted, or launched again: this run has nothing more to write."""
+    """The sync was changed, deleted, or run again: this run may write no more."""
 
 
 class RunError(Exception):
@@ -40,7 +40,7 @@ class RunError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is told of a run beside its counts."""
+    """A code and a message about a run."""
 
     code: str
     message: str
@@ -48,7 +48,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that has begun; `is_new` tells it from one that was cut off and is taken up again."""
+    """A run that has begun; `is_new` is False for one that was interrupted and continues."""
 
     runtime: Runtime
     organization_id: UUID
@@ -59,14 +59,14 @@ class Run:
 
     @property
     def target(self) -> Target:
-        """What its documents have in common."""
+        """The name and collection that all its documents have in common."""
         return Target(str(self.sync.sync_id), self.sync.collection_id, self.config)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[AsyncConnection]:
-        """Open a transaction in which nothing takes the run's place; OvertakenError when something has.
+        """Open a transaction that holds the run's lock; OvertakenError when another run has replaced it.
 
-        Waits before that while a disk runs short: the run goes on where it is when there is room.
+        Waits first while a disk is short of room: the run continues where it is when there is room.
         """
         await self._wait_for_room()
         async with self._lock() as connection:
@@ -93,7 +93,7 @@ class Run:
             )
 
     async def _wait_for_room(self) -> None:
-        """Wait for room, and say meanwhile that the run goes on: so little is written even while a disk is LOW."""
+        """Wait for room on the disks, and report the run alive meanwhile, which needs little room itself."""
         disk = self.runtime.disk
         while disk.level is not StorageLevel.OK:
             if not disk.is_full:
@@ -102,7 +102,7 @@ class Run:
                 await asyncio.wait_for(disk.wait_for_room(), MOST_SILENT_SECONDS)
 
     async def caller(self, connection: AsyncConnection) -> Caller:
-        """Return whom the run acts as, with the rights of now; RunError when that principal may no longer do it."""
+        """Return the principal that the run acts as, with present rights; RunError when it may no longer sync."""
         caller = await reload_caller(
             connection,
             self.organization_id,

@@ -28,10 +28,10 @@ DEFECT = Note("internal", "The service failed on this run. Launch it again; if i
 
 
 async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) -> None:
-    """Do the run that is wanted of a sync, or what is left of one that was cut off; whatever comes of it is kept.
+    """Carry out the requested run of a sync, or the rest of an interrupted one, and save how it ended.
 
-    Raises what the database raises when it is away, and InsufficientStorage while a disk runs short: then the run stays
-    as it is, to be taken up again. What has no room elsewhere, such as in a bucket, fails the run.
+    Raises the database's errors while it can't be reached, and InsufficientStorage while a disk is short of room: then
+    the run stays as it is and is continued later. No room elsewhere, such as in a bucket, fails the run.
     """
     async with runtime.database.transaction(organization_id) as connection:
         sync = await queries.begin_run(connection, organization_id, sync_id=sync_id)
@@ -84,7 +84,7 @@ async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Not
 
 
 async def _runs_short(runtime: Runtime) -> bool:
-    """Whether a disk of the service has too little room, as of now."""
+    """Measure whether a disk of the service has too little room."""
     await asyncio.to_thread(runtime.disk.look)
     return runtime.disk.level is not StorageLevel.OK
 

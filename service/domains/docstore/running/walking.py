@@ -1,8 +1,8 @@
-"""Reading the source: all of it the first time, what changed afterwards, and always on from where it stopped.
+"""Reading the source: all documents in the first run, then changes, each time from the position that was saved.
 
-The first walk goes by id, which every database has in order. Before it begins, the source is asked for its latest
-change: what changes behind the walk has a later time, so that the walk by changes that follows finds it. A time that
-lies in the future says nothing of that: no walk begins later than the moment at which the one before it did.
+The first walk goes by id, which every database has in order. Before it begins, the latest change is read from the
+source: a change made during the walk has a later time, so that the following walk by changes finds it. A time in the
+future proves nothing: no walk begins later than the moment at which the one before it began.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
 
 
 async def walk(run: Run) -> None:
-    """Bring over what is new or changed in the source, page by page, each kept before the next is read."""
+    """Bring new and changed documents of the source over, page by page; each page is saved before the next is read."""
     is_dated = run.config.source_fields.source_system_updated is not None
     kept = run.sync.cursor or {"phase": None}
     phase = kept["phase"]
@@ -39,7 +39,7 @@ async def walk(run: Run) -> None:
 
 
 async def _walk_snapshot(run: Run, kept: Mapping[str, Any] | None) -> Position:
-    """Walk all documents, on from where `kept` says; returns where the walk by changes is to begin."""
+    """Bring all documents over, from the saved position `kept` on; return where the walk by changes begins."""
     mark = from_extended(kept["mark"]) if kept else _earlier(await run.source.newest(), await _read_now(run))
     begin = Position.from_json(kept["after"]) if kept else Position()
     async for page in run.source.snapshot(begin.source_id):
@@ -59,7 +59,7 @@ async def _walk_changes(run: Run, since: Position, began: datetime | None) -> No
 
 
 async def _read_position(run: Run, kept: Mapping[str, Any]) -> tuple[Position, datetime | None]:
-    """Return where a walk by changes goes on, or the next one begins, and the moment at which it began."""
+    """Return the position of a walk by changes, continued or new, and the moment at which that walk began."""
     stopped, began = Position.from_json(kept["after"]), from_extended(kept["began"])
     if not run.is_new:
         return stopped, began
