@@ -19,7 +19,7 @@ def binary_codes(embeddings: NDArray[np.float32], mean: NDArray[np.float32]) -> 
 
 
 def pages_of(codes: Sequence[str]) -> list[list[str | None]]:
-    """Lay a document's codes, in the order of its chunks, on pages; the last one is filled up with None."""
+    """Divide a document's codes, in the order of its chunks, into pages; the last page is filled up with None."""
     pages = [
         list[str | None](codes[start : start + CHUNKS_PER_PAGE]) for start in range(0, len(codes), CHUNKS_PER_PAGE)
     ]

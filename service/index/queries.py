@@ -63,7 +63,7 @@ class IndexEntry:
     dimensions: int
 
     def matches(self, table: Table) -> ColumnElement[bool]:
-        """Return the condition that a row of `table` is of this document in this space."""
+        """Build the condition that a row of `table` is of this document in this space."""
         return and_(
             table.c.organization_id == self.organization_id,
             table.c.document_id == self.document_id,
@@ -84,22 +84,22 @@ class ChunkRow:
 
 
 def is_searched() -> ColumnElement[bool]:
-    """Whether a space is searched: it neither is being built to replace another one, nor is retired."""
+    """Build the condition that a space is searched: it is neither a replacement under construction nor retired."""
     return and_(spaces.c.replaces_space_id.is_(None), spaces.c.retired_at.is_(None))
 
 
 def is_pending(entries: FromClause = space_documents) -> ColumnElement[bool]:
-    """Whether an entry's desired version isn't indexed; written as in the index of pending entries."""
+    """Build the condition that an entry's desired version isn't indexed, as in the index of pending entries."""
     return entries.c.indexed_version.is_distinct_from(entries.c.version)
 
 
 def has_status(
     status: IndexingStatus, *, document_id: ColumnElement[UUID], organization_id: UUID, space_id: ColumnElement[int]
 ) -> ColumnElement[bool]:
-    """Whether a document's entry in a space has a status, as `service.index.progress.indexing_status` defines it.
+    """Build the condition that a document's entry in a space has a status of `progress.indexing_status`.
 
-    The entry is the row of `space_documents`. What is pending is few, and looked up once by its index; what is
-    done is most: the CASE keeps the planner from thinking otherwise, and so from reading all before the first page.
+    The entry is the row of `space_documents`. Few entries are pending, and they are found by their index; most are
+    done, and the CASE keeps the planner from assuming otherwise and reading all rows before the first page.
     """
     if status is IndexingStatus.DONE:
         return case((is_pending(), false()), else_=space_documents.c.version.is_not(None))
@@ -116,7 +116,7 @@ def has_status(
 
 
 def stands_for(space_id: int) -> ColumnElement[bool]:
-    """Whether a space is the given one or is built to replace it: what is requested for one is requested for both."""
+    """Build the condition that a space is the given one or its replacement, which gets the same requests."""
     return or_(spaces.c.space_id == space_id, spaces.c.replaces_space_id == space_id)
 
 
@@ -181,8 +181,8 @@ _LOCK_ENTRY = (
 async def lock_entry(connection: AsyncConnection, entry: IndexEntry) -> AnyRow | None:
     """Lock a document's resource and then its row in the space, and return both as they are with the locks held.
 
-    The access_class, the version wanted there and its chunk_count as far as indexed; None when it is not to be there,
-    or the space is retired. Until the transaction ends, the space isn't.
+    The row has the access_class, the desired version in the space, and the chunk_count that is indexed; None when the
+    document is not in the space, or the space is retired. The space isn't retired until the transaction ends.
     """
     parameters = params(entry.organization_id, object_id=entry.document_id, space_id=entry.space_id)
     return (await connection.execute(_LOCK_ENTRY, parameters)).one_or_none()
@@ -191,9 +191,9 @@ async def lock_entry(connection: AsyncConnection, entry: IndexEntry) -> AnyRow |
 async def lock_entries(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int | None = None
 ) -> Sequence[IndexEntry]:
-    """Lock a document's row in every space it is in, in the order of the spaces.
+    """Lock a document's row in every space, in the order of the spaces.
 
-    With `space_id`: in that one, and in the one that is built to replace it.
+    With `space_id`: in that space and its replacement only.
     """
     statement = (
         select(space_documents.c.space_id, spaces.c.dimensions)
@@ -337,9 +337,9 @@ class IndexWrite:
 
 
 async def write(connection: AsyncConnection, entry: IndexEntry, writing: IndexWrite) -> None:
-    """Write chunks and pages, each in place of the one that had its number, and note that the version is indexed.
+    """Write chunks and pages in place of those with the same numbers, and record that the version is indexed.
 
-    In one statement, or several when the document is large.
+    It takes one statement, or several when the document is large.
     """
     own = {
         "space_id": entry.space_id,
@@ -390,7 +390,7 @@ async def remove_entry(connection: AsyncConnection, entry: IndexEntry) -> None:
 
 
 async def retire_replacement(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
-    """Retire the space that is built to replace a given one, if there is one; it is emptied later."""
+    """Retire the replacement of a space, if one is being built; it is emptied later."""
     replacing = and_(spaces.c.organization_id == organization_id, spaces.c.replaces_space_id == space_id)
     await connection.execute(update(spaces).where(replacing).values(replaces_space_id=None, retired_at=func.now()))
 
@@ -398,7 +398,7 @@ async def retire_replacement(connection: AsyncConnection, organization_id: UUID,
 async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
     """Remove a space with all its index entries; waits for transactions that write there.
 
-    One that is built to replace it is retired, and one that it has replaced leads nowhere any more.
+    A replacement of the space is retired, and a space that it has replaced has no successor any more.
     """
     await retire_replacement(connection, organization_id, space_id=space_id)
     replaced = and_(spaces.c.organization_id == organization_id, spaces.c.replaced_by_space_id == space_id)

@@ -51,7 +51,7 @@ Result = TypeVar("Result")
 
 
 class Model(Protocol):
-    """What a space has to know of its embedding model."""
+    """The properties of an embedding model that a space needs."""
 
     @property
     def name(self) -> str:
@@ -89,7 +89,7 @@ class Space:
 
 
 async def ensure_catalog_space(connection: AsyncConnection, organization_id: UUID, *, model: Model) -> Space:
-    """The organization's catalog, created with this model when there is none yet; it keeps the model it began with."""
+    """Return the organization's catalog space, which is created with this model if there is none yet."""
     while (row := await queries.find_catalog_space(connection, organization_id)) is None:
         await queries.insert_space(
             connection,
@@ -103,13 +103,13 @@ async def ensure_catalog_space(connection: AsyncConnection, organization_id: UUI
 
 
 async def find_catalog(connection: AsyncConnection, organization_id: UUID) -> Space | None:
-    """The organization's catalog; None before its first upload."""
+    """Return the organization's catalog space; None before its first upload."""
     row = await queries.find_catalog_space(connection, organization_id)
     return None if row is None else space_from_row(row)
 
 
 async def find_current_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> Space | None:
-    """The space that is searched where this one was a moment ago: itself, or what has replaced it; None: deleted."""
+    """Return the space that is searched in place of a given one: itself or its replacement; None when deleted."""
     row = await queries.read_successor(connection, organization_id, space_id=space_id)
     return None if row is None else space_from_row(row)
 
@@ -143,11 +143,11 @@ async def write_index(
     embeddings: NDArray[np.float32],
     mean: NDArray[np.float32],
 ) -> bool:
-    """Replace what is indexed of a document in a space by these chunks; searches see it from the commit on.
+    """Replace a document's index entry in a space by these chunks; searches see it from the commit on.
 
-    `embeddings` has a row of unit norm for each chunk, `mean` is the model's; chunks that stay as they are aren't
-    written again. The transaction is READ COMMITTED. False, with nothing written, when that version is no longer
-    wanted there, the document is gone, or another space has taken this one's place.
+    `embeddings` has a row of unit norm for each chunk, `mean` is the model's; unchanged chunks aren't written again.
+    The transaction is READ COMMITTED. False, with nothing written, when that version is no longer desired in the
+    space, the document is gone, or the space was replaced.
     """
     texts = [chunk.text for chunk in chunks]
     terms = await _compute(texts, weigh_chunks, texts, title=title, language=space.language)
@@ -175,7 +175,7 @@ async def write_index(
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What a document is to be indexed by: its chunks, with the terms and the vector of each, and the model's mean."""
+    """The contents to index of a document: its chunks, with the terms and the vector of each, and the model's mean."""
 
     chunks: Sequence[ChunkToIndex]
     terms: Sequence[Mapping[int, float]]
@@ -183,7 +183,7 @@ class _Contents:
     mean: NDArray[np.float32]
 
     def row(self, number: int) -> ChunkRow:
-        """Return a chunk as it is written."""
+        """Return the row to write for a chunk."""
         chunk = self.chunks[number]
         return ChunkRow(
             chunk_no=number,
@@ -197,7 +197,7 @@ class _Contents:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What there is to write: chunks, pages by number, whether chunks go, and by how much terms' counts change."""
+    """The changes to write: chunks, pages by number, whether chunks are removed, and the changes of term counts."""
 
     rows: list[ChunkRow]
     pages: Mapping[int, Sequence[str | None]]
@@ -227,10 +227,7 @@ def _change(before: Sequence[AnyRow], contents: _Contents) -> _Change:
 async def remove_from_space(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, document_id: UUID
 ) -> None:
-    """Remove a document from a space and from the one that is built to replace it, with its rows there.
-
-    Nothing happens when it isn't in it.
-    """
+    """Remove a document's entry from a space and its replacement; do nothing when there is none."""
     await lock_resource(connection, organization_id, document_id)
     entries = await queries.lock_entries(connection, organization_id, document_id=document_id, space_id=space_id)
     for entry in entries:
@@ -245,15 +242,15 @@ async def remove_everywhere(connection: AsyncConnection, organization_id: UUID, 
 
 
 async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
-    """Remove a space with all that is indexed in it; no collection may refer to it any more."""
+    """Remove a space with its contents; no collection may refer to it any more."""
     await queries.delete_space(connection, organization_id, space_id=space_id)
 
 
 async def fold_statistics(connection: AsyncConnection, organization_id: UUID) -> int:
-    """Fold the deltas of an organization's term statistics; how many there were.
+    """Fold the deltas of an organization's term statistics; return the number of deltas.
 
-    Safe beside itself and beside everything else: the second of two at once does nothing, and a search counts a delta
-    exactly once whether or not it is folded.
+    It can run at any time: the second of two at once does nothing, and a search counts a delta exactly once whether or
+    not it is folded.
     """
     if not await queries.try_lock_statistics(connection, organization_id):
         return 0
@@ -268,7 +265,7 @@ async def fold_statistics(connection: AsyncConnection, organization_id: UUID) ->
 async def _compute(
     texts: Sequence[str], work: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
 ) -> Result:
-    """Do work on these texts: at once when it is little, else in a thread, so that other requests go on."""
+    """Call `work` with these texts: directly when they are short, else in a thread, so that other requests go on."""
     if len(texts) <= FEW_CHUNKS and sum(map(len, texts)) <= FEW_CHARACTERS:
         return work(*args, **options)
     return await asyncio.to_thread(work, *args, **options)

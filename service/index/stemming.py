@@ -11,7 +11,7 @@ UNSTEMMED = "simple"
 
 
 class Stemmer(Protocol):
-    """What reduces a word to its stem; keeps state while it does, so one word at a time."""
+    """Reduces words to their stems; it has state while it does, so only one word at a time."""
 
     def stemWord(self, word: str) -> str:  # noqa: N802 - the library's name
         """Return the stem of a lower-case word."""

@@ -1,4 +1,4 @@
-"""English words that tell nothing: a few when indexing, more when asking."""
+"""English words without meaning of their own: a few are left out of the index, more of queries."""
 
 from typing import Final
 

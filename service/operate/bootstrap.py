@@ -15,10 +15,10 @@ from service.platform.settings import Settings
 
 
 async def bootstrap(connection: AsyncConnection, settings: Settings) -> None:
-    """Make the organization, its admin and the admin's API key, unless there is an organization already.
+    """Create the organization, its admin and the admin's API key, unless there is an organization already.
 
-    The transaction is one without an organization. Two replicas may start at once: one makes it, the other waits and
-    finds it made. ValueError for settings that cannot be an admin's address or an API key.
+    The transaction belongs to no organization. Of two replicas that start at once, one creates it and the other waits.
+    Raises ValueError for settings that aren't an admin's address or an API key.
     """
     if await queries.any_organization(connection):
         return

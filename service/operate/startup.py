@@ -1,4 +1,4 @@
-"""Start the service up to where it can answer, and take it down again."""
+"""Starting and stopping the parts of the service."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -41,7 +41,7 @@ async def open_runtime(
     embedders: Embedders | None = None,
     rate_limits: RateLimits | None = None,
 ) -> AsyncGenerator[Runtime]:
-    """Bring the service up to where it can answer, and take it down again in the opposite order.
+    """Start the parts that a service needs to answer requests, and stop them in reverse order at the end.
 
     An extractor, embedders and rate limits that are given are shared with others: they are used, and left open.
 
@@ -104,7 +104,7 @@ async def _open_embedders(stack: AsyncExitStack, settings: Settings) -> Embedder
 
 
 async def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
-    """Migrate the database as its owner, and return where the service's restricted role finds it."""
+    """Migrate the database as its owner, and return the address at which the service connects with its own role."""
     if server is not None:
         owner, service = server.url(user=SUPERUSER), server.url()
     else:
@@ -124,7 +124,7 @@ def _connect(
 
 
 def _open_indexer(stack: AsyncExitStack, url: URL, settings: Settings, embedders: Embedders) -> Indexer:
-    """Give indexing and housekeeping connections of their own, so that requests wait for requests alone."""
+    """Open the indexer with a connection pool of its own, so that requests wait only for requests."""
     database = _connect(stack, url, settings, connections=INDEXING_CONNECTIONS, wait_seconds=INDEXING_WAIT_SECONDS)
     indexer = Indexer(database, embedders, backlog_seconds=settings.indexing_backlog_seconds)
     stack.push_async_callback(indexer.close)
@@ -132,7 +132,7 @@ def _open_indexer(stack: AsyncExitStack, url: URL, settings: Settings, embedders
 
 
 async def _start_embedded(stack: AsyncExitStack, settings: Settings) -> EmbeddedPostgres | None:
-    """Start PostgreSQL in the data folder, or find it running there; None where the settings name another one."""
+    """Start PostgreSQL in the data folder, or find it running there; None when the settings name another database."""
     if settings.database_url is not None:
         return None
     stack.callback(FolderLock(settings.data_dir).release)

@@ -26,7 +26,7 @@ class Access:
             yield from ((grantee, role) for grantee in sorted(grantees))
 
     def digest(self) -> bytes:
-        """The digest by which the access class of this access is found."""
+        """Return the digest that identifies the access class of equal access."""
         text = "".join(f"{role}:{grantee};" for grantee, role in self.grants())
         return hashlib.sha256(text.encode()).digest()
 

@@ -1,4 +1,4 @@
-"""Grantees: from a principal that a request names to all principals that it holds roles through."""
+"""Grantees: finding the principal that a request names, with all principals through which it holds roles."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

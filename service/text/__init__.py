@@ -1,1 +1,1 @@
-"""Work on texts alone: extraction from files, sentences, chunks, embeddings, language models."""
+"""Functions of texts, without a database: extraction from files, sentences, chunks, embeddings, language models."""

@@ -54,8 +54,8 @@ _Key = tuple[int, int, int]
 class Chunk:
     """A part of a document.
 
-    `text` is what is shown and searched by words, `dense_text` what is embedded: the title, cut at 32 pieces, and the
-    text. `hash` is the SHA-256 of `dense_text`, by which a document's stored vectors are found again.
+    `text` is shown, and searched by keywords; `dense_text` is embedded: the title, cut at 32 pieces, and the text.
+    `hash` is the SHA-256 of `dense_text`, by which a document's stored vectors are found again.
     """
 
     text: str
@@ -65,7 +65,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """The headings above some text as one line, and how many pieces that has (0 for none)."""
+    """The headings above a text as one line, and its number of pieces (0 for no headings)."""
 
     text: str = ""
     pieces: int = 0
@@ -84,7 +84,7 @@ class _WholeSpan:
 
 @dataclass(slots=True)
 class _Passage:
-    """A block's spans, and how many pieces each has."""
+    """A block's spans, and the number of pieces of each."""
 
     block: Block
     spans: list[Span]
@@ -99,7 +99,7 @@ def chunk_blocks(blocks: Iterable[Block], *, title: str, tokenizer: WordPieces) 
 
 
 def caller_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
-    """Take the caller's chunks as they are; of longer ones only the first 254 pieces, title included, are embedded."""
+    """Make chunks of a caller's texts; of longer ones only the first 254 pieces, title included, are embedded."""
     title, budget = _title(title, tokenizer)
     chunks: list[Chunk] = []
     for text in texts:
@@ -109,7 +109,7 @@ def caller_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) ->
 
 
 def _title(title: str, tokenizer: WordPieces) -> tuple[str, int]:
-    """Return the title as chunks carry it, and the pieces it leaves to their text."""
+    """Return the title as it is in every chunk, and the number of pieces left for the chunk's text."""
     cut = tokenizer.cut(title.strip(), TITLE_PIECES)
     return cut, MAX_PIECES - tokenizer.count([cut])[0]
 
@@ -131,7 +131,7 @@ def _hash(text: str) -> bytes:
 
 
 def _passages(blocks: Iterable[Block], budget: int, tokenizer: WordPieces) -> list[_Passage]:
-    """Cut the blocks into spans and count their pieces; what is too long for a chunk is cut until it isn't."""
+    """Cut the blocks into spans and count their pieces; spans too long for a chunk are cut further."""
     passages = [_Passage(block, list(_spans(block))) for block in blocks]
     counts = iter(_count_pieces([span.text for passage in passages for span in passage.spans], tokenizer))
     for passage in passages:
@@ -172,7 +172,7 @@ def _shorten(passage: _Passage, longest: int, tokenizer: WordPieces) -> None:
 
 
 def _between_words(span: Span, longest: int, tokenizer: WordPieces) -> Iterator[Span]:
-    """Cut a span into parts of about `longest` pieces; in the middle of a word only if a word has more."""
+    """Cut a span into parts of about `longest` pieces; inside a word only if the word is longer."""
     pieces = tokenizer.split([span.text])[0]
     gap, start, first = span.gap, 0, 0
     while first < len(pieces.ends):
@@ -192,7 +192,7 @@ def _between_words(span: Span, longest: int, tokenizer: WordPieces) -> Iterator[
 
 
 def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
-    """Put the passages' spans in one row, each knowing the headings above it and how gladly a chunk begins there."""
+    """Put the passages' spans in one row, each with the headings above it and its rank as the beginning of a chunk."""
     units: list[_WholeSpan] = []
     headings: list[tuple[int, _Path]] = []
     path, below_heading = _Path(), False
@@ -222,7 +222,7 @@ def _begins(passage: _Passage, *, below_heading: bool) -> int:
 
 
 def _heading(passage: _Passage, title: str) -> _Path:
-    """Return a heading as part of a path: nothing, when it is the title over again or too long."""
+    """Return a heading as part of a path; an empty part when it repeats the title or is too long."""
     text = passage.spans[0].text
     if len(passage.spans) > 1 or passage.pieces[0] > PATH_PIECES or text.casefold() == title.casefold():
         return _Path()
@@ -245,7 +245,7 @@ def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
 
 
 def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[str]:
-    """Pack the units from one place where packing starts afresh to the next."""
+    """Pack the units into texts, separately between the places where packing starts afresh."""
     keys = [(unit.begins, zlib.crc32(unit.text.encode()), number) for number, unit in enumerate(units)]
     positions = list(accumulate((unit.pieces for unit in units), initial=0))
     fresh = _anchors(keys, positions)
@@ -275,10 +275,10 @@ def _end(start: int, keys: Sequence[_Key], positions: Sequence[int], fresh: Sequ
 
 
 def _anchors(keys: Sequence[_Key], positions: Sequence[int]) -> list[bool]:
-    """Tell for each unit whether packing starts afresh at it.
+    """Return for each unit whether packing starts afresh at it.
 
-    Beside the places where it always does, these are the ones whose key is the least among all within ANCHOR_PIECES
-    before and after. That depends on the text around alone: an edit further away changes nothing here.
+    Beside the places where it always does, these are the units whose key is the least among all within ANCHOR_PIECES
+    before and after. That depends only on the text around: an edit further away changes nothing here.
     """
     before = _least_so_far(keys, positions)
     after = _least_so_far(keys[::-1], [-position for position in positions[-2::-1]])[::-1]
@@ -289,7 +289,7 @@ def _anchors(keys: Sequence[_Key], positions: Sequence[int]) -> list[bool]:
 
 
 def _least_so_far(keys: Sequence[_Key], positions: Iterable[int]) -> list[bool]:
-    """Tell for each key whether it is less than all those up to ANCHOR_PIECES before it (a sliding minimum)."""
+    """Return for each key whether it is less than all those up to ANCHOR_PIECES before it (a sliding minimum)."""
     least: list[bool] = []
     candidates: deque[tuple[int, _Key]] = deque()
     for key, position in zip(keys, positions, strict=False):

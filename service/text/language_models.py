@@ -1,4 +1,4 @@
-"""The endpoint whose models answer for agents: one HTTP client, opened with the service and closed with it."""
+"""The language models for agents: one HTTP client for their endpoint, opened and closed with the service."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class LanguageModels:
-    """The configured models, by name; none when no endpoint is configured. Nothing is sent before one is asked."""
+    """The configured models, by name; none when no endpoint is configured. Creating it sends nothing."""
 
     def __init__(self, settings: Settings) -> None:
         self._names = frozenset(settings.model_names)

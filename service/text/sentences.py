@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - the punctuation of many scripts
-"""Cutting text where it may be cut, in any language, without losing anything but white space.
+"""Cutting text into spans, in any language, without losing anything but white space.
 
 Each function takes time linear in its text.
 """
@@ -23,24 +23,24 @@ _LONGEST_GAP = 4
 
 
 class Span(NamedTuple):
-    """A part of a text, and the white space before it (shortened if there is much of it)."""
+    """A part of a text, and the white space before it (shortened if there is much)."""
 
     gap: str
     text: str
 
 
 def cut_sentences(text: str) -> Iterator[Span]:
-    """Cut at the ends of sentences; where in doubt (an abbreviation before a capital letter), too often."""
+    """Cut a text after its sentences; where in doubt (an abbreviation before a capital letter), too often."""
     return _cut(text.strip(), _SENTENCE_GAP, "")
 
 
 def cut_lines(text: str, *, gap: str = "") -> Iterator[Span]:
-    """Cut at line breaks, keeping the lines' indentation; the first span gets the gap given."""
+    """Cut a text at line breaks, keeping the lines' indentation; `gap` is the white space before the first span."""
     return _cut(text.rstrip(), _LINE_GAP, gap)
 
 
 def cut_windows(span: Span, length: int) -> Iterator[Span]:
-    """Cut into parts of at most `length` characters, at white space if there is any in a part's second half."""
+    """Cut a span into parts of at most `length` characters, at white space if a part has any in its second half."""
     if len(span.text) <= length:
         yield span
         return

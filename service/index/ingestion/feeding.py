@@ -34,7 +34,7 @@ _SIZES: dict[Lane, dict[str, int]] = {Lane.SMALL: {"below": LARGE_BYTES}, Lane.L
 async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None) -> int:
     """Claim waiting documents, as far as there is room, in these organizations, or in those known to have a backlog.
 
-    Of the latter, those with the least at work come first. Returns how many documents were taken up.
+    Of the latter, those with the fewest documents in work come first. Returns the number of claimed documents.
     """
     taken, is_looked_for = 0, organization_ids is not None
     if organization_ids is None:

@@ -53,7 +53,7 @@ class Waiter:
     future: "asyncio.Future[Outcomes | None]"
 
     def answer(self, outcomes: Outcomes | None) -> None:
-        """Tell the request what came of its document in each space; only the first answer counts."""
+        """Resolve the request's future with the outcomes of its document; only the first call counts."""
         if not self.future.done():
             self.future.set_result(outcomes)
 
@@ -119,14 +119,14 @@ class Indexer:
         return self.deps.pace.chunks_per_second if self._jobs else 0.0
 
     def pace_of(self, organization_id: UUID) -> float:
-        """Return how many chunks of an organization are indexed a second, lately; 0 when there are none to index."""
+        """Return how many chunks a second an organization gets indexed lately; 0 when it has none to index."""
         is_busy = organization_id in self.backlogged or any(key[0] == organization_id for key in self._jobs)
         return self.pressure.pace_of(organization_id) if is_busy else 0.0
 
     def has_room(self, organization_id: UUID, *, packed_bytes: int) -> bool:
-        """Whether a document of this size may be begun at once: there is room, and none of its organization's waits.
+        """Return whether a document of this size may begin at once: there is room, and its organization has no queue.
 
-        A document whose size isn't known is not to be begun at once: it is claimed with its size a moment later.
+        A document of unknown size may not: it is claimed with its size a moment later.
         """
         lane = lane_of(packed_bytes)
         return lane not in self.backlogged.get(organization_id, ()) and self.room(organization_id, lane) > 0
@@ -141,7 +141,7 @@ class Indexer:
         return 0 if self._closed else max(0, min(MOST_OF_LANE[lane] - own, free))
 
     def is_worth_a_claim(self, organization_id: UUID, lane: Lane, room: int) -> bool:
-        """Whether there is room for half a lane, or nothing of the lane is at work: a claim is for many at once."""
+        """Return whether a claim now takes many documents: there is room for half a lane, or the lane is idle."""
         at_work = any(job.work.turn.lane is lane for job in self.jobs_of(organization_id))
         return not at_work or 2 * room >= MOST_OF_LANE[lane]
 
@@ -165,7 +165,7 @@ class Indexer:
     ) -> Waiter:
         """Request the indexing of a document in these spaces: now if it `is_begun`, else in its turn.
 
-        `known` is what to index in one of the spaces, kept only while that is being done.
+        `known` is the work in one of the spaces, kept only while the document is being indexed.
         """
         key = (organization_id, document_id)
         waiter = Waiter(key, tuple(space_ids), asyncio.get_running_loop().create_future())
@@ -180,9 +180,9 @@ class Indexer:
         return waiter
 
     async def wait(self, waiter: Waiter, *, seconds: float | None) -> Outcomes | None:
-        """Wait until a document is indexed; None when it takes longer than so many seconds (None: no limit), or fails.
+        """Wait until a document is indexed; None when that takes longer than `seconds` (None: no limit), or fails.
 
-        However long it takes, its indexing goes on.
+        Indexing continues after the wait has ended.
         """
         crowded = sum(map(len, self._waiters.values())) > MOST_WAITING
         try:
@@ -193,7 +193,7 @@ class Indexer:
             self._drop(waiter)
 
     async def index_now(self, organization_id: UUID, claimed: Iterable[PendingWork]) -> None:
-        """Index claimed documents for a rebuild, and wait until that is done or has failed."""
+        """Index claimed documents for a rebuild, and wait until all are done or have failed."""
         tasks = [self.take_up(organization_id, each, lane=Lane.REBUILD).task for each in claimed]
         await asyncio.gather(*(asyncio.shield(task) for task in tasks if task is not None), return_exceptions=True)
 
@@ -205,7 +205,7 @@ class Indexer:
         known: IndexingWork | None = None,
         lane: Lane | None = None,
     ) -> Job:
-        """Start indexing a document that this process has claimed; again afterwards if it is being indexed."""
+        """Start indexing a document that this process has claimed; after its present indexing, if that is running."""
         key = (organization_id, claimed.document_id)
         own_lane = lane or lane_of(claimed.packed_bytes)
         job = self._jobs.get(key)
@@ -232,7 +232,7 @@ class Indexer:
         return found
 
     def answer(self, waiters: Iterable[Waiter], entries: dict[tuple[UUID, int], tuple[bool, int]]) -> None:
-        """Answer requests that waited before the index was read: is it pending, and chunks, by document and space."""
+        """Resolve requests that waited before `entries` (pending or not, chunks, by document and space) were read."""
         for waiter in waiters:
             there = {space_id: entries.get((waiter.key[1], space_id), (False, 0)) for space_id in waiter.space_ids}
             if not any(is_pending for is_pending, _ in there.values()):
@@ -249,7 +249,7 @@ class Indexer:
         return found
 
     async def close(self) -> None:
-        """Stop; what is not done stays wanted, and is claimed again once its claims have run out."""
+        """Stop indexing; unfinished documents stay requested, and are claimed again once their claims have expired."""
         self._closed = True
         tasks = [job.task for job in self._jobs.values() if job.task is not None]
         for task in tasks:
@@ -296,7 +296,7 @@ class Indexer:
                 del self._waiters[waiter.key]
 
     def _large_that_fit(self, own: int) -> int:
-        """Return how many large documents the bounds of memory let an organization have that has so many at work."""
+        """Return how many large documents the limits of memory allow an organization that has `own` in work."""
         free = MOST_BYTES - self._large_bytes()
         if free >= MOST_BYTES // 2:
             return free // (MOST_BYTES // 2)

@@ -73,7 +73,7 @@ class IndexingDeps:
 
 
 async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
-    """Index a document in these spaces, in order, while it has turns; None after a failure, which is recorded."""
+    """Index a document in these spaces, in order, while it has a turn; None after a failure, which is recorded."""
     try:
         async with work.deps.turns.take(work.turn):
             return {space_id: await work.bring_up_to_date(space_id) for space_id in space_ids}
@@ -93,9 +93,9 @@ async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | 
 
 @dataclass(slots=True)
 class Work:
-    """One document being indexed; how many of its texts have vectors by now, of how many.
+    """One document being indexed, with the number of its texts and of those that have vectors so far.
 
-    `known` is the work in one of the spaces when it needn't be read, because it was written a moment ago.
+    `known` is the work in one of the spaces, if it was written a moment ago and needn't be read.
     """
 
     deps: IndexingDeps
@@ -125,7 +125,7 @@ class Work:
         raise Conflict("The document keeps changing faster than it can be indexed; it will be tried again.")
 
     def _take_known(self, space_id: int) -> IndexingWork | None:
-        """Return the work that is known without reading, once: after a newer request it has to be read."""
+        """Return the work that is known without reading, only once: after a newer request it must be read."""
         if self.known is None or self.known.space_id != space_id:
             return None
         known, self.known = self.known, None

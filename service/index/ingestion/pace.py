@@ -1,4 +1,4 @@
-"""The pace of indexing and the size of the backlog, by which uploads are refused with a time to come again."""
+"""The pace of indexing and the size of the backlog, which decide whether uploads are refused until later."""
 
 import math
 from collections.abc import Mapping
@@ -45,27 +45,27 @@ class Pace:
         self._chunks += chunks
 
     def learn_length(self, *, packed_bytes: int, chunks: int) -> None:
-        """Note how many chunks a document of so many packed bytes has come to."""
+        """Update the average length of a chunk with a document of so many packed bytes and chunks."""
         if chunks and packed_bytes:
             self.chunk_bytes += SMOOTHING * (packed_bytes / chunks - self.chunk_bytes)
 
     def sample(self, seconds: float, *, is_saturated: bool) -> None:
-        """Add the count of the last so many seconds to the pace, if more was waiting than was indexed at a time.
+        """Update the pace with the chunks counted in the last `seconds`, if more documents waited than were indexed.
 
-        Else the count says how much was asked for, and nothing of how much can be done.
+        Otherwise the count says how much was requested, and not how much can be done.
         """
         chunks, self._chunks = self._chunks, 0
         if is_saturated:
             self.chunks_per_second += SMOOTHING * min(seconds, 5) * (chunks / seconds - self.chunks_per_second)
 
     def chunks_in(self, backlog: Backlog) -> int:
-        """Estimate how many chunks wait."""
+        """Estimate the number of chunks in a backlog."""
         return backlog.chunks + math.ceil(backlog.packed_bytes / self.chunk_bytes)
 
 
 @dataclass(slots=True)
 class BackPressure:
-    """Refuses work of organizations that have more than `seconds` of it waiting, at the share of the pace they get."""
+    """Refuses work of organizations whose backlog takes more than `seconds` at their share of the pace."""
 
     seconds: float
     pace: Pace = field(default_factory=Pace)
@@ -77,11 +77,11 @@ class BackPressure:
         return sum(backlog.documents for backlog in self._backlogs.values())
 
     def measure(self, backlogs: Mapping[UUID, Backlog]) -> None:
-        """Take what was found waiting; organizations that aren't named, or have no documents there, have nothing."""
+        """Replace all backlogs by measured ones; organizations that aren't named have none."""
         self._backlogs = {key: backlog for key, backlog in backlogs.items() if backlog.documents}
 
     def add(self, organization_id: UUID, *, packed_bytes: int) -> None:
-        """Count another document, until it is measured."""
+        """Count another document until the next measurement."""
         known = self._backlogs.get(organization_id, Backlog())
         self._backlogs[organization_id] = Backlog(known.documents + 1, known.packed_bytes + packed_bytes, known.chunks)
 
@@ -91,7 +91,7 @@ class BackPressure:
         return max(self.pace.chunks_per_second, SLOWEST_PACE) / sharing
 
     def refuse(self, organization_id: UUID) -> None:
-        """Raise Unavailable `indexing_backlog` when too much of an organization waits, with the seconds till then."""
+        """Raise Unavailable `indexing_backlog`, with the seconds to wait, if an organization's backlog is too large."""
         backlog = self._backlogs.get(organization_id)
         if backlog is None or backlog.documents < FEWEST_WAITING:
             return

@@ -69,9 +69,9 @@ class SpaceOfWork(Protocol):
 class IndexingWork:
     """The input of indexing one document in one space.
 
-    `title` stands in the embedding input and stays with the contents; `name` is what the document is called now.
-    `caller_batch` and `caller_chunks` are set when a caller sent the chunks. `indexed_before`: some space holds chunks
-    of this document, so that vectors may be there to reuse.
+    `title` is part of the embedding input and stays with the contents; `name` is the document's present name.
+    `caller_batch` and `caller_chunks` are set when a caller sent the chunks. `indexed_before`: a space has chunks of
+    this document, so that there may be vectors to reuse.
     """
 
     space_id: int
@@ -94,7 +94,7 @@ class IndexingWork:
     def of_contents(
         cls, space: SpaceOfWork, *, version: int, name: str, title: str, blocks: bytes, indexed_before: bool
     ) -> Self:
-        """Return the work on contents at hand, so that they needn't be read again."""
+        """Build the work from contents in memory, so that they needn't be read again."""
         return cls(
             space_id=space.space_id,
             model=space.model,
@@ -137,9 +137,9 @@ def _claim_until(is_begun: ColumnElement[bool]) -> ColumnElement[Any]:
 
 
 def _extend_claim(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Select the end of a claim on a document requested again; one that waits keeps its place unless begun at once.
+    """Select the end of a claim on a document requested again: unchanged unless indexing begins at once.
 
-    So does what somebody works on, who finds the newer version at the end.
+    So a waiting document keeps its position; a process that indexes the document finds the newer version at the end.
     """
     known = space_documents.c
     return case(
@@ -222,11 +222,10 @@ async def request_indexing(
 ) -> Sequence[AnyRow]:
     """Request a version's indexing in the catalog and, with `collections_too`, in the document's other spaces.
 
-    With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn.
-
-    A collection that is still waiting for an older version waits for this one instead: the older text is gone. Chunks
-    a caller made stay as they are. Returns the spaces to index in at once, the catalog's first; no catalog's when there
-    is none, or another space took its place this moment. Spaces that are built to replace others want it too, later.
+    With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn. A
+    collection that waits for an older version waits for this one instead, because the older text is gone. Chunks that
+    a caller made stay as they are. Returns the spaces to index in at once, the catalog's first if there is one that
+    wasn't replaced this moment. The version is also requested in replacements of spaces, for later.
     """
     parameters = params(organization_id, document_id=document_id, version=version, is_begun=is_begun)
     return (await connection.execute(_REQUEST_INDEXING[collections_too], parameters)).all()
@@ -246,10 +245,9 @@ async def request_indexing_in_space(
 ) -> None:
     """Request a version's indexing in a collection's space, with this metadata there.
 
-    With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn.
-
-    A space that is built to replace it wants the same, later. `from_caller`: the chunks are the caller's. Those,
-    and with `anew` the document's own, count as not yet indexed, whatever was there.
+    With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn. The
+    version is also requested in a replacement of the space, for later. `from_caller`: the chunks are the caller's.
+    Those, and with `anew` the document's own, count as not yet indexed, whatever was indexed before.
     """
     values = {
         "version": literal(version, Integer()),
@@ -280,10 +278,7 @@ async def keep_caller_chunks(
     batch_id: UUID,
     chunks: bytes,
 ) -> None:
-    """Store a caller's chunks until they are indexed; they replace the caller's chunks that still wait.
-
-    For the space, and for the one that is built to replace it.
-    """
+    """Store a caller's chunks for a space and its replacement, in place of the caller's chunks that still wait."""
     new = insert(caller_chunks).from_select(
         ["document_id", "space_id", "organization_id", "batch_id", "chunks"],
         select(
@@ -317,9 +312,9 @@ async def take_caller_chunks(
 async def read_work(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> IndexingWork | None:
-    """Read what to index for a document in a space; None when the document was removed from the space.
+    """Read the work of indexing a document in a space; None when the document was removed from the space.
 
-    Where another space has taken its place meanwhile, in that one.
+    For a space that was replaced meanwhile, it is the work in the replacement.
     """
     successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
     asked = spaces.c.organization_id == organization_id, spaces.c.space_id == space_id

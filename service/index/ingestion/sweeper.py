@@ -12,7 +12,7 @@ from service.platform.disk import DiskGuard
 async def sweep(indexer: Indexer, disk: DiskGuard) -> int:
     """Claim the abandoned documents of every organization; return how many were claimed.
 
-    Documents that there is no room for now are taken up later.
+    Documents without room now are claimed later.
     """
     await disk.wait_for_room()
     return await feed(indexer, await organization_ids(indexer.database))

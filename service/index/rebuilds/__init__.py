@@ -1,1 +1,1 @@
-"""Building an index anew beside the old one, and swapping them."""
+"""Building an index again beside the old one, and swapping them."""

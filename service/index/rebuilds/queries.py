@@ -31,9 +31,9 @@ _new = space_documents.alias("new_places")
 
 
 def _is_ready() -> ColumnElement[bool]:
-    """Whether a document's place in the new space has what is searched of it in the old one.
+    """Build the condition that a document's entry in the new space has all that is searched in the old one.
 
-    What the old one has nothing of yet needs only be wanted in the new one.
+    An entry that isn't indexed in the old space need only be requested in the new one.
     """
     never_indexed = and_(
         _old.c.indexed_version.is_(None), or_(_new.c.indexed_version.is_not(None), _old.c.chunk_count == 0)
@@ -43,7 +43,7 @@ def _is_ready() -> ColumnElement[bool]:
 
 
 def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: Any) -> Select[*tuple[Any, ...]]:
-    """Select from the documents of the old space, each beside its place in the new one if it has one there."""
+    """Select from the entries of the old space, each with its entry in the new one if there is one."""
     beside = and_(_new.c.document_id == _old.c.document_id, _new.c.space_id == new_id)
     chosen: Select[*tuple[Any, ...]] = select(*columns)
     return (
@@ -54,9 +54,9 @@ def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: A
 
 
 async def lock_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> AnyRow | None:
-    """Lock a space that is searched: nobody indexes or adds anything there until the transaction ends.
+    """Lock a searched space: nothing is indexed or added there until the transaction ends.
 
-    None when another one took its place while this waited.
+    None when it was replaced while this waited.
     """
     statement = (
         select(spaces)
@@ -71,7 +71,7 @@ async def lock_space(connection: AsyncConnection, organization_id: UUID, *, spac
 async def insert_replacement(
     connection: AsyncConnection, organization_id: UUID, *, replaced: AnyRow, model: str, dimensions: int
 ) -> int:
-    """Add an empty space that is to replace another (a row of `spaces`, locked); its id."""
+    """Add an empty space as the replacement of another (a locked row of `spaces`), and return its id."""
     statement = (
         insert(spaces)
         .values(
@@ -96,7 +96,7 @@ async def insert_rebuild(
     models: tuple[str, str],
     forced: bool,
 ) -> None:
-    """Add a rebuild that runs; `models` are the previous one and the new one."""
+    """Add a running rebuild; `models` are the old and the new embedding model."""
     previous, new = models
     await connection.execute(
         insert(index_rebuilds).values(
@@ -116,7 +116,7 @@ _replaced = spaces.alias("replaced")
 
 
 def _select_rebuilds(organization_id: UUID) -> Select[*tuple[Any, ...]]:
-    """Select rebuilds, each with the space it is to replace, and that one's dimensions, while it runs."""
+    """Select rebuilds, each with the id and dimensions of the space that it replaces while it runs."""
     chosen: Select[*tuple[Any, ...]] = select(
         index_rebuilds, spaces.c.replaces_space_id, _replaced.c.dimensions.label("replaced_dimensions")
     )
@@ -130,9 +130,9 @@ def _select_rebuilds(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 async def find_newest_rebuild(
     connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID | None
 ) -> AnyRow | None:
-    """The newest rebuild of a collection's index, or of the catalog's: a row, with `replaces_space_id`.
+    """Find the newest rebuild of a collection's index, or of the catalog's; the row has `replaces_space_id`.
 
-    That is the one that runs, if one does. Ids tell no order: they come from the clocks of replicas.
+    A running rebuild is the newest. Ids don't give the order, because they come from the clocks of several replicas.
     """
     statement = (
         _select_rebuilds(organization_id)
@@ -144,13 +144,13 @@ async def find_newest_rebuild(
 
 
 async def list_running(connection: AsyncConnection, organization_id: UUID) -> Sequence[AnyRow]:
-    """The rebuilds that run, the oldest first: rows, each with `replaces_space_id`."""
+    """List the running rebuilds, the oldest first, each with `replaces_space_id`."""
     statement = _select_rebuilds(organization_id).where(index_rebuilds.c.status == "RUNNING")
     return (await connection.execute(statement.order_by(index_rebuilds.c.rebuild_id))).all()
 
 
 async def force_completion(connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID) -> None:
-    """Let a rebuild come to its end without the documents that fail."""
+    """Let a rebuild finish without the documents that fail."""
     await connection.execute(
         update(index_rebuilds)
         .where(index_rebuilds.c.organization_id == organization_id, index_rebuilds.c.rebuild_id == rebuild_id)
@@ -159,7 +159,7 @@ async def force_completion(connection: AsyncConnection, organization_id: UUID, *
 
 
 async def retry_failed(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
-    """Have what failed in a space tried at once, as if for the first time."""
+    """Have failed documents of a space indexed again at once, as if for the first time."""
     failed = and_(
         space_documents.c.organization_id == organization_id,
         space_documents.c.space_id == space_id,
@@ -174,7 +174,7 @@ async def retry_failed(connection: AsyncConnection, organization_id: UUID, *, sp
 async def list_missing_entries(
     connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, limit: int
 ) -> Sequence[UUID]:
-    """Documents of the old space that are not in the new one, in one order."""
+    """List documents of the old space that are not in the new one, in a fixed order."""
     statement = _select_entries(organization_id, old_id, new_id, _old.c.document_id).where(_new.c.document_id.is_(None))
     return (await connection.execute(statement.order_by(_old.c.document_id).limit(limit))).scalars().all()
 
@@ -193,9 +193,9 @@ async def lock_documents(connection: AsyncConnection, organization_id: UUID, *, 
 async def copy_entries(
     connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
 ) -> Sequence[AnyRow]:
-    """Want in the new space what is wanted of these locked documents in the old one, if it still replaces that one.
+    """Request in the new space the versions desired of these locked documents in the old one, if it is still replaced.
 
-    Returns document_id and caller_chunks of each that was not there yet.
+    Returns document_id and caller_chunks of each entry that was added.
     """
     copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
     still = and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
@@ -220,7 +220,7 @@ async def copy_entries(
 async def copy_waiting_chunks(
     connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
 ) -> set[UUID]:
-    """Keep for the new space the chunks of callers that still wait for the old one; of which documents there were."""
+    """Copy callers' chunks that wait for the old space to the new one; return the documents of the copied chunks."""
     kept = ("document_id", "organization_id", "batch_id", "chunks")
     waiting = select(*(caller_chunks.c[name] for name in kept), literal(new_id, Integer())).where(
         caller_chunks.c.organization_id == organization_id,
@@ -255,14 +255,14 @@ async def keep_chunks(
 async def count_blocking(
     connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
 ) -> int:
-    """How many documents keep the new space from taking the old one's place: not ready, and not failed if forced."""
+    """Count the documents that keep the new space from replacing the old one; failed ones don't if `forced`."""
     failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None)) if forced else ~true()
     statement = _select_entries(organization_id, old_id, new_id, func.count()).where(~_is_ready(), ~failed)
     return (await connection.execute(statement)).scalar_one()
 
 
 async def count_unready(connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int) -> int:
-    """How many documents the new space hasn't got as the old one has them."""
+    """Count the documents that the new space doesn't have as the old one has them."""
     statement = _select_entries(organization_id, old_id, new_id, func.count()).where(~_is_ready())
     return (await connection.execute(statement)).scalar_one()
 
@@ -274,9 +274,9 @@ def _is_visible(caller: Caller) -> ColumnElement[bool]:
 async def count_progress(
     connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, hopeless: int
 ) -> AnyRow:
-    """Count what the caller may know of: `documents`, `indexed` of them, and `failed`; and over all of them `held`.
+    """Count the documents that the caller may know about: `documents`, `indexed` of them, and `failed`; and `held`.
 
-    `held` is whether something is left, and all of it failed at least `hopeless` times in a row.
+    `held` is about all documents: some are left, and each of those failed at least `hopeless` times in a row.
     """
     ready, known = _is_ready(), _is_visible(caller)
     failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None))
@@ -297,7 +297,7 @@ async def count_progress(
 async def list_failures(
     connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
-    """The documents that failed and that the caller may know of, by id: with name, external_id, error, attempts."""
+    """List failed documents that the caller may know about, by id, with name, external_id, error and attempts."""
     statement = (
         _select_entries(
             caller.organization_id,
@@ -320,7 +320,7 @@ async def list_failures(
 async def swap(
     connection: AsyncConnection, organization_id: UUID, *, old: AnyRow, new_id: int, collection_id: UUID | None
 ) -> None:
-    """Put the new space in the old one's place (a row of `spaces`, locked; its collection is, too), and retire that."""
+    """Replace the old space (a row of `spaces`, locked with its collection) by the new one, and retire the old one."""
     own = spaces.c.organization_id == organization_id
     retired = {"is_catalog": False, "retired_at": func.now(), "replaced_by_space_id": new_id}
     await connection.execute(update(spaces).where(own, spaces.c.space_id == old.space_id).values(retired))
@@ -339,7 +339,7 @@ async def swap(
 async def finish_rebuild(
     connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID, status: str, left_count: int = 0
 ) -> None:
-    """Note how a rebuild ended."""
+    """Record how a rebuild ended."""
     await connection.execute(
         update(index_rebuilds)
         .where(index_rebuilds.c.organization_id == organization_id, index_rebuilds.c.rebuild_id == rebuild_id)
@@ -348,7 +348,7 @@ async def finish_rebuild(
 
 
 async def list_retired(connection: AsyncConnection, organization_id: UUID) -> Sequence[AnyRow]:
-    """The retired spaces that nobody reads any more: space_id, dimensions, and whether its row may go too (`done`)."""
+    """List retired spaces that no search reads any more: space_id, dimensions, whether the row may go too (`done`)."""
     done = or_(spaces.c.replaced_by_space_id.is_(None), spaces.c.retired_at < func.now() - LEADS_FOR)
     statement = select(spaces.c.space_id, spaces.c.dimensions, done.label("done")).where(
         spaces.c.organization_id == organization_id, spaces.c.retired_at < func.now() - READ_FOR
@@ -359,7 +359,7 @@ async def list_retired(connection: AsyncConnection, organization_id: UUID) -> Se
 async def list_some_documents(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, limit: int
 ) -> Sequence[UUID]:
-    """Some of the documents that have a place in a space."""
+    """List some documents that have an entry in a space."""
     statement = (
         select(space_documents.c.document_id)
         .where(space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id)
@@ -372,7 +372,7 @@ async def list_some_documents(
 async def clear_entries(
     connection: AsyncConnection, organization_id: UUID, *, space: AnyRow, document_ids: Collection[UUID]
 ) -> None:
-    """Remove these locked documents from a retired space; its term statistics go with it as a whole."""
+    """Remove these locked documents from a retired space; the space's term statistics are deleted as a whole later."""
     tables = INDEX_TABLES[space.dimensions]
     for table in (tables.chunks, tables.code_pages, caller_chunks, space_documents):
         own = and_(
@@ -384,7 +384,7 @@ async def clear_entries(
 
 
 async def delete_statistics(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> bool:
-    """Remove the term statistics of a space that nobody writes; whether there were any. Nobody folds them meanwhile."""
+    """Delete the term statistics of a retired space, which are locked against folding; False if there were none."""
     found = 0
     for table in (term_statistics, term_deltas):
         own = and_(table.c.organization_id == organization_id, table.c.space_id == space_id)

@@ -30,9 +30,9 @@ INDEXED_AT_ONCE = 8
 
 
 async def rebuild_all(indexer: Indexer, disk: DiskGuard) -> None:
-    """Take steps, one organization's after the other's, until there is nothing to do in any of them for now.
+    """Take steps of every organization's rebuilds, in turns, until nothing is left to do for now.
 
-    What fails in one keeps none of the others waiting: it is raised once they have nothing to do.
+    An error in one organization doesn't stop the others: it is raised at the end.
     """
     doing, failures = asyncio.current_task(), dict[UUID, Exception]()
     going_on = True
@@ -53,7 +53,7 @@ async def rebuild_all(indexer: Indexer, disk: DiskGuard) -> None:
 
 
 async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
-    """Take a step of each rebuild of an organization, and of emptying what is retired; whether there was any."""
+    """Take a step of each rebuild of an organization, and of emptying retired spaces; False if there was none."""
     async with indexer.database.transaction(organization_id, read_only=True) as connection:
         rebuilds = await queries.list_running(connection, organization_id)
         retired = await queries.list_retired(connection, organization_id)
@@ -72,7 +72,7 @@ async def _advance(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> 
 
 
 async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
-    """Want some documents of the old space in the new one; whether there were any that were not."""
+    """Request some documents of the old space in the new one; False if none were missing."""
     spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
     async with indexer.database.transaction(organization_id) as connection:
         missing = await queries.list_missing_entries(connection, organization_id, **spaces, limit=COPIED_AT_ONCE)
@@ -88,7 +88,7 @@ async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -
 async def _copy_chunks(
     connection: AsyncConnection, organization_id: UUID, rebuild: AnyRow, document_ids: Sequence[UUID]
 ) -> None:
-    """Take along the texts of chunks that callers made: those that wait to be indexed, else those that are."""
+    """Copy the texts of chunks that callers made: those that wait to be indexed, else those that are indexed."""
     if not document_ids:
         return
     old_id, new_id = rebuild.replaces_space_id, rebuild.space_id
@@ -118,7 +118,7 @@ async def _index_batch(indexer: Indexer, organization_id: UUID, rebuild: AnyRow)
 
 
 async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
-    """Put the new space in the old one's place if it has all that is searched there; whether it has."""
+    """Replace the old space by the new one if that has all that is searched; return whether it did."""
     key = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id, "forced": rebuild.forced}
     async with indexer.database.transaction(organization_id, read_only=True) as connection:
         if await queries.count_blocking(connection, organization_id, **key):
@@ -133,7 +133,7 @@ async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> 
 
 
 async def _lock(connection: AsyncConnection, organization_id: UUID, rebuild: AnyRow) -> AnyRow | None:
-    """Lock what the rebuild is of, and return the old space; None when the rebuild doesn't run any more."""
+    """Lock the collection or catalog of a rebuild, and return the old space; None when the rebuild has ended."""
     if rebuild.collection_id is not None:
         await queries.lock_collection(connection, organization_id, collection_id=rebuild.collection_id)
     old = await queries.lock_space(connection, organization_id, space_id=rebuild.replaces_space_id)
@@ -157,7 +157,7 @@ async def _swap(connection: AsyncConnection, organization_id: UUID, rebuild: Any
 
 
 async def _empty(indexer: Indexer, organization_id: UUID, space: AnyRow) -> bool:
-    """Remove some of what is in a retired space, at last its row; whether there was anything."""
+    """Remove a part of a retired space, at last its row; False if there was nothing to remove."""
     space_id = space.space_id
     async with indexer.database.transaction(organization_id) as connection:
         some = await queries.list_some_documents(connection, organization_id, space_id=space_id, limit=EMPTIED_AT_ONCE)

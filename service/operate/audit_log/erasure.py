@@ -1,6 +1,6 @@
-"""Erasing what people wrote: queries, comments and conversations, after a while by setting, or one person's at once.
+"""Erasing texts that people wrote: queries, comments and conversations, by age (a setting) or of one person at once.
 
-The entries of the audit and search log stay, with their ids and times; only their words go.
+The entries of the audit and search log stay, with their ids and times; only their texts are deleted.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -31,9 +31,9 @@ async def erase_old(runtime: Runtime, *, days: int) -> None:
 
 
 async def erase_before(database: Database, *, moment: datetime) -> int:
-    """Erase every text written before `moment`, in every organization; returns how many there were.
+    """Erase every text written before `moment`, in every organization; return the number of texts.
 
-    Of conversations the whole, once nobody has gone on with them since then.
+    Conversations are erased as a whole, when no message came since `moment`.
     """
     erased = 0
     for organization_id in await organization_ids(database):
@@ -43,10 +43,10 @@ async def erase_before(database: Database, *, moment: datetime) -> int:
 
 
 async def erase_person(database: Database, *, email: str) -> int:
-    """Erase what the person of this address wrote, in every organization that knows it; returns how many texts.
+    """Erase the texts of the person of an address, in every organization that knows it; return their number.
 
-    What `python -m service texts erase --email …` does. Theirs are the queries, comments and messages they sent
-    themselves, and those that a key sent for them; with the messages go their conversations, replies and all. Each
+    `python -m service texts erase --email …` calls this. A person's texts are the queries, comments and messages that
+    they sent themselves, and those that a key sent for them; conversations are erased with all replies. Each
     organization's erasure is an entry of its audit log.
 
     Raises:
@@ -65,7 +65,7 @@ async def erase_person(database: Database, *, email: str) -> int:
 
 
 async def erase_person_in(connection: AsyncConnection, organization_id: UUID, *, email: str) -> int | None:
-    """Erase what the person of this address wrote in one organization: how many texts; None for an unknown address."""
+    """Erase a person's texts in one organization, and return their number; None for an unknown address."""
     people = await find_principals(connection, organization_id, emails=[normal_email(email)], ids=())
     if not people:
         return None

@@ -23,7 +23,7 @@ from service.web.pagination import Cursor
 async def query_log(
     connection: AsyncConnection, caller: Caller, *, request: AdminAuditLogQueryRequest
 ) -> AdminAuditLogQueryResponse:
-    """A page of entries, newest first; for admins. `actor` finds what somebody did, and what was done for them."""
+    """List a page of entries, newest first; for admins. `actor` filters by who acted, or for whom."""
     cursor = Cursor.read(caller, operation=ADMIN_AUDIT_LOG_QUERY.path, request=request)
     filters = EntryFilter(
         actor=None if request.actor is None else normal_email(request.actor),

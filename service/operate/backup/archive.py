@@ -1,12 +1,12 @@
-"""The archive: a gzipped tar, written and read as a stream, of which nothing is ever whole in memory.
+"""The archive of a backup: a gzipped tar, written and read as a stream that is never whole in memory.
 
     files/<SHA-256>       each file once, in the order of their names
-    database/<number>     pg_dump's custom format, cut into pieces, because a tar wants to know a member's size first
+    database/<number>     pg_dump's custom format, in pieces, because a tar needs a member's size before its content
     secret.key            when it lies in the data folder
     manifest.json         what the archive holds; without it, or with another content, the archive is refused
 
-Members are never unpacked to a path: their names are compared with these four shapes, in this order, and every byte
-goes where its kind goes.
+Members are never unpacked to a path: their names are compared with these four patterns, in this order, and their bytes
+are passed to the method for their kind.
 """
 
 import fcntl
@@ -44,7 +44,7 @@ _MANIFEST = "manifest.json"
 
 @dataclass
 class _Tally:
-    """What has passed so far."""
+    """Counts and hashes of the members written or read so far."""
 
     files: int = 0
     file_bytes: int = 0
@@ -75,11 +75,11 @@ class _Tally:
 
 @contextmanager
 def new_file(path: Path) -> Generator[IO[bytes]]:
-    """Give a file to write that is at `path` when the block has ended well, and nowhere when it hasn't.
+    """Open a new file for writing that gets the name `path` only when the block ends without an error.
 
-    It is written beside its place (`.partial`), readable by its owner alone. Killed, it leaves that, which the next
-    backup to the same place takes over. Raises BackupError when there is something already, or somebody writes there,
-    or has put a file of their own there, which they could read.
+    Until then it has the suffix `.partial`, and only its owner can read it. A killed process leaves that file, which
+    the next backup to `path` replaces. Raises BackupError when `path` exists, when another process writes there, or
+    when the `.partial` file is another user's, who could read it.
     """
     partial = path.with_name(f"{path.name}.partial")
     _refuse_existing(path)
@@ -105,7 +105,7 @@ def new_file(path: Path) -> Generator[IO[bytes]]:
 
 
 class ArchiveWriter:
-    """Writes the members, in their order; `close` adds what it was told to say of them."""
+    """Writes the members of an archive in their order; `close` adds the manifest."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._gzip = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0)
@@ -114,7 +114,7 @@ class ArchiveWriter:
         self._tally = _Tally()
 
     def add_file(self, sha256: bytes, pieces: Iterable[bytes], *, size: int) -> None:
-        """Add a file of this SHA-256 and size in bytes; BackupError when its content has others."""
+        """Add a file of this SHA-256 and size in bytes; BackupError when its content has another hash or size."""
         content = _Hashed(pieces)
         damaged = f"The file {sha256.hex()} in the file store is damaged. Put it back from an earlier backup."
         try:
@@ -142,7 +142,7 @@ class ArchiveWriter:
         self._tally.secret_key = hashlib.sha256(text).hexdigest()
 
     def close(self, describe: Callable[[Contents], Manifest]) -> Manifest:
-        """Add the manifest, which says what the archive holds, and end."""
+        """Add the manifest that `describe` makes of the contents, end the archive, and return the manifest."""
         manifest = describe(self._tally.contents())
         text = manifest.model_dump_json(indent=1).encode()
         self._add(_MANIFEST, io.BytesIO(text), len(text))
@@ -158,7 +158,7 @@ class ArchiveWriter:
 
 
 class _Hashed:
-    """Pieces as a file to read, hashed on their way."""
+    """A file object that reads pieces and hashes them."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
@@ -178,7 +178,7 @@ class _Hashed:
         return b"".join(parts)
 
     def sha256(self) -> bytes:
-        """Return the SHA-256 of all of it, what was not read included."""
+        """Return the SHA-256 of all pieces, after reading the rest."""
         while self._next():
             pass
         return self._hash.digest()
@@ -195,23 +195,23 @@ class _Hashed:
 
 
 class Sink(Protocol):
-    """Where the members of an archive go. What it doesn't read is read for it."""
+    """Receives the members of an archive. The reader skips pieces that a method doesn't read."""
 
     def take_file(self, sha256: bytes, pieces: Iterator[bytes]) -> None:
-        """Take a file; reading its last piece raises ArchiveError when the content isn't what its name says."""
+        """Receive a file; reading its last piece raises ArchiveError when the content isn't of this SHA-256."""
 
     def take_database(self, pieces: Iterator[bytes]) -> None:
-        """Take the dump."""
+        """Receive the database's dump."""
 
     def take_secret_key(self, key: SecretStr) -> None:
-        """Take the secret key."""
+        """Receive the secret key."""
 
 
 def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
-    """Give every member to `sink`, and return the manifest when all of it is as it says.
+    """Pass every member to `sink`, and return the manifest once all members agree with it.
 
     Raises:
-        ArchiveError: it isn't, at whatever point that shows; what the sink was given by then is not to be used.
+        ArchiveError: they don't, at any point of reading; nothing that the sink received may be used then.
     """
     try:
         with (
@@ -227,11 +227,11 @@ def read_archive(file: IO[bytes], sink: Sink) -> Manifest:
 
 
 class _PlainMember(tarfile.TarInfo):
-    """A plain file's header; the contents of other headers are read into memory, however large they say they are."""
+    """The header of a plain file; contents of other headers would be read into memory, of any size they claim."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Read a header; ArchiveError for one that is no plain file's."""
+        """Read a header; ArchiveError for a member that isn't a plain file."""
         member = super().frombuf(buf, encoding, errors)
         if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE}:
             raise _damaged(f"{member.name[:100]!r} is no plain file")
@@ -239,7 +239,7 @@ class _PlainMember(tarfile.TarInfo):
 
 
 class _Reader:
-    """Walks through the members in their order."""
+    """Reads the members of an archive in their order."""
 
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
@@ -331,7 +331,7 @@ class _Reader:
 
 
 def _forget_members(tar: tarfile.TarFile) -> None:
-    """Keep a tar from remembering every member; there may be millions."""
+    """Clear a tar's list of members, which would grow to millions."""
     tar.members = []  # pyright: ignore[reportAttributeAccessIssue] - the stubs don't know it
 
 
@@ -345,7 +345,7 @@ def _damaged(why: str) -> ArchiveError:
 
 
 def _refuse_foreign(partial: Path, descriptor: int) -> None:
-    """Refuse a file of another user or name, and one that became a whole backup before this one had its lock."""
+    """Raise BackupError for a file of another user, or one that another backup is writing or has finished."""
     status = os.fstat(descriptor)
     try:
         named = partial.lstat()

@@ -1,4 +1,4 @@
-"""What an archive says of itself, last of all: when it is there, everything before it was written."""
+"""The manifest, an archive's last member: when it is there, everything before it was written."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Contents(BaseModel):
-    """What the archive holds, as it was written; read again, it must come to the same.
+    """The contents of an archive as written; reading must find the same.
 
     A file's SHA-256 is its name; `files_sha256` is of all names, in their order. `secret_key_sha256` is None when the
     key wasn't in the data folder.

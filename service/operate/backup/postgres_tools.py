@@ -1,4 +1,4 @@
-"""pg_dump and pg_restore of the wheel, told their database by the environment, which no other user reads."""
+"""pg_dump and pg_restore of the wheel, which get the connection in environment variables that no other user reads."""
 
 import os
 import re
@@ -26,12 +26,12 @@ _MAJOR = 10_000
 
 
 def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
-    """Yield the database as the exported snapshot sees it, in pieces of at most `PIECE` bytes; the last may be small.
+    """Yield a dump of the database at an exported snapshot, in pieces of at most `PIECE` bytes.
 
-    Owners are left out, and so is every extension but the one the schema needs, so that another PostgreSQL can take it.
+    Owners are left out, and so is every extension but the one the schema needs, so that another PostgreSQL can load it.
 
     Raises:
-        PostgresToolError: with what pg_dump said.
+        PostgresToolError: with the message of pg_dump.
     """
     arguments = (
         "--format=custom",
@@ -55,10 +55,10 @@ def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
 
 
 def load(url: URL, pieces: Iterator[bytes]) -> None:
-    """Fill an empty database with a dump, all of it or nothing.
+    """Load a dump into an empty database, all of it or nothing.
 
     Raises:
-        PostgresToolError: with what pg_restore said.
+        PostgresToolError: with the message of pg_restore.
     """
     arguments = ("--single-transaction", "--no-owner", "--no-comments", "--exit-on-error")
     with (
@@ -108,7 +108,7 @@ def _start(
 
 
 def _connection(url: URL) -> tuple[dict[str, str], str]:
-    """Return the environment that names the database, and a conninfo of the little that has no variable."""
+    """Return environment variables for the connection, and a conninfo with the settings that have no variable."""
     # As the service's own connections understand it.
     dialect = PGDialect_psycopg()
     _, parameters = dialect.create_connect_args(url)  # pyright: ignore[reportUnknownMemberType] - it leaves url untyped

@@ -1,4 +1,4 @@
-"""How far a long command is, on standard error when that is a terminal."""
+"""The progress of a long command, on standard error when that is a terminal."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ _MEGABYTE = 1_000_000
 
 
 class Progress:
-    """One line that is written over again and again; nothing where nobody watches."""
+    """A line of progress that is overwritten; nothing when standard error isn't a terminal."""
 
     def __init__(self, what: str) -> None:
         self._what = what

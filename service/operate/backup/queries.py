@@ -52,19 +52,19 @@ def connect(url: URL) -> Generator[Connection]:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One moment of the database, held still for as long as it is open."""
+    """One moment of the database, readable for as long as the snapshot is open."""
 
     connection: Connection
     name: str
 
     def rows(self) -> dict[str, int]:
-        """Return how many rows each table has."""
+        """Return the number of rows of each table."""
         return count_rows(self.connection)
 
     def files(self) -> Iterator[tuple[bytes, int]]:
         """Yield the SHA-256 and size of every file that a document's version has, each once, in the order of SHA-256.
 
-        They come with the walk; there may be millions.
+        Rows are read while iterating, because there may be millions.
         """
         statement = (
             select(document_versions.c.file_sha256, func.max(document_versions.c.file_size))
@@ -76,7 +76,7 @@ class Snapshot:
             yield bytes(sha256), size
 
     def file_totals(self) -> tuple[int, int]:
-        """Return how many there are, and their bytes."""
+        """Return the number of files and the sum of their bytes."""
         each = (
             select(func.max(document_versions.c.file_size).label("size"))
             .group_by(document_versions.c.file_sha256)
@@ -92,9 +92,9 @@ class Snapshot:
 
 @contextmanager
 def open_snapshot(url: URL) -> Generator[Snapshot]:
-    """Hold the database still, for this connection and whoever names the snapshot.
+    """Open a snapshot of the database, which other connections can read by its name until the block ends.
 
-    Tables are locked against migrations first: the snapshot of rows doesn't hold their definitions still.
+    Tables are locked against migrations first, because a snapshot of rows doesn't keep the tables' definitions.
     """
     engine = _engine(url)
     with engine.connect() as plain:
@@ -114,13 +114,13 @@ def table_names(connection: Connection) -> list[str]:
 
 
 def count_rows(connection: Connection) -> dict[str, int]:
-    """Return how many rows each table has."""
+    """Return the number of rows of each table."""
     counts = {name: select(func.count()).select_from(table(name)) for name in table_names(connection)}
     return {name: connection.execute(count).scalar_one() for name, count in counts.items()}
 
 
 def read_key_fingerprint(connection: Connection) -> bytes | None:
-    """Return the secret key's fingerprint; None when the database has none, or no place for one yet."""
+    """Return the secret key's fingerprint; None when the database has none, or no table for it yet."""
     if deployment.name not in table_names(connection):
         return None
     statement = select(column("key_fingerprint", LargeBinary)).select_from(table(deployment.name))
@@ -133,7 +133,7 @@ def server_version(connection: Connection) -> int:
 
 
 def unreadable(connection: Connection) -> list[str]:
-    """Return the tables whose rows this connection's user would see only in part; none may stay out of a backup."""
+    """Return the tables of which this connection's user can't read all rows, and which a backup would miss."""
     bypasses = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
     if connection.execute(text(bypasses)).scalar_one():
         return []
@@ -143,12 +143,12 @@ def unreadable(connection: Connection) -> list[str]:
 
 
 def has_anything(connection: Connection) -> bool:
-    """Whether there is any table, view or sequence that no extension brought."""
+    """Return whether the database has a table, view or sequence that isn't an extension's."""
     return bool(connection.execute(text(_ANYTHING)).scalar_one())
 
 
 def prepare_empty(connection: Connection) -> None:
-    """Make what a dump takes for granted: the service's role, which is the whole cluster's."""
+    """Create the service's role, which a dump needs and doesn't contain because it belongs to the whole cluster."""
     if not connection.execute(text("SELECT FROM pg_roles WHERE rolname = :role"), {"role": SERVICE_ROLE}).rowcount:
         connection.execute(text(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS"))
     may_become = f"SELECT pg_has_role(current_user, :role, {MAY_BECOME})"
@@ -157,7 +157,7 @@ def prepare_empty(connection: Connection) -> None:
 
 
 def vacuum(connection: Connection) -> None:
-    """Bring the planner's statistics and visibility maps up: the first searches are as quick as later ones."""
+    """Update the planner's statistics and visibility maps, so that the first searches are as fast as later ones."""
     connection.execute(text("VACUUM (ANALYZE)"))
 
 

@@ -1,4 +1,4 @@
-"""Restoring a backup: read twice, once to trust it, once to use it."""
+"""Restoring a backup. The archive is read twice: once to verify it, once to restore it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from service.platform.files import FileStore
 
 
 def verify(file: IO[bytes]) -> Manifest:
-    """Read an archive to its end, keeping nothing; returns its manifest.
+    """Read an archive to its end without storing anything, and return its manifest.
 
     Raises:
         ArchiveError: it is damaged, or of a newer Carrel.
@@ -46,12 +46,12 @@ def refuse_filled_database(owner: URL) -> None:
 
 
 def fill(file: IO[bytes], manifest: Manifest, *, owner: URL, files: FileStore, key_folder: Path | None) -> None:
-    """Bring what a verified archive holds to an empty database and a file store, and the schema up to date.
+    """Restore a verified archive into an empty database and a file store, and migrate the schema.
 
-    The secret key goes to `key_folder`, unless that is None. The database comes last, in one transaction.
+    The secret key is written to `key_folder`, unless that is None. The database comes last, in one transaction.
 
     Raises:
-        BackupError: the target is not to be used then.
+        BackupError: the targets must not be used then.
     """
     with queries.connect(owner) as connection:
         queries.prepare_empty(connection)
@@ -68,7 +68,7 @@ def fill(file: IO[bytes], manifest: Manifest, *, owner: URL, files: FileStore, k
 
 
 class _Verifying:
-    """Looks at everything and keeps nothing."""
+    """A sink that reads everything and stores nothing."""
 
     def __init__(self) -> None:
         self.progress = Progress("Verifying")
@@ -90,7 +90,7 @@ class _Verifying:
 
 
 class _Filling:
-    """Puts everything where it belongs."""
+    """A sink that stores files, database and key."""
 
     def __init__(self, owner: URL, *, files: FileStore, key_folder: Path | None) -> None:
         self._owner = owner

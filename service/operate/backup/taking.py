@@ -1,4 +1,4 @@
-"""Taking a backup while the service runs: one snapshot of the database, and the files that it names."""
+"""Taking a backup while the service runs: one snapshot of the database, and the files in it."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -21,10 +21,10 @@ from service.platform.files import FileStore
 
 
 def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, secret_key: SecretStr | None) -> Manifest:
-    """Write a backup of the database (connected to as its `owner`) and its files to `path`; returns what it holds.
+    """Write a backup of the database (connected to as its `owner`) and its files to `path`; return its manifest.
 
-    Files are content-addressed and never removed, so those the snapshot names are there for as long as it takes. The
-    secret key goes along unless it is given (`secret_key`) rather than kept in the data folder.
+    Files are content-addressed and never removed, so those in the snapshot stay for as long as it takes. The secret key
+    is included if it is in the data folder, and not when it is given as `secret_key`.
 
     Raises:
         BackupError: nothing was written then.
@@ -72,7 +72,7 @@ def _check(snapshot: Snapshot) -> tuple[str, int]:
 
 
 def _read_kept_key(data_dir: Path, fingerprint: bytes | None) -> SecretStr | None:
-    """Return the folder's key as the snapshot has it; a rotation may have been cut off between its two steps."""
+    """Return the data folder's key whose fingerprint is in the snapshot, which may be a rotation's successor."""
     key = key_files.read_key(data_dir)
     if fingerprint is None or matches(key, fingerprint):
         return key

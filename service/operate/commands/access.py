@@ -1,7 +1,6 @@
-"""How a command gets at the deployment's database, whether or not the service is running.
+"""Opening the deployment's database for a command, whether or not the service is running.
 
-The embedded PostgreSQL is started, and stopped afterwards, unless a running service has done so: then its socket is
-used. As on a start of the service, one process at a time may have the data folder to itself.
+The embedded PostgreSQL is started, and stopped afterwards, unless a running service has started it.
 """
 
 from collections.abc import AsyncGenerator, Generator
@@ -23,7 +22,7 @@ from service.platform.settings import Settings
 
 @dataclass(frozen=True)
 class Access:
-    """A database that answers: its addresses as its owner and as the service, and whether nobody serves from it."""
+    """A database that can be connected to: its addresses as owner and as service, and whether no service is running."""
 
     owner: URL
     service: URL
@@ -32,14 +31,14 @@ class Access:
 
 @contextmanager
 def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -> Generator[Access]:
-    """Give access to the deployment's database for the length of the block.
+    """Open the deployment's database until the block ends.
 
     With `alone`, a service that is running on the data folder is refused. Only with `new` may there be no database yet.
 
     Raises:
         CommandError: there is no database, or a service is running.
         DatabaseServerError: the embedded PostgreSQL does not start.
-        UnfinishedRestoreError: a restore was cut off.
+        UnfinishedRestoreError: a restore was interrupted.
     """
     refuse_marked(settings.data_dir)
     if settings.database_url is not None:
@@ -66,7 +65,7 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
 
 @asynccontextmanager
 async def open_database(settings: Settings) -> AsyncGenerator[Database]:
-    """Give the database as the service has it, restricted to one organization at a time; migrated when it is new."""
+    """Open the database as the service does, restricted to one organization at a time; migrate a new one."""
     with open_access(settings, new=True) as access:
         _bring_up_to_date(access)
         database = Database(access.service, pool_size=2, statement_seconds=settings.request_seconds)
@@ -89,7 +88,7 @@ def check_schema(access: Access) -> None:
 
 
 def _bring_up_to_date(access: Access) -> None:
-    """Migrate what is empty, or nobody's but ours at the moment; a service that is running has its own version."""
+    """Migrate the database if it is empty or no service is running; then check its schema."""
     with queries.connect(access.owner) as connection:
         is_empty = not queries.has_anything(connection)
     if is_empty or access.is_alone:
@@ -98,7 +97,7 @@ def _bring_up_to_date(access: Access) -> None:
 
 
 def refuse_strangers(cluster: Path) -> None:
-    """PostgreSQL lets in the user it runs as, and root where it was started by root."""
+    """Raise CommandError unless this user may connect: PostgreSQL accepts its own user, and root if root started it."""
     account = server_account()
     if cluster.exists() and cluster.stat().st_uid != account.pw_uid:
         raise CommandError(f"{cluster} is not {account.pw_name}'s. Run the command as the user the service runs as.")

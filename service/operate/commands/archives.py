@@ -65,9 +65,9 @@ def _describe(manifest: Manifest) -> str:
 
 @contextmanager
 def _mark_folder(settings: Settings) -> Generator[FileStore]:
-    """Have the empty data folder to oneself, marked as unusable until the block has ended well.
+    """Lock the empty data folder, and mark it as unusable until the block ends without an error.
 
-    When it ends with an error, the folder is emptied again; when the process is killed, the mark stays.
+    After an error the folder is emptied again; a killed process leaves the mark.
     """
     settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
     lock = FolderLock(settings.data_dir)
@@ -103,7 +103,7 @@ def _fill(file: IO[bytes], manifest: Manifest, settings: Settings, files: FileSt
 
 
 def _refuse_filled_folder(settings: Settings) -> None:
-    """Raise NotEmptyError when something of a deployment is in the data folder, unless a restore was cut off there."""
+    """Raise NotEmptyError when a deployment's files are in the data folder, except after an interrupted restore."""
     if restore_mark.is_marked(settings.data_dir):
         refuse_strangers(settings.data_dir / "postgres")
         return
@@ -119,7 +119,7 @@ def _refuse_filled_folder(settings: Settings) -> None:
 
 
 def _empty(settings: Settings) -> None:
-    """Take away what a restore brought."""
+    """Delete what a restore has written."""
     remove_cluster(settings.data_dir)
     if settings.files_url is None:
         shutil.rmtree(settings.files_dir, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Asking for a password: never on the command line, where other users and the shell's history would see it."""
+"""Reading a password: never from the command line, where other users and the shell's history would see it."""
 
 import getpass
 import sys
@@ -12,7 +12,7 @@ _PASSWORD: TypeAdapter[SecretStr] = TypeAdapter(Password)
 
 
 def ask_password() -> SecretStr:
-    """Ask twice, without echo, on a terminal; else take one line of standard input."""
+    """Ask for a password twice, without echo, on a terminal; else read one line of standard input."""
     if sys.stdin.isatty():
         first, second = getpass.getpass("Password: "), getpass.getpass("The same again: ")
         if first != second:

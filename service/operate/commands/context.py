@@ -1,4 +1,4 @@
-"""What every command is given."""
+"""The settings, as every command finds them."""
 
 from typing import cast
 

@@ -1,5 +1,5 @@
-"""Why a command did nothing: its message is all that is shown."""
+"""The error of a command, of which only the message is printed."""
 
 
 class CommandError(Exception):
-    """What is asked can't be done; the message says what to do instead."""
+    """The command can't be carried out; the message says what to do instead."""

@@ -17,7 +17,7 @@ _RANDOM_BYTES = 32
 
 
 def new_key() -> SecretStr:
-    """Make a key of 256 random bits."""
+    """Return a new key of 256 random bits."""
     return SecretStr(secrets.token_urlsafe(_RANDOM_BYTES))
 
 
@@ -27,12 +27,12 @@ def read_key(data_dir: Path) -> SecretStr | None:
 
 
 def read_successor(data_dir: Path) -> SecretStr | None:
-    """Return the key that a rotation, which was cut off, was about to change to; None when there is none."""
+    """Return the key that an interrupted rotation was changing to; None when there is none."""
     return _read(data_dir / SUCCESSOR_FILE)
 
 
 def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
-    """Keep `key` as the folder's, unless it has one by now; returns the folder's."""
+    """Store `key` as the folder's, unless it has one by now; return the folder's key."""
     partial = _write_aside(data_dir, key)
     with suppress(FileExistsError):
         (data_dir / KEY_FILE).hardlink_to(partial)
@@ -42,19 +42,19 @@ def keep_key(data_dir: Path, key: SecretStr) -> SecretStr:
 
 
 def write_successor(data_dir: Path, key: SecretStr) -> None:
-    """Keep the key to change to beside the folder's key; durable when this returns."""
+    """Store the new key beside the folder's key; durable when this returns."""
     _write_aside(data_dir, key).replace(data_dir / SUCCESSOR_FILE)
     sync_folder(data_dir)
 
 
 def promote_successor(data_dir: Path) -> None:
-    """Make the successor the folder's key."""
+    """Replace the folder's key by its successor."""
     (data_dir / SUCCESSOR_FILE).replace(data_dir / KEY_FILE)
     sync_folder(data_dir)
 
 
 def drop_successor(data_dir: Path) -> None:
-    """Forget the successor, if there is one."""
+    """Delete the successor, if there is one."""
     (data_dir / SUCCESSOR_FILE).unlink(missing_ok=True)
 
 

@@ -12,19 +12,19 @@ _MARK = "restore.unfinished"
 
 
 def set_mark(data_dir: Path) -> None:
-    """Mark the folder; durable when this returns."""
+    """Mark a data folder as being restored; durable when this returns."""
     (data_dir / _MARK).touch(mode=0o600)
     sync_folder(data_dir)
 
 
 def remove_mark(data_dir: Path) -> None:
-    """Declare the folder whole."""
+    """Remove the mark from a data folder whose restore is complete."""
     (data_dir / _MARK).unlink()
     sync_folder(data_dir)
 
 
 def is_marked(data_dir: Path) -> bool:
-    """Tell whether a restore is filling the folder, or was when it was cut off."""
+    """Return whether a restore is filling the folder, or was interrupted there."""
     return (data_dir / _MARK).exists()
 
 

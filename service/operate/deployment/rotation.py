@@ -23,10 +23,10 @@ from service.platform.keys import Keys
 
 @dataclass(frozen=True)
 class Rotation:
-    """What is known beforehand.
+    """The keys of a rotation.
 
     `given` is the old key when the environment gives it, rather than the data folder; `new` the one to change to
-    (None: make one); with `is_lost` nobody has the old key any more.
+    (None: create one); with `is_lost` nobody has the old key any more.
     """
 
     data_dir: Path
@@ -61,7 +61,7 @@ async def rotate_secret_key(owner: URL, rotation: Rotation) -> bool:
 
 
 async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | None, SecretStr]:
-    """Check the old key, and keep the new one where a start finds it; returns both, no old one when that is lost."""
+    """Check the old key, and store the new one where a start finds it; return both, None for a lost old key."""
     old: SecretStr | None = None
     if not rotation.is_lost:
         old = rotation.given or await asyncio.to_thread(ensure_folder_key, rotation.data_dir, fingerprint)
@@ -78,8 +78,8 @@ async def _prepare(rotation: Rotation, fingerprint: bytes) -> tuple[SecretStr | 
 async def _change(connection: AsyncConnection, old: SecretStr | None, new: SecretStr) -> None:
     """Change everything that depends on the key, in one transaction.
 
-    Whatever is kept encrypted under the key is encrypted anew here, organization by organization, before its
-    fingerprint changes. Page tokens are signed under it too; they are not kept, and end.
+    Encrypted data is encrypted again, organization by organization, before the fingerprint changes. Page tokens are
+    signed with the key too; they aren't stored, and become invalid.
     """
     for row in await list_organizations(connection):
         await enter_organization(connection, row.organization_id)

@@ -1,4 +1,4 @@
-"""Which secret key a deployment has: the one whose fingerprint its database keeps."""
+"""The secret key of a deployment: the one whose fingerprint is in its database."""
 
 import asyncio
 import hmac
@@ -13,9 +13,9 @@ from service.platform.keys import Keys
 
 
 async def ensure_secret_key(database: Database, *, given: SecretStr | None, data_dir: Path) -> SecretStr:
-    """Return the secret key to serve with: the `given` one, else the data folder's, made on the very first start.
+    """Return the secret key to serve with: the `given` one, else the data folder's, which the first start creates.
 
-    What a rotation left half done is finished, or undone. Raises WrongSecretKeyError unless the key is the database's.
+    Finishes or undoes an interrupted rotation. Raises WrongSecretKeyError unless the key is the database's.
     """
     async with database.transaction(None) as connection:
         wanted = await queries.key_fingerprint(connection)
@@ -28,21 +28,21 @@ async def ensure_secret_key(database: Database, *, given: SecretStr | None, data
 
 
 async def _set_up(database: Database, key: SecretStr) -> bytes | None:
-    """Set the fingerprint up. Replicas that start at once may each have a key, and one is first; returns its."""
+    """Store a key's fingerprint in a new database, and return the stored one, which may be another replica's."""
     async with database.transaction(None) as connection:
         await queries.insert_key_fingerprint(connection, fingerprint=Keys(key).fingerprint)
         return await queries.key_fingerprint(connection)
 
 
 def matches(key: SecretStr | None, fingerprint: bytes | None) -> bool:
-    """Whether there is a key and this is its fingerprint."""
+    """Return whether there is a key that has this fingerprint."""
     return key is not None and fingerprint is not None and hmac.compare_digest(Keys(key).fingerprint, fingerprint)
 
 
 def ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
-    """Return the folder's key, after finishing a rotation as the database's fingerprint says; blocks.
+    """Return the data folder's key, after finishing a rotation as the database's fingerprint says; blocks.
 
-    Without a fingerprint there may be no key yet, and one is made. Raises WrongSecretKeyError when it is gone.
+    Without a fingerprint, a missing key is created. Raises WrongSecretKeyError when the key is gone.
     """
     if matches(key_files.read_successor(data_dir), wanted):
         key_files.promote_successor(data_dir)
@@ -55,7 +55,7 @@ def ensure_folder_key(data_dir: Path, wanted: bytes | None) -> SecretStr:
 
 
 def advice(data_dir: Path, *, given: bool) -> str:
-    """Return what to do about a wrong key, whether it was `given` or is the folder's."""
+    """Return a text that says what to do about a wrong key, which is either `given` or the data folder's."""
     what = "CARREL_SECRET_KEY" if given else f"The secret key in {data_dir}"
     return (
         f"{what} is not the one this database was set up with. Set the same CARREL_SECRET_KEY on every replica, or put"

@@ -41,7 +41,7 @@ _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB
 
 
 async def read_state(connection: AsyncConnection, organization_id: UUID) -> AnyRow:
-    """The figures of `AdminStatusGetResponse` that the database knows; `embedding_model` None before any upload."""
+    """Read the database's figures of `AdminStatusGetResponse`; `embedding_model` is None before any upload."""
     pending, jobs = _pending(organization_id), _select_jobs(organization_id)
     is_document = resources.c.resource_type.not_in(NO_DOCUMENTS)
     has_failed, waits = pending.c.attempts >= FAILED_AFTER, jobs.c.status == "todo"
@@ -79,7 +79,7 @@ def _catalog(organization_id: UUID, what: ColumnElement[Any]) -> ColumnElement[A
 
 
 def _pending(organization_id: UUID) -> Subquery:
-    """What is not in the catalog's index yet, and since when it is to be there."""
+    """Select the catalog's entries whose desired version isn't indexed: their attempts, and `since` when they wait."""
     wanted = and_(
         document_versions.c.document_id == space_documents.c.document_id,
         document_versions.c.version == space_documents.c.version,
@@ -98,7 +98,7 @@ def _pending(organization_id: UUID) -> Subquery:
 
 
 def _chunks(organization_id: UUID) -> ColumnElement[Any]:
-    """How many chunks the catalog has, as its term statistics count them; the chunks themselves are not looked at."""
+    """Select the number of the catalog's chunks from its term statistics, without reading the chunks."""
     sums = (
         select(func.coalesce(func.sum(number), 0))
         .where(
@@ -113,7 +113,7 @@ def _chunks(organization_id: UUID) -> ColumnElement[Any]:
 
 
 def _select_jobs(organization_id: UUID) -> Subquery:
-    """The organization's jobs that are in the queue, with the moment that the reply or the run was asked for."""
+    """Select the organization's jobs in the queue, each with the time at which its reply or run was requested."""
     asked_at = func.coalesce(turns.c.created_at, docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
     own = and_(turns.c.organization_id == organization_id, turns.c.turn_id == _id_in("turn_id"))
     sync = and_(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == _id_in("sync_id"))

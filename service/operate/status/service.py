@@ -1,4 +1,4 @@
-"""How an organization is doing, for a page of health."""
+"""The state of an organization, for the page Health."""
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -13,7 +13,7 @@ BUILT_IN = "built-in"
 
 
 async def get_status(runtime: Runtime, connection: AsyncConnection, caller: Caller) -> AdminStatusGetResponse:
-    """The organization's state at this moment; for admins."""
+    """Return the organization's state at this moment; for admins."""
     row = await queries.read_state(connection, caller.organization_id)
     backlog = await measure_backlog(connection, caller.organization_id)
     settings, indexer = runtime.settings, runtime.indexer

@@ -79,10 +79,9 @@ async def list_grants(
     after: tuple[UUID, str] | None = None,
     limit: int | None = None,
 ) -> Sequence[AnyRow]:
-    """The roles granted in a class, each with its principal's kind, name and address, ordered by principal and role.
+    """List the roles granted in a class, by principal and role, each with its principal's kind, name and address.
 
-    Neither the owner's nor everyone's are among them, nor those of deleted service accounts. `after` is a principal
-    and a role.
+    The roles of the owner, of everyone and of deleted service accounts are left out. `after` is a principal and a role.
     """
     held = class_readers.c
     statement = (

@@ -34,11 +34,11 @@ class Embedders:
 
     @property
     def texts_embedded(self) -> int:
-        """How many texts all of them have embedded since the start."""
+        """The number of texts that all embedders have embedded since the start."""
         return sum(embedder.texts_embedded for embedder in self._embedders.values())
 
     def get(self, name: str | None = None) -> Embedder:
-        """Return the embedder of a model, None meaning the default; 400 `unknown_model` says which there are."""
+        """Return the embedder of a model, or of the default for None; raise BadRequest `unknown_model`."""
         if name is None:
             return self.default
         if name not in self._embedders:
@@ -46,7 +46,7 @@ class Embedders:
         return self._embedders[name]
 
     async def close(self) -> None:
-        """Close all of them."""
+        """Close all embedders."""
         for embedder in self._embedders.values():
             await embedder.close()
 
@@ -77,9 +77,9 @@ def _remote(settings: Settings, model: str, dimensions: int, tokenizer: WordPiec
 
 
 def remote_models(settings: Settings) -> dict[str, int]:
-    """Return the endpoint's models and the lengths of their vectors, the default first; none without an endpoint.
+    """Return the endpoint's models with the lengths of their vectors, the default first; empty without an endpoint.
 
-    ValueError says which setting is missing or doesn't fit.
+    Raises ValueError that says which setting is missing or doesn't fit.
     """
     default, further = remote_dimensions(settings), dict(settings.embeddings_further_models)
     if settings.embeddings_url is None or settings.embeddings_model is None:

@@ -53,7 +53,7 @@ class BatchLimits:
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """One call's texts; `left` holds the numbers of those not yet taken, the longest last."""
+    """The texts of one call; `left` has the numbers of those not yet in a batch, the longest last."""
 
     number: int
     texts: Sequence[Tokens]
@@ -64,17 +64,17 @@ class _Request:
     future: "Future[Rows]" = field(default_factory=Future[Rows])
 
     def longest_within(self, length: int) -> int | None:
-        """Return the place in `left` of the longest text of at most `length` tokens."""
+        """Return the position in `left` of the longest text of at most `length` tokens; None when there is none."""
         place = bisect_right(self.left, length, key=lambda text: len(self.texts[text])) - 1
         return place if place >= 0 else None
 
     def longest(self, within: int) -> int:
-        """Return the length of that text, or 0."""
+        """Return the length of the longest text of at most `within` tokens, or 0."""
         place = self.longest_within(within)
         return 0 if place is None else len(self.texts[self.left[place]])
 
     def take(self, place: int) -> int:
-        """Take the text at a place of `left`; returns its number."""
+        """Remove the text at a position of `left`, and return its number."""
         text = self.left.pop(place)
         self.tokens_left -= len(self.texts[text])
         return text
@@ -84,7 +84,7 @@ _Batch = list[tuple[_Request, int]]
 
 
 class BatchQueue:
-    """What waits to be embedded, and which of it is next. Every method may be called from any thread."""
+    """The texts that wait to be embedded, in the order of batches. Every method may be called from any thread."""
 
     def __init__(self, *, width: int, limits: BatchLimits) -> None:
         self._width = width
@@ -96,7 +96,7 @@ class BatchQueue:
         self._closed = False
 
     def put(self, texts: Sequence[Tokens]) -> _Request:
-        """Queue one call's texts."""
+        """Add the texts of one call."""
         left = sorted(range(len(texts)), key=lambda text: len(texts[text]))
         rows = np.empty((len(texts), self._width), np.float32)
         with self._changed:
@@ -109,7 +109,7 @@ class BatchQueue:
         return request
 
     def discard(self, request: _Request) -> None:
-        """Forget what a request still has waiting."""
+        """Remove a request's texts that still wait."""
         with self._changed:
             self._requests.pop(request.number, None)
 
@@ -148,12 +148,12 @@ class BatchQueue:
             batch.append((request, request.take(place)))
 
     def deliver(self, batch: _Batch, rows: Rows) -> None:
-        """Hand the rows to their requests; a request whose last row this is, is answered."""
+        """Store the rows of a batch in their requests, and answer each request that is complete."""
         with self._changed:
             for (request, text), row in zip(batch, rows, strict=True):
                 request.rows[text] = row
                 request.unfinished -= 1
-                if not request.unfinished and _is_open(request):
+                if not request.unfinished and _begin_answer(request):
                     request.future.set_result(request.rows)
 
     def fail(self, batch: _Batch, error: Exception) -> None:
@@ -162,7 +162,7 @@ class BatchQueue:
             self._abandon(request, error)
 
     def close(self) -> None:
-        """Let `take` return None from now on; whoever waits is answered with Unavailable."""
+        """Let `take` return None from now on, and fail waiting requests with Unavailable."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -173,12 +173,12 @@ class BatchQueue:
     def _abandon(self, request: _Request, error: Exception) -> None:
         with self._changed:
             self._requests.pop(request.number, None)
-            if _is_open(request):
+            if _begin_answer(request):
                 request.future.set_exception(error)
 
 
-def _is_open(request: _Request) -> bool:
-    """Whether the request is neither answered nor cancelled; from here on it can't be cancelled any more."""
+def _begin_answer(request: _Request) -> bool:
+    """Mark a request as being answered, so that it can't be cancelled; False when it is done or cancelled already."""
     return not request.future.done() and request.future.set_running_or_notify_cancel()
 
 
@@ -207,7 +207,7 @@ class Batcher:
 
     @contextmanager
     def admit(self, texts: int) -> Generator[None]:
-        """Count so many texts as waiting meanwhile; Unavailable, saying when to come back, if that is too many."""
+        """Count texts as waiting until the block ends; Unavailable, with the seconds to wait, if they are too many."""
         self._admit(texts)
         try:
             yield
@@ -229,7 +229,7 @@ class Batcher:
         )
 
     async def embed(self, texts: Sequence[Tokens]) -> Rows:
-        """Return a row for each text, in their order. Cancelled, it takes what still waits out of the queue."""
+        """Return a row for each text, in their order. Cancelling removes the texts that still wait."""
         request = self._queue.put(texts)
         try:
             return await asyncio.wrap_future(request.future)
@@ -237,7 +237,7 @@ class Batcher:
             self._queue.discard(request)
 
     def close(self) -> None:
-        """Stop after the batches under way; blocks for as long as these take."""
+        """Stop after the running batches; blocks until they are done."""
         self._queue.close()
         for worker in self._workers:
             worker.join()
@@ -254,7 +254,7 @@ class Batcher:
                 self._learn((time.monotonic() - started) / len(batch))
 
     def _learn(self, seconds: float) -> None:
-        """Keep the pace that `Retry-After` is reckoned from."""
+        """Update the pace from which `Retry-After` is computed."""
         self._seconds_a_text += _SMOOTHING * (seconds / len(self._workers) - self._seconds_a_text)
 
 

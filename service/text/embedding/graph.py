@@ -51,7 +51,7 @@ class Shape:
 
 @dataclass
 class _Builder:
-    """Collects nodes and constants; a node is named after what it puts out."""
+    """Collects the nodes and constants of a graph; a node is named after its output."""
 
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: dict[str, onnx.TensorProto] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class _Builder:
 
 
 def build(weights: Path, config: Path) -> onnx.ModelProto:
-    """Build the map from `input_ids`, `attention_mask` (int64, batch x length) to `embedding` (batch x width)."""
+    """Build the graph from `input_ids`, `attention_mask` (int64, batch x length) to `embedding` (batch x width)."""
     shape, tensors = Shape.read(config), load_file(weights)
     graph = _Builder()
     value = _embeddings(graph, tensors, shape)
@@ -96,7 +96,7 @@ def build(weights: Path, config: Path) -> onnx.ModelProto:
 
 
 def _embeddings(graph: _Builder, tensors: Weights, shape: Shape) -> str:
-    """Words plus positions; there is one token type, so its row is folded into the positions."""
+    """Add the embeddings of words and positions; the only token type is added to the positions beforehand."""
     words = graph.constant("words", tensors["embeddings.word_embeddings.weight"])
     folded = tensors["embeddings.position_embeddings.weight"] + tensors["embeddings.token_type_embeddings.weight"][0]
     length = graph.node("Shape", ["input_ids"], "length", start=1, end=2)
@@ -108,7 +108,7 @@ def _embeddings(graph: _Builder, tensors: Weights, shape: Shape) -> str:
 
 
 def _mask_bias(graph: _Builder) -> str:
-    """0 where there is a token and `_MASKED` where there is padding, as (batch, 1, 1, length)."""
+    """Add the attention bias: 0 for a token and `_MASKED` for padding, as (batch, 1, 1, length)."""
     mask = graph.node("Cast", ["attention_mask"], "mask", to=TensorProto.FLOAT)
     padding = graph.node("Sub", [graph.constant("one", np.array(1, np.float32)), mask], "padding")
     scaled = graph.node("Mul", [padding, graph.constant("masked", np.array(_MASKED, np.float32))], "padding.scores")
@@ -116,7 +116,7 @@ def _mask_bias(graph: _Builder) -> str:
 
 
 def _layer(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, value: str, bias: str) -> str:
-    """One transformer layer: attention, then the feed-forward network, each added and normalised."""
+    """Add a transformer layer: attention, then the feed-forward network, each added and normalised."""
 
     def linear(value: str, name: str) -> str:
         return graph.linear(value, name, tensors[name + ".weight"], tensors[name + ".bias"])
@@ -131,7 +131,7 @@ def _layer(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, valu
 
 
 def _attention(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, value: str, bias: str) -> str:
-    """Scaled dot-product attention; the three projections are one product, the scale is folded into the query's."""
+    """Add scaled dot-product attention; the three projections are one product, the query includes the scale."""
     parts = [f"{prefix}.attention.self.{part}" for part in ("query", "key", "value")]
     scales = (np.float32((shape.width // shape.heads) ** -0.5), np.float32(1), np.float32(1))
     weight = np.concatenate([tensors[part + ".weight"] * scale for part, scale in zip(parts, scales, strict=True)])
@@ -149,7 +149,7 @@ def _attention(graph: _Builder, tensors: Weights, shape: Shape, *, prefix: str, 
 
 
 def _heads(graph: _Builder, shape: Shape, value: str, order: list[int]) -> str:
-    """(batch, length, width) to one matrix a head."""
+    """Add a transposition from (batch, length, width) to one matrix per head."""
     split = graph.integers(0, 0, shape.heads, shape.width // shape.heads)
     return graph.node(
         "Transpose", [graph.node("Reshape", [value, split], value + ".split")], value + ".heads", perm=order
@@ -157,7 +157,7 @@ def _heads(graph: _Builder, shape: Shape, value: str, order: list[int]) -> str:
 
 
 def _pool(graph: _Builder, value: str) -> None:
-    """The mean over the tokens, then unit length; which makes the mean's divisor cancel out, so it is a plain sum."""
+    """Add mean pooling and normalisation to unit length, which make the mean a plain sum."""
     mask = graph.node("Unsqueeze", ["mask", graph.integers(1)], "mask.row")
     pooled = graph.node("Squeeze", [graph.node("MatMul", [mask, value], "sum.row"), graph.integers(1)], "sum")
     graph.node("LpNormalization", [pooled], "embedding", axis=-1, p=2)

@@ -27,7 +27,7 @@ _ONE_BY_ONE = BatchLimits(texts=1)
 
 
 class LocalEmbedder:
-    """all-MiniLM-L6-v2 behind a micro-batcher; `open` it, as building and loading the graph take a moment.
+    """all-MiniLM-L6-v2 behind a micro-batcher; created by `open`, as building and loading the graph take a moment.
 
     Each worker thread runs the one session on one core: measured on two cores this is as fast for long texts as one
     batch on both, half again as fast for short ones, and leaves no thread spinning.

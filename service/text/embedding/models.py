@@ -1,4 +1,4 @@
-"""What is known of an embedding model, and what an embedder is."""
+"""The properties of an embedding model, and the interface of an embedder."""
 
 import json
 from collections.abc import Sequence
@@ -36,17 +36,17 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> EmbeddingModel:
-        """The model it embeds with."""
+        """The model that computes the vectors."""
         ...
 
     @property
     def tokenizer(self) -> WordPieces:
-        """The word pieces its chunks are measured in."""
+        """The tokenizer whose word pieces measure the chunks."""
         ...
 
     @property
     def texts_embedded(self) -> int:
-        """How many texts it has embedded since the start."""
+        """The number of texts embedded since the start."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -57,11 +57,11 @@ class Embedder(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of what it holds; calls under way fail with Unavailable."""
+        """Release threads and connections; running calls fail with Unavailable."""
         ...
 
 
 def minilm() -> EmbeddingModel:
-    """Describe the local model, its mean read from the file beside this one (which says how it was made)."""
+    """Return the local model; its mean is in the file beside this module, which says how it was computed."""
     mean = np.array(json.loads(_MEAN_FILE.read_text())["mean"], np.float32)
     return EmbeddingModel(name=MINILM, dimensions=len(mean), max_tokens=MAX_TOKENS, mean=mean)

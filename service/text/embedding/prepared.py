@@ -1,4 +1,4 @@
-"""The graph on disk: built once for a data folder, in the precision asked for."""
+"""The model's graph on disk: built once for a data folder, in the configured precision."""
 
 import fcntl
 import os
@@ -40,7 +40,7 @@ def _path(folder: Path, precision: Precision) -> Path:
 
 @contextmanager
 def _alone(folder: Path) -> Generator[None]:
-    """Hold the folder's lock, which the kernel lets go of if this process dies."""
+    """Lock the folder until the block ends; the kernel releases the lock if this process dies."""
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -66,7 +66,7 @@ def _save(files: ModelFiles, path: Path) -> None:
 
 
 def _write(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a file beside `path`, put it on disk, and give it its name."""
+    """Fill a file beside `path` with `write`, flush it to disk, and give it its name."""
     partial = path.with_suffix(".partial")
     write(partial)
     with partial.open("rb") as file:

@@ -36,7 +36,7 @@ class _Answer(BaseModel):
 
 
 class _TryAgain(Exception):  # noqa: N818 - never leaves this module
-    """The attempt failed in a way that may pass; `after` is the endpoint's Retry-After in seconds."""
+    """The attempt failed for a reason that may pass; `after` is the endpoint's Retry-After in seconds."""
 
     def __init__(self, reason: str, *, after: float | None = None) -> None:
         super().__init__(reason)
@@ -44,9 +44,9 @@ class _TryAgain(Exception):  # noqa: N818 - never leaves this module
 
 
 class RemoteEmbedder:
-    """Asks an endpoint for vectors; texts are measured and cut in the local model's word pieces.
+    """Gets vectors from an endpoint; texts are measured and cut in the local model's word pieces.
 
-    `dimensions` is what the endpoint's vectors must have; it is also sent as the request's parameter when
+    `dimensions` is the length that the endpoint's vectors must have; it is also sent as the request's parameter when
     `ask_for_dimensions` (models that can shorten their vectors understand it, others refuse it).
     """
 
@@ -95,7 +95,7 @@ class RemoteEmbedder:
         await self._client.aclose()
 
     async def _embed_slice(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Ask until there is an answer or the attempts are used up."""
+        """Send texts to the endpoint until it answers or the attempts are used up."""
         async with self._turns_of_queries if len(texts) <= _FEW_TEXTS else self._turns:
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
@@ -123,7 +123,7 @@ class RemoteEmbedder:
         return response
 
     def _rows(self, response: httpx.Response, count: int) -> NDArray[np.float32]:
-        """Check the answer and bring its rows into order and to unit length."""
+        """Check the response, and return its rows in order and of unit length."""
         try:
             data = sorted(_Answer.model_validate_json(response.content).data, key=lambda row: row.index)
         except ValidationError as exc:
@@ -151,13 +151,13 @@ def endpoint(url: str) -> str:
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    """Return Retry-After in seconds; its other form, a date, is not worth a clock's disagreement."""
+    """Return Retry-After in seconds; None for a date, because the two clocks may disagree."""
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isascii() and value.replace(".", "", 1).isdigit() else None
 
 
 def _pause(attempt: int, after: float | None) -> float:
-    """Return how long to wait: what the endpoint asks for, or twice as long each time, spread out."""
+    """Return the seconds to wait: what the endpoint asks for, or twice as long each time, with jitter."""
     if after is not None:
         return after
     return min(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1), _LONGEST_PAUSE_SECONDS) * random.uniform(0.5, 1.0)  # noqa: S311
@@ -173,7 +173,7 @@ def _out_of_reach(after: float | None) -> Unavailable:
 
 
 def _misconfigured(what: str, response: httpx.Response) -> Unavailable:
-    """What trying again soon won't mend; whoever runs the service finds the endpoint's own words in the log."""
+    """Build the error for a failure that a retry won't mend, and log the endpoint's message."""
     logger.error("embeddings_endpoint_refused", status=response.status_code, body=response.text[:500])
     return Unavailable(
         f"The embeddings endpoint {what}.", code="embeddings_misconfigured", retry_after=int(_LONGEST_PAUSE_SECONDS)

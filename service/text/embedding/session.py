@@ -1,4 +1,4 @@
-"""onnxruntime, which has no type hints, behind the two things that are wanted of it: running and quantizing a graph."""
+"""A typed interface to onnxruntime, which has no type hints: running and quantizing a graph."""
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
@@ -14,7 +14,7 @@ _ERRORS_ONLY = 3
 
 
 class Session:
-    """A loaded graph. Runs in the calling thread; any number of threads may run it at once and share its weights."""
+    """A loaded graph. It runs in the calling thread; several threads may run it at once and share its weights."""
 
     def __init__(self, path: Path) -> None:
         options = onnxruntime.SessionOptions()
@@ -40,9 +40,10 @@ class Session:
 
 
 def quantize(source: Path, target: Path, *, exact: Sequence[str]) -> None:
-    """Write the graph with 8-bit weights (one scale a column) in its matrix products but those named in `exact`.
+    """Write the graph with 8-bit weights (one scale a column) in its matrix products, except those in `exact`.
 
-    Activations are scaled as it runs, over the whole batch; so a text's vector depends on what shares its batch.
+    Activations are scaled while it runs, over the whole batch; so a text's vector depends on the other texts of its
+    batch.
 
     Seven bits of the eight are used: CPUs without VNNI add pairs of products in 16 bits, which eight would overflow.
     """

@@ -43,7 +43,7 @@ def locate() -> ModelFiles:
 
 
 def verify(weights: Path) -> None:
-    """Compare the weights with the pinned hash; raises ModelFilesError when they differ."""
+    """Raise ModelFilesError unless the weights have the pinned hash."""
     with weights.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != WEIGHTS_SHA256:

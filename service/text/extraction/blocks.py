@@ -1,4 +1,4 @@
-"""What extraction yields: blocks in reading order, and their stored form."""
+"""The output of extraction: blocks in reading order, and their stored form."""
 
 import json
 import zlib

@@ -1,4 +1,4 @@
-"""Collecting blocks: text is cleaned, long text is cut, and what a file may cost is counted."""
+"""Collecting blocks: cleaning texts, cutting long ones, and counting against the limits of a file."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _HEADING_CHARACTERS = 500
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one file may hold before it is refused as too complex."""
+    """How much one file may contain before it is refused as too complex."""
 
     characters: int = 20_000_000
     blocks: int = 1_000_000
@@ -36,7 +36,7 @@ class BlockBuilder:
         self._characters = 0
 
     def heading(self, text: str, level: int, *, page: int | None = None) -> None:
-        """Add a heading; what is too long to be one is a paragraph."""
+        """Add a heading; a text too long for one is added as a paragraph."""
         line = one_line(text)
         if len(line) > _HEADING_CHARACTERS:
             self._add("paragraph", line, page=page)
@@ -76,7 +76,7 @@ class BlockBuilder:
 
 
 def clean(text: str) -> str:
-    """Return the text with uniform line ends and without what can't be stored or can't be seen."""
+    """Return the text with uniform line ends and without characters that can't be stored or seen."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     if text.isascii() and text.isprintable():
         return text
@@ -84,7 +84,7 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the cleaned text with every run of white space made one space."""
+    """Return the cleaned text with every run of white space replaced by one space."""
     return " ".join(clean(text).split())
 
 

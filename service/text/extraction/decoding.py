@@ -1,4 +1,4 @@
-"""Bytes to text: byte order marks, UTF-8, and detection for what people's older tools wrote."""
+"""Decoding bytes to text: byte order marks, UTF-8, and detection of older encodings."""
 
 import codecs
 
@@ -33,7 +33,7 @@ def decode(data: bytes) -> str:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Say whether a sample without a byte order mark can't be text: a NUL, or many control characters."""
+    """Return whether a sample without a byte order mark can't be text: a NUL, or many control characters."""
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
     return b"\x00" in sample or controls > len(sample) // 50
 

@@ -14,7 +14,7 @@ _SAMPLE_CHARACTERS = 65_536
 
 
 def parse_csv(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the rows of a file of separated values, its delimiter told from its first lines."""
+    """Add the rows of a file of separated values, whose delimiter is found in its first lines."""
     text = read_text(data, builder)
     return _parse(text, _delimiter(text), builder)
 
@@ -40,7 +40,7 @@ def _lines(text: str) -> Iterable[str]:
 
 
 def _delimiter(text: str) -> str:
-    """Return the delimiter that the most of the first lines have equally often (`csv.Sniffer` may take minutes)."""
+    """Return the delimiter with equal counts in the most of the first lines (`csv.Sniffer` may take minutes)."""
     lines = [line for line in text[:_SAMPLE_CHARACTERS].splitlines()[:_SAMPLE_LINES] if line.strip()]
     return max(_DELIMITERS, key=lambda delimiter: _agreement(lines, delimiter))
 

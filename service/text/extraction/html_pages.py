@@ -104,7 +104,7 @@ def parse_html(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def add_html(text: str, builder: BlockBuilder) -> None:
-    """Add the blocks of a piece of HTML, whatever stands in it."""
+    """Add the blocks of a piece of HTML, which need not be a whole page."""
     _Page(builder, strict=False).write(_root(text))
 
 
@@ -125,7 +125,7 @@ def _root(text: str) -> Any:
 
 
 class _Page:
-    """Walks a tree without recursion, gathering text until an element ends the paragraph."""
+    """Visits a tree without recursion, collecting text until an element ends the paragraph."""
 
     def __init__(self, builder: BlockBuilder, *, strict: bool) -> None:
         self._builder = builder

@@ -1,4 +1,4 @@
-"""JSON and JSON Lines: a flat object is one row, everything else one paragraph a value with its path."""
+"""JSON and JSON Lines: a flat object becomes one row, everything else a paragraph per value with its path."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def _load(text: str) -> Any:
 
 
 def _add(root: Any, builder: BlockBuilder) -> None:
-    """Walk with a stack of our own: the depth of a file is not the depth of our calls."""
+    """Add the values of a JSON document, with a stack instead of recursion because it may be nested deeply."""
     stack: list[tuple[str, Any]] = [("", root)]
     while stack:
         path, value = stack.pop()
@@ -54,7 +54,7 @@ def _add(root: Any, builder: BlockBuilder) -> None:
 
 
 def _row(members: dict[str, Any]) -> str | None:
-    """Return a flat object as a row, or None when it holds others or is too long to be one."""
+    """Return a flat object as a row; None when it contains other objects or lists, or is too long."""
     if any(isinstance(member, dict | list) for member in members.values()):
         return None
     row = " | ".join(f"{key}: {text}" for key, text in _nonempty_members(members))

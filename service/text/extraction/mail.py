@@ -1,4 +1,4 @@
-"""E-mail messages: who, when, what about, and the body; of attachments only their names."""
+"""E-mail messages: sender, recipients, date, subject and body; of attachments only their names."""
 
 from email import policy
 from email.message import EmailMessage
@@ -43,7 +43,7 @@ def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
 
 
 def _content(part: EmailMessage) -> str:
-    """Return a part's text; where its declared encoding is unknown or wrong, as any text file is decoded."""
+    """Return a part's text; if its declared encoding is unknown or wrong, decoded like any text file."""
     try:
         return str(part.get_content(errors="strict"))
     except (LookupError, UnicodeError, ValueError, AssertionError):

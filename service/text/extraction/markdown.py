@@ -31,7 +31,7 @@ def parse_markdown(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def split_front_matter(text: str) -> tuple[dict[str, str], str]:
-    """Return the telling members of YAML or TOML front matter, and the text after it."""
+    """Return the useful members of YAML or TOML front matter, and the text after it."""
     opening = _FRONT_MATTER.match(text)
     if opening is None:
         return {}, text
@@ -55,7 +55,7 @@ def _members(front: str) -> dict[str, str]:
 
 
 def _tokens(text: str) -> list[Token]:
-    """Parse the blocks, drop template tags outside code, then parse what stands inside the blocks."""
+    """Parse the blocks, drop template tags outside code, then parse the inline text of the blocks."""
     state: dict[str, object] = {}
     tokens = _block_parser.parse(text, state)
     inline = [token for token in tokens if token.type == "inline"]
@@ -75,7 +75,7 @@ def _without_tags(text: str) -> str:
 
 
 class _Writer:
-    """Turns the flat list of tokens into blocks, remembering which list or table it is in."""
+    """Turns the flat list of tokens into blocks, and knows in which list or table it is."""
 
     def __init__(self, builder: BlockBuilder) -> None:
         self._builder = builder
@@ -164,7 +164,7 @@ _HANDLERS = {
 
 
 def inline_text(children: list[Token]) -> str:
-    """Return what a reader sees of inline tokens: no marks, no addresses, a picture's description for it."""
+    """Return the visible text of inline tokens: no marks, no addresses, a picture's description for it."""
     parts: list[str] = []
     for child in children:
         if child.type in {"text", "text_special", "code_inline"}:

@@ -58,13 +58,13 @@ def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
 
 
 def usable_title(title: str | None) -> str | None:
-    """Return a document's own title, unless it is what a program writes by itself."""
+    """Return a document's own title; None when it is one that a program writes by default."""
     text = (title or "").strip()
     return None if not text or text.lower() in _NO_TITLES else text
 
 
 def _heading_levels(document: Document) -> dict[str, int]:
-    """Return the heading level of every paragraph style that is one, 0 for tables of contents, which are left out."""
+    """Return the heading level of every paragraph style that has one, 0 for tables of contents, which are left out."""
     levels: dict[str, int] = {}
     for style in document.styles.element.iter(_WORD + "style"):
         name = style.find(_WORD + "name")
@@ -110,7 +110,7 @@ def _add_word_paragraph(paragraph: Any, styles: dict[str, int], builder: BlockBu
 
 
 def _word_text(element: Any) -> str:
-    """Return the text below an element; a text box is there twice, the second time as a fallback for old programs."""
+    """Return the text below an element, a text box only once (its second copy is a fallback for old programs)."""
     parts: list[str] = []
     walk = etree.iterwalk(element, events=("start",))
     for _, node in walk:

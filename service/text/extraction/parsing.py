@@ -1,4 +1,4 @@
-"""One file to its blocks; runs inside a worker process, and knows nothing of it."""
+"""Reading one file into blocks; runs inside a worker process, without knowing that."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ _TITLE_CHARACTERS = 300
 
 
 def _read(parse: Callable[[bytes, BlockBuilder], str | None]) -> Callable[[Path, BlockBuilder], str | None]:
-    """Return the reader of files whose bytes are parsed."""
+    """Return a reader that passes a file's bytes to `parse`."""
     return lambda path, builder: parse(path.read_bytes(), builder)
 
 
@@ -45,7 +45,7 @@ _ARCHIVES = (WORD, POWERPOINT, EXCEL)
 
 
 def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
-    """Return what the file says; Unreadable with the reason when it can't or mustn't be read."""
+    """Return a file's text; raise Unreadable with the reason when it can't or mustn't be read."""
     file_format = sniff(path, file_name)
     builder = BlockBuilder(limits)
     if file_format in _ARCHIVES:

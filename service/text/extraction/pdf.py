@@ -1,7 +1,7 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportPrivateImportUsage=false
 # pypdfium2 is untyped: this module is all of it that we use.
-"""PDF through PDFium: the lines of each page with their size and place, then made blocks by `pdf_layout`."""
+"""PDF through PDFium: the lines of each page with their size and position, of which `pdf_layout` makes blocks."""
 
 import ctypes
 from pathlib import Path
@@ -77,7 +77,7 @@ def _pages(document: Any, characters: int) -> list[list[Line]]:
 
 
 def _lines(text_page: Any) -> list[Line]:
-    """Return a page's lines; their place is asked of PDFium once a line, at its first character."""
+    """Return a page's lines; the position of each is read from PDFium once, at its first character."""
     count: int = text_page.count_chars()
     text: str = text_page.get_text_range(0, count) if count else ""
     # PDFium counts in UTF-16 and leaves some characters out of its text; places are told only where the two agree.

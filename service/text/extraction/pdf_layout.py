@@ -1,4 +1,4 @@
-"""From lines on pages to headings and paragraphs: by size, by distance, and without running heads."""
+"""Making headings and paragraphs of a PDF's lines: by size, by distance, and without running heads."""
 
 import re
 from collections import Counter
@@ -22,7 +22,7 @@ _FEWEST_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page: bottom and top in points from the lower edge, both 0 where they aren't known."""
+    """A line of a page: bottom and top in points from the lower edge, both 0 when unknown."""
 
     text: str
     bottom: float = 0.0
@@ -47,9 +47,9 @@ def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
 
 
 def _without_running_lines(pages: Sequence[Sequence[Line]]) -> Sequence[Sequence[Line]]:
-    """Leave out what stands at the head or foot of most pages: page numbers always, words from the second time on.
+    """Leave out lines that most pages have at head or foot: page numbers always, words after their first page.
 
-    So no words are lost that a page has for itself.
+    So no page loses words that no other page has.
     """
     if len(pages) < _FEWEST_PAGES:
         return pages
@@ -72,12 +72,12 @@ def _keep_lines(page: Sequence[Line], number: int, running: set[str], shown: set
 
 
 def _at_edge(place: int, page: Sequence[Line]) -> bool:
-    """Say whether a line may be a running one; on a page of a few lines, every line is the page's own."""
+    """Return whether a line may be a running head or foot; on a page of a few lines, none is."""
     return len(page) >= _FEWEST_LINES and (place < _EDGE_LINES or place >= len(page) - _EDGE_LINES)
 
 
 def _keys(line: Line, number: int) -> tuple[str, ...]:
-    """Return what a running line has in common with those of other pages: its words, or a number that counts pages."""
+    """Return what a running line shares with those of other pages: its words, or a number that counts pages."""
     digits = _NUMBER.search(line.text)
     if digits is None:
         return (line.text,)
@@ -109,7 +109,7 @@ def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[tup
 
 
 def _usual_pitch(lines: Sequence[Line]) -> float:
-    """Return how far lines of one paragraph are apart on this page, in points: the lower quarter of all distances."""
+    """Return the usual distance between lines of a paragraph on a page, in points: the lower quarter of all."""
     pitches = sorted(
         above.bottom - line.bottom
         for above, line in pairwise(lines)
@@ -138,6 +138,6 @@ def _begins_another(run: Sequence[Line], line: Line, pitch: float) -> bool:
 
 
 def join_lines(lines: Sequence[str]) -> str:
-    """Return lines as one, words divided at their ends made whole."""
+    """Join lines into one, with words that were divided at a line's end made whole."""
     spaced = [line[:-1] if line.endswith(_DIVISIONS) else line + " " for line in lines]
     return "".join(spaced).strip()

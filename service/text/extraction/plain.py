@@ -1,4 +1,4 @@
-"""Plain text: paragraphs stand between blank lines, their line breaks kept."""
+"""Plain text: blank lines separate paragraphs, whose line breaks are kept."""
 
 import re
 
@@ -12,14 +12,14 @@ _MOST_BYTES = 4
 
 
 def read_text(data: bytes, builder: BlockBuilder) -> str:
-    """Return the decoded text of a file that is text, refusing it by its size before its decoding costs anything."""
+    """Return the decoded text of a text file, which is refused by its size before it is decoded."""
     if len(data) > builder.limits.characters * _MOST_BYTES:
         raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
     return decode(data)
 
 
 def parse_plain(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the paragraphs of a plain text; it has no title of its own."""
+    """Add the paragraphs of a plain text, and return None: it has no title."""
     add_paragraphs(read_text(data, builder), builder)
     return None
 

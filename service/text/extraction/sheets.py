@@ -57,7 +57,7 @@ def _trim(row: Sequence[Any]) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """Return a cell as people read it: 3 for 3.0, a day for midnight of that day."""
+    """Return a cell's value as people read it: 3 for 3.0, a date for midnight of that day."""
     if value is None:
         return ""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:

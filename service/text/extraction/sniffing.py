@@ -1,4 +1,4 @@
-"""What a file really is: its content decides between binary formats, its name between text formats."""
+"""Finding out a file's format: binary formats by its content, text formats by its name."""
 
 import json
 from pathlib import Path, PurePosixPath
@@ -66,10 +66,10 @@ _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 
 
 def sniff(path: Path, file_name: str) -> FileFormat:
-    """Return what the file is; Unreadable when it is empty, not a format that is read, or not what its name says.
+    """Return a file's format; Unreadable when it is empty, of a format that isn't read, or not what its name says.
 
-    A text format is taken at its name's word (Markdown in a .txt is text); a file without a telling name is judged by
-    its content alone.
+    The name of a text file decides (Markdown in a .txt is text); a file whose name says nothing is judged by its
+    content alone.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD)
@@ -99,7 +99,7 @@ def _binary_kind(path: Path, head: bytes) -> FileFormat | None:
 
 
 def _is_pdf(head: bytes) -> bool:
-    """Say whether it is a PDF: its mark leads, or follows within 1,024 bytes something that isn't text."""
+    """Return whether the content is a PDF: its mark is first, or follows within 1,024 bytes that aren't text."""
     return head.lstrip().startswith(b"%PDF-") or (b"%PDF-" in head[:1024] and is_binary(head))
 
 
@@ -113,7 +113,7 @@ def _office_kind(path: Path) -> FileFormat:
 
 
 def _compound_refusal(path: Path) -> Unreadable:
-    """Tell an Office file with a password (ECMA-376 wrapped in a compound file) from the formats of before 2007."""
+    """Return the refusal of an Office file with a password (in a compound file), or of a format of before 2007."""
     with path.open("rb") as file:
         while data := file.read(1 << 20):
             if _ENCRYPTED_STREAM in data + file.read(len(_ENCRYPTED_STREAM)):

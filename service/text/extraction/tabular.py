@@ -1,4 +1,4 @@
-"""Rows of any table to blocks: each row names its columns, so that it means something alone."""
+"""Making blocks of table rows: each names its columns, so that it can be understood alone."""
 
 import re
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ _LONGEST_HEADER = 120
 
 
 class TableWriter:
-    """Takes the rows of one table in order and adds them to a builder.
+    """Adds the rows of one table to a builder, in order.
 
-    The header is the first row with at least two cells that is all words and has rows below it, or what the caller
-    says it is. A row of one cell before it (a caption) is a paragraph.
+    The header is the first row with at least two cells that is all words and has rows below it, or the row that the
+    caller marks. A row of one cell before it (a caption) is a paragraph.
     """
 
     def __init__(self, builder: BlockBuilder, *, page: int | None = None) -> None:
@@ -40,7 +40,7 @@ class TableWriter:
             self._write(values)
 
     def close(self) -> None:
-        """End the table: what looked like a header and had nothing below it is a row."""
+        """End the table; a presumed header without rows below it is added as a row."""
         if self._candidate is not None:
             self._header, row = [], self._candidate
             self._write(row)

@@ -19,7 +19,7 @@ from service.text.extraction.failures import OUT_OF_MEMORY, FailureCode, Unreada
 
 
 class Extracted(NamedTuple):
-    """A file's text, its blocks packed: cheaper to send than objects, and what is stored anyway."""
+    """A file's text with its blocks packed: cheaper to send than objects, and the form in which they are stored."""
 
     media_type: str
     title: str | None
@@ -27,7 +27,7 @@ class Extracted(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A refusal, with the defect behind it when no parser foresaw it."""
+    """The refusal of a file, and the error behind it if no parser expected it."""
 
     code: FailureCode
     message: str
@@ -47,12 +47,12 @@ def prepare(memory_bytes: int) -> None:
 
 
 def ready() -> bool:
-    """Say that a worker is up."""
+    """Return True: a worker that answers is running."""
     return True
 
 
 def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extracted | Refused:
-    """Return the file's text or why it is refused; takes at most `seconds` of processor time, then is killed."""
+    """Return the file's text or its refusal; killed after `seconds` of processor time."""
     from service.text.extraction.parsing import parse_file  # noqa: PLC0415 - see above
 
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -75,7 +75,7 @@ def _to_refused(refusal: Unreadable, cause: str | None = None) -> Refused:
 
 
 def _limit(kind: int, value: int, *, hard: bool = True) -> None:
-    """Lower a limit where the system lets us: some systems know a limit and refuse to set it."""
+    """Lower a resource limit if the system allows it: some systems have a limit and refuse to set it."""
     highest = resource.getrlimit(kind)[1]
     wanted = value if highest == resource.RLIM_INFINITY else min(value, highest)
     try:

@@ -39,8 +39,8 @@ class UnreadableFile(ServiceError):  # noqa: N818 - named like its siblings in s
 class Extractor:
     """A pool of worker processes that read files, each within limits of time and memory.
 
-    The processes are forked from a server process that has imported the parsers and has no threads; they end by
-    themselves when this process does, however it ends.
+    The processes are forked from a server process that has imported the parsers and has no threads; they end when this
+    process ends, in whatever way.
     """
 
     def __init__(self, *, workers: int, seconds: float, memory_bytes: int, limits: Limits | None = None) -> None:
@@ -53,7 +53,7 @@ class Extractor:
         self._pool = self._new_pool()
 
     async def extract(self, path: Path, *, file_name: str) -> Extraction:
-        """Return the text of the file at `path`, which its sender calls `file_name`.
+        """Return the text of the file at `path`, whose sender calls it `file_name`.
 
         Raises UnreadableFile. Cancelling ends the worker. Files wait in order for a free worker, and the limit of time
         counts from when one begins.
@@ -75,7 +75,7 @@ class Extractor:
         await asyncio.gather(*(asyncio.wrap_future(self._pool.schedule(task.ready)) for _ in range(self._workers)))
 
     def close(self) -> None:
-        """End the workers and whatever they are reading."""
+        """Stop the workers, also those that are reading a file."""
         self._pool.stop()
         self._pool.join()
 

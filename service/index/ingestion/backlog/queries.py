@@ -156,7 +156,7 @@ async def claim_pending(
 async def renew_claims(connection: AsyncConnection, organization_id: UUID, *, progress: Sequence[Progress]) -> None:
     """Renew the claims on documents that are being indexed, and record their progress.
 
-    A row that is locked is passed over: whoever writes it is at that work, or takes it away.
+    A locked row is skipped: the transaction that has it writes the result of that work, or takes the work away.
     """
     columns = {
         "document_id": (Uuid(), [each.document_id for each in progress]),
@@ -201,7 +201,7 @@ async def note_failure(
 async def release_claims(connection: AsyncConnection, organization_id: UUID) -> None:
     """Release the claims of all processes: for a start after which no other process can be indexing.
 
-    What was claimed goes first again; what waited keeps its place.
+    Documents that were claimed go first again; waiting documents keep their position.
     """
     statement = (
         update(space_documents)
@@ -218,9 +218,9 @@ async def release_claims(connection: AsyncConnection, organization_id: UUID) -> 
 async def list_pending(
     connection: AsyncConnection, organization_id: UUID, *, document_ids: Sequence[UUID]
 ) -> dict[tuple[UUID, int], tuple[bool, int]]:
-    """List for documents and spaces (by their ids) whether something is to be indexed, and the number of chunks.
+    """Return for documents and spaces (by their ids) whether indexing is pending, and the number of chunks.
 
-    Of a space that another one has taken the place of, what is there.
+    For a space that was replaced, the values are those of its replacement.
     """
     successor = func.coalesce(spaces.c.replaced_by_space_id, spaces.c.space_id)
     statement = (
