@@ -26,7 +26,7 @@ def parse_scopes(text: str) -> tuple[str, ...] | None:
 
 
 def covers(granted: Collection[str], scope: str) -> bool:
-    """Whether these scopes allow what `scope` allows."""
+    """Return whether these scopes allow what `scope` allows."""
     return scope in granted or (scope.startswith(MESSAGE_PREFIX) and ApiScope.AGENT_MESSAGE in granted)
 
 

@@ -6,11 +6,7 @@ from carrel.wire.oauth_clients import LOOPBACK
 
 
 def parts_of(address: str) -> SplitResult | None:
-    """The parts of an absolute http or https address as it is sent; None for everything else.
-
-    That is printable ASCII without spaces, with a host and, if any, a valid port, and neither user, password nor
-    fragment.
-    """
+    """Split an absolute http or https address into its parts; None for any other text."""
     try:
         parts = urlsplit(address)
         host, _port = parts.hostname, parts.port
@@ -21,6 +17,6 @@ def parts_of(address: str) -> SplitResult | None:
 
 
 def is_confidential(address: str) -> bool:
-    """Whether nobody on the way can read what is sent to an address: by https, or by http within this machine."""
+    """Return whether data sent to an address stays secret on its way: by https, or by http within this machine."""
     parts = parts_of(address)
     return parts is not None and (parts.scheme == "https" or parts.hostname in LOOPBACK)

@@ -180,7 +180,7 @@ class FileSystem:
         return self.low + size * BYTES_PER_BODY_BYTE if size else 0
 
     def is_promised(self, size: int) -> bool:
-        """Whether the room for a body of this size is promised to other requests."""
+        """Return whether the room for a body of this size is promised to other requests."""
         return size > 0 and self.free < self.needed_for(size) + self.promised * BYTES_PER_BODY_BYTE
 
     def describe(self) -> StorageState:

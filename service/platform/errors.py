@@ -221,7 +221,7 @@ def database_full() -> InsufficientStorage:
 
 
 def is_database_full(error: BaseException) -> bool:
-    """Whether an error says that PostgreSQL has no room left, and nothing about what was asked of it."""
+    """Return whether an error says that PostgreSQL has no room left, and nothing about what was asked of it."""
     return isinstance(error.orig if isinstance(error, DBAPIError) else error, driver_errors.DiskFull)
 
 

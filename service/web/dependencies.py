@@ -70,7 +70,7 @@ async def reauthenticate(request: Request, runtime: Runtime) -> AsyncGenerator[t
 
 
 def is_stopping(request: Request) -> bool:
-    """Whether the service waits for this request before it ends."""
+    """Return whether the service waits for this request before it ends."""
     return STOPPING in request.scope
 
 

@@ -212,7 +212,7 @@ def _refuse_encoded(request: Request) -> None:
 
 
 def _is_json(content_type: str) -> bool:
-    """Whether a Content-Type is JSON in UTF-8, which no charset needs to say (RFC 8259, sections 8.1 and 11)."""
+    """Return whether a Content-Type is JSON in UTF-8, which no charset needs to say (RFC 8259, sections 8.1 and 11)."""
     header = Message()
     header["Content-Type"] = content_type
     charset = str(header.get_param("charset", "utf-8")).lower()

@@ -30,12 +30,12 @@ class PutBack(BaseRetryStrategy):
 
 
 def may_retry(error: BaseException, job: Job) -> bool:
-    """Whether a job failed because the database was away, and fewer than ten times."""
+    """Return whether a job failed because the database was away, and fewer than ten times."""
     return is_away(error) and job.attempts + 1 < MOST_ATTEMPTS
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether an error says that the database was away or a disk full, and nothing about what was asked of it."""
+    """Return whether an error means that the database can't be reached, or a disk is full."""
     if isinstance(error, DBAPIError):
         return isinstance(from_database(error), Unavailable | InsufficientStorage)
     return isinstance(error, (*TRANSIENT_DRIVER_ERRORS, PoolTimeoutError, InsufficientStorage))

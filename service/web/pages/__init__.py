@@ -64,10 +64,10 @@ def _protection(leads_to: Collection[str]) -> dict[str, str]:
 
 
 def _sources(address: str) -> tuple[str, ...]:
-    """Where a form may end that leads to an application, as a policy names it.
+    """Return the sources for a policy's `form-action`, besides the service itself, of a form that ends at an address.
 
-    Browsers hold every further redirect to it as well, and an application sends people on to wherever it likes: by
-    https, or on this machine. An IPv6 host can't be named, so it is any.
+    Browsers check every further redirect too, and an application redirects to wherever it likes: by https, or on this
+    machine. An IPv6 host can't be named in a policy, so it stands for any.
     """
     parts = urlsplit(address)
     if parts.scheme == "https":

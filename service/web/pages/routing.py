@@ -34,7 +34,7 @@ class PageRoute(APIRoute):
 
 
 def problem(request: Request, error: ServiceError) -> HTMLResponse:
-    """The page that says what is wrong, and what to do."""
+    """Return the page that says what is wrong, and what to do."""
     title = "Please try again" if error.status >= 500 else "This doesn't work"
     return page(
         "message.html",
@@ -50,7 +50,7 @@ def problem(request: Request, error: ServiceError) -> HTMLResponse:
 
 
 def cookieless(request: Request, *, again: str) -> HTMLResponse:
-    """The page for a form that came without a cookie; `again` is where its page is, relative to it.
+    """Return the page for a form that came without a cookie; `again` is where its page is, relative to it.
 
     It gives no cookie: a form on another site comes without the person's, and a new one would replace that.
     """
@@ -67,5 +67,5 @@ def cookieless(request: Request, *, again: str) -> HTMLResponse:
 
 
 def depth_of(request: Request) -> int:
-    """How many folders below the root a page lies."""
+    """Return the number of folders between the root and a page."""
     return request.scope["path"].count("/") - 1
