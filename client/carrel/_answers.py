@@ -1,4 +1,4 @@
-"""From an HTTP answer, or its absence, to a wire model or the exception that tells what happened."""
+"""Converting an HTTP response, or the lack of one, to a wire model or an exception."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ Model = TypeVar("Model", bound=ResponseModel)
 
 
 def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model]) -> Model:
-    """Return the body of a 2xx answer as its wire model; raises UnexpectedResponseError when it isn't one."""
+    """Return the body of a 2xx response as its wire model; raises UnexpectedResponseError when it isn't one."""
     try:
         if isinstance(answer, TypeAdapter):
             return answer.validate_json(response.content)
@@ -34,7 +34,7 @@ def model_from(response: httpx.Response, answer: type[Model] | TypeAdapter[Model
 
 
 def unreadable(response: httpx.Response, wanted: str) -> UnexpectedResponseError:
-    """Return the exception for a 2xx answer that isn't `wanted`."""
+    """Build the exception for a 2xx response whose body isn't `wanted`."""
     return UnexpectedResponseError(
         f"The answer isn't {wanted}; is base_url the address of a Carrel service?",
         status=response.status_code,
@@ -44,7 +44,7 @@ def unreadable(response: httpx.Response, wanted: str) -> UnexpectedResponseError
 
 
 def error_from(response: httpx.Response) -> APIError:
-    """Return the exception for an answer that is not 2xx, whoever gave it."""
+    """Build the exception for a response that is not 2xx, from the service or from a proxy."""
     status = response.status_code
     body = _error_body(response)
     return _error_class(status, body)(
@@ -78,7 +78,7 @@ def _unknown_message(response: httpx.Response) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header, given as such or as a date (RFC 9110, section 10.2.3)."""
+    """Return the seconds of a Retry-After header, which is a number or a date (RFC 9110, section 10.2.3)."""
     value = headers.get("retry-after")
     if value is None:
         return None
@@ -99,7 +99,7 @@ def _seconds_until(date: str) -> float | None:
 
 
 def connection_error(cause: httpx.HTTPError) -> APIConnectionError:
-    """Return the exception for a request that got no whole answer, with its cause."""
+    """Build the exception for a request without a complete response, from its cause."""
     late = isinstance(cause, httpx.TimeoutException)
     what = "No answer in time from" if late else "No whole answer from"
     error = (APITimeoutError if late else APIConnectionError)(

@@ -20,7 +20,7 @@ from carrel._connect import (
 )
 from carrel._credentials import Credentials
 from carrel._drivers import AsyncDriver, SyncDriver
-from carrel._logging import log_as_asked
+from carrel._logging import log_if_configured
 from carrel._operations import Async, Operation, Resource, Session, Sync
 from carrel._tokens import TokenSource
 from carrel.resources.admin import Admin
@@ -99,7 +99,7 @@ class _Client(Resource[M]):
         max_retries: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
-        """Return a client with other options over the same connections; what is left out stays as it is.
+        """Return a client with other options over the same connections; omitted options stay as they are.
 
         A `headers` of `{"Idempotency-Key": …}` makes the next operation one with an earlier one of that key.
         """
@@ -140,7 +140,7 @@ class Carrel(_Client[Sync], Closing):
         max_retries: int = DEFAULT_MAX_RETRIES,
         http_client: httpx.Client | None = None,
     ) -> None:
-        log_as_asked()
+        log_if_configured()
         self._owns_http = http_client is None
         self._http = http_client or httpx.Client()
         connection = connect(
@@ -173,7 +173,7 @@ class AsyncCarrel(_Client[Async], AsyncClosing):
         max_retries: int = DEFAULT_MAX_RETRIES,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
-        log_as_asked()
+        log_if_configured()
         self._owns_http = http_client is None
         self._http = http_client or httpx.AsyncClient()
         connection = connect(

@@ -35,7 +35,7 @@ MaybeTimeout: TypeAlias = Timeout | Unchanged
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where v0 and v1 are, as far as a client was told; the environment is asked for the rest, and v1 is beside v0."""
+    """The addresses of v0 and v1 given to a client; missing ones come from the environment, and v1 from v0's."""
 
     base_url: str | None = None
     v1_base_url: str | None = None
@@ -47,7 +47,7 @@ class Addresses:
 
     @property
     def v1(self) -> str:
-        """The address of v1; a `base_url` that was given comes before CARREL_V1_BASE_URL."""
+        """The address of v1; a `base_url` argument comes before CARREL_V1_BASE_URL."""
         told = self.v1_base_url or (None if self.base_url else os.environ.get("CARREL_V1_BASE_URL"))
         return normalize(told) if told else self.v0
 
@@ -60,9 +60,9 @@ def connect(
     timeout: Timeout,
     max_retries: int,
 ) -> Connection:
-    """Return the connection a new client uses; `http_headers` are those its HTTP client sends anyway.
+    """Build the connection of a new client; `http_headers` are those that its HTTP client sends anyway.
 
-    Raises ConfigurationError; its message never holds the credential.
+    Raises ConfigurationError; its message never contains the credential.
     """
     headers = http_headers.copy()
     credential = credentials.choose()
@@ -95,7 +95,7 @@ def reconnect(
 
 
 def policy(max_retries: int) -> RetryPolicy:
-    """Return a policy with this number of retries; raises ConfigurationError for a negative number."""
+    """Build a retry policy with this number of retries; raises ConfigurationError for a negative number."""
     if max_retries < 0:
         msg = "max_retries counts further attempts: 0 or more"
         raise ConfigurationError(msg)

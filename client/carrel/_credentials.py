@@ -21,7 +21,7 @@ class Credentials:
     def choose(self, environment: Mapping[str, str] = os.environ) -> str | TokenSource:
         """Return the API key, or the source of access tokens.
 
-        Raises ConfigurationError for none, more than one, or one that can't be one; its message never holds it.
+        Raises ConfigurationError for no credential, several, or a malformed one; its message contains no credential.
         """
         given = {"api_key": self.api_key, "access_token": self.access_token, "tokens": self.tokens}
         names = [name for name, value in given.items() if value is not None]

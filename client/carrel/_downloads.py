@@ -1,4 +1,4 @@
-"""Files as they come over the connection, never whole in memory unless asked."""
+"""Downloaded files, read from the connection piece by piece."""
 
 import os
 import tempfile
@@ -17,7 +17,7 @@ CHUNK_SIZE = 256 * 1024
 
 
 class _Downloaded:
-    """What the answer's headers say about the file."""
+    """The headers of a download's response."""
 
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
@@ -55,7 +55,7 @@ class _Downloaded:
 
 
 class _PartialFile:
-    """A file that appears under its name only when it is whole."""
+    """A file that gets its name only when it is complete."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -74,10 +74,10 @@ class _PartialFile:
 
 
 class Download(_Downloaded, Closing):
-    """A file on its way; read it once, with `save`, `read` or `iter_bytes`, or close it."""
+    """A file being downloaded; read it once, with `save`, `read` or `iter_bytes`, or close it."""
 
     def iter_bytes(self) -> Iterator[bytes]:
-        """Yield the file's bytes as they come; raises APIConnectionError when the connection breaks."""
+        """Yield the file's bytes as they arrive; raises APIConnectionError when the connection breaks."""
         try:
             yield from self._response.iter_bytes(CHUNK_SIZE)
         except httpx.HTTPError as exc:
@@ -90,7 +90,7 @@ class Download(_Downloaded, Closing):
         return b"".join(self.iter_bytes())
 
     def save(self, target: str | os.PathLike[str]) -> Path:
-        """Write the file to a path, or under its own name into a folder; replaces what is there once it is whole."""
+        """Write the file to a path, or under its own name into a folder; an existing file is replaced at the end."""
         file = self._partial_file(target)
         try:
             for chunk in self.iter_bytes():
@@ -106,10 +106,10 @@ class Download(_Downloaded, Closing):
 
 
 class AsyncDownload(_Downloaded, AsyncClosing):
-    """A file on its way; read it once, with `save`, `read` or `iter_bytes`, or close it."""
+    """A file being downloaded; read it once, with `save`, `read` or `iter_bytes`, or close it."""
 
     async def iter_bytes(self) -> AsyncIterator[bytes]:
-        """Yield the file's bytes as they come; raises APIConnectionError when the connection breaks."""
+        """Yield the file's bytes as they arrive; raises APIConnectionError when the connection breaks."""
         try:
             async for chunk in self._response.aiter_bytes(CHUNK_SIZE):
                 yield chunk
@@ -123,7 +123,7 @@ class AsyncDownload(_Downloaded, AsyncClosing):
         return b"".join([chunk async for chunk in self.iter_bytes()])
 
     async def save(self, target: str | os.PathLike[str]) -> Path:
-        """Write the file to a path, or under its own name into a folder; replaces what is there once it is whole."""
+        """Write the file to a path, or under its own name into a folder; an existing file is replaced at the end."""
         file = await anyio.to_thread.run_sync(self._partial_file, target)
         try:
             async for chunk in self.iter_bytes():

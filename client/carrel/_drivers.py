@@ -1,4 +1,4 @@
-"""The two drivers: each carries out a flow's effects over an `httpx` client, which they share with whoever made it."""
+"""The two drivers: each carries out a flow's effects with an `httpx` client, which others may use too."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -21,7 +21,7 @@ class SyncDriver:
         self.sleep = sleep
 
     def run(self, flow: Flow[T]) -> T:
-        """Return what the flow returns; what it raises passes through."""
+        """Run a flow, and return its result; its exceptions pass through."""
         try:
             effect = next(flow)
             while True:
@@ -38,7 +38,7 @@ class SyncDriver:
             flow.close()  # at once, also when the work failed or the caller was cancelled: it may hold something
 
     def walk(self, flow: Walk[T]) -> Generator[T, None, None]:
-        """Yield what the flow emits; the stream it reads is closed with it, however it ends."""
+        """Yield the items that a flow emits; its stream is closed at the end, also after an error."""
         reading: Events | None = None
         try:
             effect = next(flow)
@@ -81,7 +81,7 @@ class AsyncDriver:
         self.sleep = sleep
 
     async def run(self, flow: Flow[T]) -> T:
-        """Return what the flow returns; what it raises passes through."""
+        """Run a flow, and return its result; its exceptions pass through."""
         try:
             effect = next(flow)
             while True:
@@ -98,7 +98,7 @@ class AsyncDriver:
             flow.close()  # at once, also when the work failed or the caller was cancelled: it may hold something
 
     async def walk(self, flow: Walk[T]) -> AsyncGenerator[T, None]:
-        """Yield what the flow emits; the stream it reads is closed with it, however it ends."""
+        """Yield the items that a flow emits; its stream is closed at the end, also after an error."""
         reading: Events | None = None
         try:
             effect = next(flow)

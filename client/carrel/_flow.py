@@ -58,13 +58,13 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Something to do here that an event loop must not wait for; what it raises ends the flow."""
+    """A blocking call that must not run in an event loop's thread; its exceptions end the flow."""
 
     do: Callable[[], Any]
 
 
 class Events:
-    """The server-sent events of an answer whose body is unread; they are taken one by one, blocking or awaited."""
+    """The server-sent events of a response whose body is unread, read one by one, blocking or awaited."""
 
     def __init__(self, response: httpx.Response) -> None:
         source = EventSource(response)
@@ -92,7 +92,7 @@ Flow: TypeAlias = Generator[Request | Sleep | Work, Any, T]
 Walk: TypeAlias = Generator[Request | Sleep | Work | Read | Emit[T], Any, None]
 
 
-def beside(do: Callable[[], T]) -> Flow[T]:
-    """Do something that takes a while, in a thread of its own when an event loop is running the flow."""
+def run_in_thread(do: Callable[[], T]) -> Flow[T]:
+    """Return the result of a slow call, which runs in a thread if an event loop drives the flow."""
     result: T = yield Work(do)
     return result

@@ -12,8 +12,8 @@ logger = logging.getLogger("carrel")
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO}
 
 
-def log_as_asked(environment: Mapping[str, str] = os.environ) -> None:
-    """Write the log to standard error when CARREL_LOG asks for it; once, however often it is called."""
+def log_if_configured(environment: Mapping[str, str] = os.environ) -> None:
+    """Write the log to standard error if CARREL_LOG is set; later calls do nothing."""
     level = LEVELS.get(environment.get("CARREL_LOG", "").strip().lower())
     if level is None:
         return

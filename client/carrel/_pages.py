@@ -1,4 +1,4 @@
-"""Lists that fetch their pages as they are walked."""
+"""Lists that fetch their pages while they are iterated over."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,11 +29,11 @@ class Listing(Generic[Item, Page]):
     values: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def first(self) -> Call[Page]:
-        """Return the call for the page the request names, which is the first unless it has a token."""
+        """Return the call for the request's page: the first one, unless the request has a page token."""
         return Call(self.operation, self.request, values=self.values)
 
     def after(self, page: Page) -> "Listing[Item, Page] | None":
-        """Return the rest of the list, None when `page` was its last."""
+        """Return the listing of the items after a page; None when it was the last."""
         token = page.next_page_token
         if token is None:
             return None
@@ -49,7 +49,7 @@ def fetch(listing: Listing[Item, Page], connection: Connection) -> Flow[Page]:
 
 
 class Pager(Generic[Item, Page]):
-    """All items of a list, in the list's order; nothing is fetched before it is walked, and each walk starts anew."""
+    """All items of a list, in the list's order; pages are fetched while iterating, and each iteration starts again."""
 
     def __init__(self, listing: Listing[Item, Page], connection: Connection, driver: SyncDriver) -> None:
         self._listing = listing
@@ -61,7 +61,7 @@ class Pager(Generic[Item, Page]):
             yield from self._listing.items(page)
 
     def pages(self) -> Iterator[Page]:
-        """Walk page by page; a page's `next_page_token` continues from there another time."""
+        """Yield the pages; a page's `next_page_token` continues after it at another time."""
         rest: Listing[Item, Page] | None = self._listing
         while rest is not None:
             page = self._driver.run(fetch(rest, self._connection))
@@ -69,12 +69,12 @@ class Pager(Generic[Item, Page]):
             rest = rest.after(page)
 
     def to_frame(self) -> "pd.DataFrame":
-        """Walk the whole list and return it as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
+        """Fetch the whole list, and return it as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
         return frame_of(list(self), _row_type(self._listing))
 
 
 class AsyncPager(Generic[Item, Page]):
-    """All items of a list, in the list's order; nothing is fetched before it is walked, and each walk starts anew."""
+    """All items of a list, in the list's order; pages are fetched while iterating, and each iteration starts again."""
 
     def __init__(self, listing: Listing[Item, Page], connection: Connection, driver: AsyncDriver) -> None:
         self._listing = listing
@@ -87,7 +87,7 @@ class AsyncPager(Generic[Item, Page]):
                 yield item
 
     async def pages(self) -> AsyncIterator[Page]:
-        """Walk page by page; a page's `next_page_token` continues from there another time."""
+        """Yield the pages; a page's `next_page_token` continues after it at another time."""
         rest: Listing[Item, Page] | None = self._listing
         while rest is not None:
             page = await self._driver.run(fetch(rest, self._connection))
@@ -95,7 +95,7 @@ class AsyncPager(Generic[Item, Page]):
             rest = rest.after(page)
 
     async def to_frame(self) -> "pd.DataFrame":
-        """Walk the whole list and return it as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
+        """Fetch the whole list, and return it as a pandas DataFrame; see `carrel.wire.frames.frame_of`."""
         return frame_of([item async for item in self], _row_type(self._listing))
 
 

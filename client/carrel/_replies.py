@@ -1,4 +1,4 @@
-"""What an agent replies, the same whichever version it came by; and how it is waited for."""
+"""Replies of agents, equal for v0 and v1, and waiting for them."""
 
 import itertools
 import time
@@ -58,7 +58,7 @@ class Reply(Tabular):
 
 
 def reply_of_message(answer: SendMessageResponse) -> Reply:
-    """Return the reply that v0 answers a message with; raises ReplyWithheldError."""
+    """Convert the response of v0 to a reply; raises ReplyWithheldError."""
     result = answer.send_chat_result
     if not isinstance(result, AiResponseResult):
         raise ReplyWithheldError(" ".join(result.blocks), code=WITHHELD, conversation_id=result.conversation_id)
@@ -73,7 +73,7 @@ def reply_of_message(answer: SendMessageResponse) -> Reply:
 
 
 def reply_of_job(job: CompletedJob) -> Reply:
-    """Return the reply that a job of v1 came to."""
+    """Convert a completed job of v1 to a reply."""
     result = job.result
     return Reply(
         text=result.agent_response_text,
@@ -86,22 +86,22 @@ def reply_of_job(job: CompletedJob) -> Reply:
 
 
 def failure(code: str, message: str, *, job_id: UUID | None = None, conversation_id: UUID | None = None) -> ReplyError:
-    """Return the exception for an exchange without a reply."""
+    """Build the exception for a message that got no reply."""
     kind = ReplyWithheldError if code == WITHHELD else ReplyFailedError
     return kind(message, code=code, conversation_id=conversation_id, message_id=job_id)
 
 
-def out_of_reach(
+def reply_connection_error(
     error: APIConnectionError, *, job_id: UUID, conversation_id: UUID | None = None
 ) -> ReplyConnectionError:
-    """Return the exception for whoever gives up on a job that goes on, to be raised with the same cause."""
+    """Build the exception for a lost connection to a job that continues, to be raised with the same cause."""
     kind = ReplyTimeoutError if isinstance(error, APITimeoutError) else ReplyConnectionError
     message = f"{str(error).rstrip('.')}. Fetch or stream the reply later, by its job {job_id}."
     return kind(message, job_id=job_id, conversation_id=conversation_id)
 
 
 def fetch(job_id: UUID) -> Call[Job]:
-    """Return the call that tells how far a job is."""
+    """Return the call that fetches the state of a job."""
     request = FetchAgentResponseRequest(job_id=job_id)
     return Call(FETCH_AGENT_RESPONSE, request)
 
@@ -126,7 +126,9 @@ def submit_and_wait(call: Call[SendAgentMessageResponse], connection: Connection
     try:
         job = yield from within(deadline, _finished(sent.job_id, connection))
     except APIConnectionError as error:
-        raise out_of_reach(error, job_id=sent.job_id, conversation_id=sent.conversation_id) from error.__cause__
+        raise reply_connection_error(
+            error, job_id=sent.job_id, conversation_id=sent.conversation_id
+        ) from error.__cause__
     if isinstance(job, FailedJob):
         raise failure(job.error_code, job.error_message, job_id=sent.job_id, conversation_id=sent.conversation_id)
     return reply_of_job(job)
@@ -143,7 +145,7 @@ def _finished(job_id: UUID, connection: Connection) -> Flow[CompletedJob | Faile
 
 
 class Deadline:
-    """The end of so many seconds from now on."""
+    """The moment a number of seconds after its creation."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -151,16 +153,16 @@ class Deadline:
 
     @property
     def remaining(self) -> float:
-        """Seconds that are left; 0 or less when it has passed."""
+        """The seconds until the deadline; 0 or less when it has passed."""
         return self._at - time.monotonic()
 
     def passed(self) -> ReplyTimeoutError:
-        """Return the exception for whoever waited this long."""
+        """Build the exception for waiting until the deadline."""
         return ReplyTimeoutError(f"No reply within {self.seconds:g} seconds; an agent that has the message goes on.")
 
 
 def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:
-    """Carry out a flow that ends by then, pauses and further attempts included; raises ReplyTimeoutError."""
+    """Run a flow until the deadline, with its pauses and retries; raises ReplyTimeoutError."""
     try:
         effect = next(flow)
         while True:

@@ -1,4 +1,4 @@
-"""A reply as it grows: server-sent events, resumed where they were cut."""
+"""Streaming a reply while it is written: server-sent events, resumed after lost connections."""
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from carrel._answers import connection_error, unreadable
 from carrel._calls import Call, Connection, perform, send
 from carrel._flow import Emit, Events, Read, Request, Sleep, Walk
-from carrel._replies import Reply, failure, out_of_reach, reply_of_job
+from carrel._replies import Reply, failure, reply_connection_error, reply_of_job
 from carrel.errors import APIConnectionError
 from carrel.wire.conversations import (
     STREAM_AGENT_RESPONSE,
@@ -30,7 +30,7 @@ SILENCE = 45.0
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """The reply is being made anew, after a crash of the service: the text that has come so far is void."""
+    """The reply begins again, after a crash of the service: discard the text received so far."""
 
 
 ReplyEvent: TypeAlias = TextDelta | Restarted | Reply
@@ -44,15 +44,15 @@ def send_and_stream(call: Call[SendAgentMessageResponse], connection: Connection
 
 
 def stream_reply(job_id: UUID, connection: Connection, *, conversation_id: UUID | None = None) -> Walk[ReplyEvent]:
-    """Stream a job's reply from its beginning to its end, and reconnect when the connection is cut.
+    """Stream a job's reply from its beginning to its end, and reconnect after lost connections.
 
-    Raises ReplyError without a reply, ReplyConnectionError when connections fail again and again for nothing.
+    Raises ReplyError without a reply, ReplyConnectionError when several connections in a row bring nothing.
     """
     connection = replace(connection, retries=connection.retries.over_a_restart())
     try:
         yield from _to_the_end(_Reading(job_id, conversation_id), connection)
     except APIConnectionError as error:
-        raise out_of_reach(error, job_id=job_id, conversation_id=conversation_id) from error.__cause__
+        raise reply_connection_error(error, job_id=job_id, conversation_id=conversation_id) from error.__cause__
 
 
 def _to_the_end(reading: "_Reading", connection: Connection) -> Walk[ReplyEvent]:
@@ -69,7 +69,7 @@ def _to_the_end(reading: "_Reading", connection: Connection) -> Walk[ReplyEvent]
 
 
 class _Reading:
-    """How far a reply has been read; `cuts` counts the connections that were cut since anything came."""
+    """The position in a reply; `cuts` counts the lost connections since the last event."""
 
     def __init__(self, job_id: UUID, conversation_id: UUID | None) -> None:
         self.job_id = job_id
@@ -79,7 +79,7 @@ class _Reading:
         self.done = False
 
     def request(self, connection: Connection) -> Request:
-        """Return the request for the rest of the reply."""
+        """Build the request for the rest of the reply."""
         request = connection.request(
             Call(STREAM_AGENT_RESPONSE, FetchAgentResponseRequest(job_id=self.job_id), patience=SILENCE)
         )
@@ -90,7 +90,7 @@ class _Reading:
         return replace(request, stream=True)
 
     def read(self, response: httpx.Response) -> Generator[Read | Emit[ReplyEvent], Any, APIConnectionError]:
-        """Read what one connection brings; return why there is no more of it."""
+        """Read the events of one connection; return the error that ended it."""
         events = Events(response)
         try:
             while not self.done and (event := (yield Read(events))) is not None:
@@ -105,7 +105,7 @@ class _Reading:
         return APIConnectionError("The stream ended before the reply did")
 
     def _take(self, event: ServerSentEvent, response: httpx.Response) -> ReplyEvent | None:
-        """Return what an event tells, None for one that is only a sign of life, or a newer service's."""
+        """Convert an event for the caller; None for a keep-alive, or an event of a newer service."""
         self.position = event.id or self.position
         try:
             match event.event:

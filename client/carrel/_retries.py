@@ -36,15 +36,15 @@ TRANSIENT = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolErr
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """At most `max_retries` further attempts; waits are in seconds."""
+    """At most `max_retries` retries; waits are in seconds."""
 
     max_retries: int = 2
 
     def wait_after_answer(self, error: APIError, *, attempt: int) -> float | None:
-        """Return how long to wait after the refusal of attempt 0, 1, …; None: give up.
+        """Return how long to wait after an error response to attempt 0, 1, …; None: give up.
 
-        A Retry-After is honoured, with a little jitter on top so that callers don't return together; one longer than
-        two minutes is for the caller to decide about, who finds it on the error.
+        Retry-After is respected, with a little jitter so that callers don't return together; when it is longer than two
+        minutes, the caller decides, and finds it on the error.
         """
         if attempt >= self.max_retries or not is_temporary(error):
             return None
@@ -55,22 +55,22 @@ class RetryPolicy:
         return error.retry_after + random.uniform(0.0, min(0.1 * error.retry_after, 1.0))  # noqa: S311 - jitter
 
     def wait_after_failure(self, cause: httpx.HTTPError, *, attempt: int) -> float | None:
-        """Return how long to wait after attempt 0, 1, … got no answer; None: give up."""
+        """Return how long to wait after attempt 0, 1, … got no response; None: give up."""
         if attempt >= self.max_retries or not isinstance(cause, TRANSIENT):
             return None
         return backoff(attempt)
 
     def wait_after_cut(self, *, cuts: int) -> float | None:
-        """Return how long to wait before going on with a stream that was cut 1, 2, … times for nothing."""
+        """Return how long to wait before resuming a stream after 1, 2, … connections that brought nothing."""
         return None if cuts > self.max_retries else backoff(cuts - 1)
 
     def over_a_restart(self) -> "RetryPolicy":
-        """Return the policy for what the service goes on with by itself; who wants no second attempt gets none."""
+        """Return the policy for work that survives a restart of the service; without retries if this one has none."""
         return replace(self, max_retries=max(self.max_retries, OVER_A_RESTART)) if self.max_retries else self
 
 
 def is_temporary(error: APIError) -> bool:
-    """Tell whether a refused request may succeed a little later."""
+    """Return whether a request with this error may succeed a little later."""
     if error.status == 409:
         return error.code in RETRIED_CONFLICTS or error.retry_after is not None
     if error.status == 503 and error.code.startswith(NO_REPLY):
@@ -79,5 +79,5 @@ def is_temporary(error: APIError) -> bool:
 
 
 def backoff(attempt: int) -> float:
-    """Return seconds, doubling from a half up to eight, of which a random part of up to half is left out."""
+    """Return the seconds to wait: doubling from a half up to eight, reduced randomly by up to half."""
     return min(FIRST_BACKOFF * 2**attempt, LONGEST_BACKOFF) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter

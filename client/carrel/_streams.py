@@ -9,9 +9,9 @@ Item = TypeVar("Item")
 
 
 class Stream(Closing, Generic[Item]):
-    """Items as they come; nothing is sent before the first is asked for, and it can be walked once.
+    """Items of a response as they arrive; the first `next` sends the request, and it can be iterated over once.
 
-    Leaving it early lets the connection go: by the end of a `with`, by `close`, or when nothing refers to it any more.
+    The connection is closed early at the end of a `with`, by `close`, or when nothing refers to the stream any more.
     """
 
     def __init__(self, walk: Generator[Item, None, None]) -> None:
@@ -29,10 +29,10 @@ class Stream(Closing, Generic[Item]):
 
 
 class AsyncStream(AsyncClosing, Generic[Item]):
-    """Items as they come; nothing is sent before the first is asked for, and it can be walked once.
+    """Items of a response as they arrive; the first `anext` sends the request, and it can be iterated over once.
 
-    Leaving it early lets the connection go: by the end of an `async with`, by `close`, or a little after nothing refers
-    to it any more.
+    The connection is closed early at the end of an `async with`, by `close`, or when nothing refers to the stream any
+    more.
     """
 
     def __init__(self, walk: AsyncGenerator[Item, None]) -> None:

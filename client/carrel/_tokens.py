@@ -1,4 +1,4 @@
-"""Where a client's access token comes from: given once, or renewed while the client is used."""
+"""Sources of a client's access token: a fixed token, or tokens that are renewed."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -7,27 +7,27 @@ from carrel._flow import Flow
 
 
 class TokenSource(Protocol):
-    """A current access token, as the steps of a flow; one source serves many requests, threads and tasks at once.
+    """A source of access tokens, as flows; one source serves many requests, threads and tasks at once.
 
-    `carrel.oauth` has the one that refreshes tokens kept in a store. Another is written like this: what it waits for
-    goes through `carrel._flow.beside`, so that an event loop doesn't wait with it.
+    `carrel.oauth` has a source that refreshes tokens kept in a store. A source of your own makes blocking calls through
+    `carrel._flow.run_in_thread`, so that they don't block an event loop.
     """
 
     def current(self) -> Flow[str]:
-        """Return a token to send; raises CarrelError when there is none to be had."""
+        """Return the access token to send; raises CarrelError when there is none."""
         ...
 
     def renewed(self, refused: str) -> Flow[str | None]:
-        """Return another token than the one the service has just refused, None when there is no other.
+        """Return another token in place of one that the service has refused, None when there is no other.
 
-        Asked once for a request. Raises CarrelError when there could be another, and it is not to be had.
+        It is called at most once for a request. Raises CarrelError when renewing the token fails.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FixedToken:
-    """A token that was given, and is used as long as it works."""
+    """A token that is used as long as it works."""
 
     value: str = field(repr=False)
 

@@ -1,4 +1,4 @@
-"""Multipart bodies that are read from disk while they are sent, and can be sent again from the beginning."""
+"""Multipart bodies that are read from disk while they are sent, and can be sent again."""
 
 import io
 import mimetypes
@@ -22,7 +22,7 @@ READ_SIZE = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file to send: at a path, or open and standing at `start`; `size` in bytes, None when it can't be known."""
+    """A file to send: a path, or an open file from its position `start`; `size` in bytes, None when unknown."""
 
     name: str
     file: Path | IO[bytes]
@@ -30,7 +30,7 @@ class Source:
     start: int = 0
 
     def open(self) -> IO[bytes]:
-        """Return the file at the beginning of what is to be sent."""
+        """Open the file at the beginning of the part to send."""
         if isinstance(self.file, Path):
             return self.file.open("rb")
         if self.size is not None:
@@ -38,15 +38,15 @@ class Source:
         return self.file
 
     def close(self, handle: IO[bytes]) -> None:
-        """Close what `open` opened; a file the caller opened stays open."""
+        """Close a file that `open` opened; a file that the caller opened stays open."""
         if handle is not self.file:
             handle.close()
 
 
 def source_of(file: FileInput, *, file_name: str | None, fallback_name: str) -> Source:
-    """Return where to read `file` from.
+    """Return the source of a file's bytes.
 
-    The name is `file_name`, else the file's own, else `fallback_name`. An open file is sent from where it stands.
+    The name is `file_name`, else the file's own, else `fallback_name`. An open file is sent from its position.
     Raises OSError when a path can't be read, InvalidArgumentError for a file open as text.
     """
     if isinstance(file, str | os.PathLike):
@@ -76,7 +76,7 @@ def _own_name(file: IO[bytes]) -> str | None:
 
 
 class Upload:
-    """A multipart/form-data body: its fields first, so that the service can refuse before the file comes."""
+    """A multipart/form-data body: its fields come first, so that the service can refuse before the file is sent."""
 
     def __init__(self, *, fields: Mapping[str, str], part: str, source: Source) -> None:
         self.source = source
@@ -88,12 +88,12 @@ class Upload:
 
     @property
     def length(self) -> int | None:
-        """Size of the whole body in bytes, None when the file's can't be known."""
+        """The size of the whole body in bytes, None when the file's is unknown."""
         return None if self.source.size is None else len(self._head) + self.source.size + len(self._tail)
 
     @property
     def repeatable(self) -> bool:
-        """Whether the body can be sent again from its beginning: a pipe can't, once read from."""
+        """Whether the body can be sent again: a pipe can't, once it has been read from."""
         return self.source.size is not None or not self.spent
 
     def stream(self) -> "MultipartStream":
@@ -107,7 +107,7 @@ class Upload:
 
 
 class Reading:
-    """One pass over a body, a piece at a time; nothing blocks between the pieces."""
+    """One reading of a body, piece by piece; no piece takes long."""
 
     def __init__(self, source: Source, head: bytes, tail: bytes) -> None:
         self._source = source
@@ -117,7 +117,7 @@ class Reading:
         self.done = False
 
     def read(self) -> bytes:
-        """Return the next piece; sets `done` with the last. Raises CarrelError when the file got shorter meanwhile."""
+        """Return the next piece, and set `done` with the last; CarrelError when the file got shorter meanwhile."""
         wanted = READ_SIZE if self._remaining is None else min(READ_SIZE, self._remaining)
         chunk = self._handle.read(wanted)
         if self._remaining is not None:
@@ -158,7 +158,7 @@ class MultipartStream(httpx.SyncByteStream, httpx.AsyncByteStream):
 
 
 def _head(boundary: str, *, fields: Mapping[str, str], part: str, file_name: str) -> bytes:
-    """Return everything before the file's bytes; names are escaped as HTML forms do (RFC 7578, section 2)."""
+    """Return the bytes before the file's; names are escaped as in HTML forms (RFC 7578, section 2)."""
     lines: list[str] = []
     for name, value in fields.items():
         lines += [f"--{boundary}", f'Content-Disposition: form-data; name="{name}"', "", value]

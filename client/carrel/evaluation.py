@@ -21,10 +21,10 @@ Id = TypeVar("Id")
 
 
 def ndcg(found: Sequence[Id], relevant: Mapping[Id, int], *, cutoff: int = CUTOFF) -> float:
-    """Return the normalised discounted cumulative gain of the first `cutoff`.
+    """Return the normalised discounted cumulative gain of the first `cutoff` results, as trec_eval and BEIR define it.
 
-    As trec_eval and BEIR have it: what is relevant gains its judgement over the logarithm of its rank, and the sum is
-    divided by that of the best ranking there could be.
+    A relevant result gains its judgement over the logarithm of its rank, and the sum is divided by that of the best
+    possible ranking.
     """
     judged = _relevant(relevant)
     won = _discount([judged.get(one, 0) for one in _first(found, cutoff)])
@@ -32,13 +32,13 @@ def ndcg(found: Sequence[Id], relevant: Mapping[Id, int], *, cutoff: int = CUTOF
 
 
 def recall(found: Sequence[Id], relevant: Mapping[Id, int], *, cutoff: int = CUTOFF) -> float:
-    """Return the share of what is relevant that is among the first `cutoff`."""
+    """Return the share of the relevant results that is among the first `cutoff`."""
     judged = _relevant(relevant)
     return sum(one in judged for one in _first(found, cutoff)) / len(judged)
 
 
 def reciprocal_rank(found: Sequence[Id], relevant: Mapping[Id, int], *, cutoff: int = CUTOFF) -> float:
-    """Return 1 over the rank of the first that is relevant, 0 without one among the first `cutoff`.
+    """Return 1 over the rank of the first relevant result, 0 without one among the first `cutoff`.
 
     Its mean over questions is the MRR.
     """

@@ -34,7 +34,7 @@ from carrel import (
     errors,
 )
 from carrel._connect import normalize
-from carrel._logging import log_as_asked
+from carrel._logging import log_if_configured
 from carrel.wire.common import ErrorDetail
 from carrel.wire.permissions import ListAuthorizedResourcesResponse
 from tests.client.conftest import API_KEY, Caller, MakeCaller
@@ -211,12 +211,12 @@ async def test_secrets_stay_out_of_sight(
 
 def test_log_by_environment() -> None:
     """CARREL_LOG=debug writes to standard error, once a line; without it nothing is written."""
-    code = "import carrel._logging as l; l.log_as_asked(); l.log_as_asked(); l.logger.debug('hello')"
+    code = "import carrel._logging as l; l.log_if_configured(); l.log_if_configured(); l.logger.debug('hello')"
     lines = {}
     for level in ("debug", "info", ""):
         lines[level] = _python(code, CARREL_LOG=level).stderr.count("hello")
     assert lines == {"debug": 1, "info": 0, "": 0}
-    log_as_asked({})
+    log_if_configured({})
 
 
 async def test_headers(caller: Caller, server: Server) -> None:

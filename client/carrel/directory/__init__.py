@@ -1,4 +1,4 @@
-"""Bringing the people and groups of an organization to what a directory says; see `client.admin.directory`."""
+"""Updating the people and groups of an organization from the files of a directory; see `client.admin.directory`."""
 
 from carrel.directory.plan import (
     DirectoryChanges,

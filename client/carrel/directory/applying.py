@@ -46,7 +46,7 @@ PATIENCE = 300.0
 
 
 class Applying:
-    """A plan on its way; `_ids` are of the groups it has created, by external id, `_empty` those without members."""
+    """A plan being carried out; `_ids` are of created groups by external id, `_empty` those without members."""
 
     def __init__(self, plan: DirectoryPlan, connection: Connection, progress: OnProgress) -> None:
         self._plan = plan
@@ -57,7 +57,7 @@ class Applying:
         self._empty: set[str] = set()
 
     def run(self) -> Flow[DirectoryChanges]:
-        """Carry out the whole plan."""
+        """Carry out the whole plan, and return what was sent."""
         plan = self._plan
         missing = [change for change in plan.users if change.action is UserAction.DEACTIVATE]
         added = [change for change in plan.memberships if change.action is MembershipAction.ADD]
@@ -102,9 +102,9 @@ class Applying:
             self._tell("groups", len(batch))
 
     def _add(self, changes: Sequence[MembershipChange]) -> Flow[None]:
-        """Add members; groups that are new and empty are filled many at a time, and at once.
+        """Add members; groups that were created now and are empty are filled many at a time, which replaces members.
 
-        That replaces their members, so a group that somebody else, or an earlier run, has filled is added to instead.
+        Groups that somebody else, or an earlier run, may have filled are added to one at a time.
         """
         created = {
             change.external_id: change.name for change in self._plan.groups if change.action is GroupAction.CREATE
@@ -196,7 +196,7 @@ def _by_group(changes: Sequence[MembershipChange]) -> list[list[MembershipChange
 def _pack(
     groups: Sequence[tuple[str, Sequence[MembershipChange]]],
 ) -> Iterator[list[tuple[str, Sequence[MembershipChange]]]]:
-    """Yield groups together as far as one request goes."""
+    """Yield groups in batches that fit into one request."""
     packed: list[tuple[str, Sequence[MembershipChange]]] = []
     size = 0
     for label, members in groups:

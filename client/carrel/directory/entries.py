@@ -1,4 +1,4 @@
-"""What the three files of a directory say, row by row: checked, in one form, each thing once."""
+"""The rows of a directory's three files: checked, normalized, and each once."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _MEMBER = TypeAdapter[str](Annotated[str, Field(min_length=1, max_length=1024), 
 
 @dataclass(frozen=True, slots=True)
 class UserEntry:
-    """A user of the file; what is None is left as it is."""
+    """A user in the file; values of None leave the organization's as they are."""
 
     line: int = field(compare=False)
     email: str
@@ -39,7 +39,7 @@ class UserEntry:
 
 @dataclass(frozen=True, slots=True)
 class GroupEntry:
-    """A group of the file."""
+    """A group in the file."""
 
     line: int = field(compare=False)
     external_id: str
@@ -53,7 +53,7 @@ class GroupEntry:
 
 @dataclass(frozen=True, slots=True)
 class MembershipEntry:
-    """A membership of the file: a group by its external id or name, a member by address or a group's external id."""
+    """A membership in the file: a group by its external id or name, a member by address or a group's external id."""
 
     line: int
     group: str
@@ -72,7 +72,7 @@ Keyed = TypeVar("Keyed", bound=_Keyed)
 
 @dataclass(slots=True)
 class Entries:
-    """The files together; None for one that wasn't given."""
+    """The rows of the three files; None for a file that wasn't given."""
 
     users: Mapping[str, UserEntry] | None
     groups: Mapping[str, GroupEntry] | None
@@ -83,7 +83,7 @@ class Entries:
 
 
 def read_entries(*, users: Table | None, groups: Table | None, memberships: Table | None) -> Entries:
-    """Return what the files say; raises OSError when one can't be read at all."""
+    """Read the files; raises OSError when one can't be read at all."""
     given = {
         kind: read_table(table, kind=kind, columns=columns)
         for kind, table, columns in (
@@ -110,7 +110,7 @@ def _line(problem: Problem) -> int:
 
 
 def _each_once(found: Rows, parse: Callable[[Row], Keyed]) -> dict[str, Keyed]:
-    """Return the rows by key; a row that repeats another counts once, and of two that differ neither counts."""
+    """Return the rows by key; an equal repetition counts once, and of two different rows neither counts."""
     entries: dict[str, Keyed] = {}
     doubtful: set[str] = set()
     for row in found.rows:

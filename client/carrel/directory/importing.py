@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from carrel._calls import Connection
-from carrel._flow import Flow, beside
+from carrel._flow import Flow, run_in_thread
 from carrel.directory.applying import Applying
 from carrel.directory.entries import Entries, read_entries
 from carrel.directory.plan import DirectoryChanges, DirectoryPlan
@@ -14,14 +14,14 @@ from carrel.directory.planning import make_plan
 from carrel.directory.state import (
     OnProgress,
     State,
-    endangered,
+    affects_an_admin,
+    has_unknown_addresses,
     read_callers,
     read_groups,
     read_members,
     read_organization,
     read_service_accounts,
     read_users,
-    strangers,
 )
 from carrel.directory.tables import Table
 from carrel.directory.targets import Targets, select_named_groups
@@ -30,7 +30,7 @@ from carrel.errors import InvalidArgumentError, PlanRefusedError
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The three files; None for one that isn't given, whose part of the organization is left as it is."""
+    """The three files; None for one that isn't given, whose part of the organization stays as it is."""
 
     users: Table | None
     groups: Table | None
@@ -46,7 +46,7 @@ def plan_import(
     force: bool,
     progress: OnProgress,
 ) -> Flow[DirectoryPlan]:
-    """Make a plan; changes nothing."""
+    """Return a plan; changes nothing."""
     if tables.users is None and tables.groups is None and tables.memberships is None:
         msg = "Give at least one of users, groups and memberships"
         raise InvalidArgumentError(msg)
@@ -54,15 +54,15 @@ def plan_import(
         msg = "deactivate_missing needs the users: who isn't among them is deactivated"
         raise InvalidArgumentError(msg)
     users, groups, memberships = map(_at_hand, (tables.users, tables.groups, tables.memberships))
-    entries = yield from beside(lambda: read_entries(users=users, groups=groups, memberships=memberships))
+    entries = yield from run_in_thread(lambda: read_entries(users=users, groups=groups, memberships=memberships))
     if any(not problem.skippable for problem in entries.problems):
         return DirectoryPlan(problems=entries.problems, skips_problems=skip_problems, notes=entries.notes)
     state = State(organization_id=(yield from read_organization(connection)))
     targets = yield from _read(state, entries, connection, progress)
-    if deactivate_missing or endangered(entries, state.users):
+    if deactivate_missing or affects_an_admin(entries, state.users):
         state.callers = yield from read_callers(connection)
     return (
-        yield from beside(
+        yield from run_in_thread(
             lambda: make_plan(
                 entries,
                 targets,
@@ -76,7 +76,7 @@ def plan_import(
 
 
 def apply_plan(plan: DirectoryPlan, connection: Connection, *, progress: OnProgress) -> Flow[DirectoryChanges]:
-    """Carry out a plan, which may have been made a while ago and with another credential."""
+    """Carry out a plan, even an older one or one made with another credential."""
     plan.check()
     yield from _check_place(plan, connection)
     return (yield from Applying(plan, connection, progress).run())
@@ -85,13 +85,13 @@ def apply_plan(plan: DirectoryPlan, connection: Connection, *, progress: OnProgr
 def _read(state: State, entries: Entries, connection: Connection, progress: OnProgress) -> Flow[Targets]:
     if entries.users is not None or entries.memberships is not None:
         state.users = yield from read_users(connection, progress)
-        if strangers(entries, state.users):
+        if has_unknown_addresses(entries, state.users):
             state.service_accounts = yield from read_service_accounts(connection)
     if entries.groups is not None or entries.memberships is not None:
         state.groups = yield from read_groups(connection, progress)
     targets = Targets(entries, state.groups)
     if entries.memberships is not None:
-        named = yield from beside(lambda: select_named_groups(entries, targets))
+        named = yield from run_in_thread(lambda: select_named_groups(entries, targets))
         state.members = yield from read_members(named, connection, progress)
     return targets
 
@@ -109,7 +109,7 @@ def _check_place(plan: DirectoryPlan, connection: Connection) -> Flow[None]:
 
 
 def _at_hand(table: Table | None) -> Table | None:
-    """Return a table whose rows, when a program gives them, have been taken in the thread they come from."""
+    """Return a table whose rows, if a program gives them as an iterator, were read in the caller's thread."""
     if table is None or isinstance(table, str | os.PathLike | bytes) or hasattr(table, "read"):
         return table
     return list(cast("Iterable[Mapping[str, object]]", table))

@@ -1,4 +1,4 @@
-"""What a directory import would change, before anything is: to read, to keep as JSON, and to apply."""
+"""The plan of a directory import: to read, to keep as JSON, and to apply."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -19,7 +19,7 @@ Part: TypeAlias = Literal["users", "groups", "memberships", "problems"]
 
 
 class UserAction(StrEnum):
-    """The planned change to a user; `DEACTIVATE` is for whom the file leaves out."""
+    """The planned change to a user; `DEACTIVATE` is for users that the file leaves out."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -41,7 +41,7 @@ class MembershipAction(StrEnum):
 
 
 class UserChange(ResponseModel):
-    """A user to create or change; what is None stays as it is, `name_before` is there when the name changes."""
+    """A user to create or change; values of None stay as they are, `name_before` is set when the name changes."""
 
     action: UserAction
     email: str
@@ -52,7 +52,7 @@ class UserChange(ResponseModel):
 
 
 class GroupChange(ResponseModel):
-    """A group to create, or to give another name."""
+    """A group to create or rename."""
 
     action: GroupAction
     external_id: str
@@ -62,7 +62,7 @@ class GroupChange(ResponseModel):
 
 
 class MembershipChange(ResponseModel):
-    """A member to put into a group or take out of it.
+    """A member to add to a group or remove from it.
 
     `group` is its external id, or its name when it has none; `group_id` is None when the plan creates it. `member` is
     an address or, likewise, a group.
@@ -77,13 +77,12 @@ class MembershipChange(ResponseModel):
 
 
 class DirectoryPlan(ResponseModel):
-    """The changes that bring the organization to what the files say, and what stands in their way.
+    """The changes that make the organization equal to the files, and what prevents them.
 
-    `problems` are of the files; with `skips_problems` the rows that have them are left out, and then nothing is taken
-    away for being left out: no member removed, and nobody deactivated but by a row that says so. `refusal` says why
-    the plan as a whole looks like a mistake. `notes` say what one might not expect. A plan holds no state of the
-    connection: it can be kept (`model_dump_json`), read by somebody, and applied later, in the organization it was
-    made for.
+    `problems` are of the files; with `skips_problems` the rows that have them are left out, and then nothing is removed
+    for being left out: no member, and no user is deactivated but by a row that says so. `refusal` says why the plan as
+    a whole looks like a mistake. `notes` say what one might not expect. A plan has no state of the connection: it can
+    be kept (`model_dump_json`), read by somebody, and applied later, in the organization it was made for.
     """
 
     organization_id: UUID | None = None
@@ -110,11 +109,11 @@ class DirectoryPlan(ResponseModel):
 
     @property
     def deprived(self) -> frozenset[str]:
-        """The addresses of users who lose their access, or their being an admin."""
+        """The addresses of users who lose their access, or their role as admin."""
         return frozenset(one.email for one in self.users if one.active is False or one.is_admin is False)
 
     def count(self, action: UserAction | GroupAction | MembershipAction) -> int:
-        """Return how many changes are of one kind."""
+        """Return the number of changes of one kind."""
         rows: Sequence[UserChange | GroupChange | MembershipChange]
         if isinstance(action, UserAction):
             rows = self.users
@@ -134,13 +133,13 @@ class DirectoryPlan(ResponseModel):
             raise PlanRefusedError(f"Nothing was changed: {self.refusal}")
 
     def to_frame(self, part: Part) -> "pd.DataFrame":
-        """Return the users, groups, memberships or problems of the plan as a pandas DataFrame, a line each."""
+        """Return the users, groups, memberships or problems of the plan as a pandas DataFrame, a row each."""
         rows = cast("Sequence[BaseModel]", getattr(self, part))
         return frame_of(rows, get_args(type(self).model_fields[part].annotation)[0])
 
 
 class DirectoryChanges(ResponseModel):
-    """What was done: how many of each were sent to the service, which took them all."""
+    """The numbers of changes that were sent to the service, which accepted them all."""
 
     users: int = 0
     deactivated_users: int = 0

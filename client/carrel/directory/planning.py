@@ -1,4 +1,4 @@
-"""From what the files say and what there is, to what has to change."""
+"""Comparing the files with the organization, and planning the changes."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -31,14 +31,14 @@ Member: TypeAlias = tuple[Literal["user", "group"], str]
 
 @dataclass(slots=True)
 class Wanted:
-    """The members each named group is to have, by its key; what is wrong with rows goes to `problems`."""
+    """The members that each group in the files should have, by the group's key; problems of rows go to `problems`."""
 
     members: dict[str, dict[Member, None]] = field(default_factory=dict[str, dict[Member, None]])
     problems: list[Problem] = field(default_factory=list[Problem])
 
 
 def members_by_group(entries: Entries, targets: Targets, state: State) -> Wanted:
-    """Return the members that the memberships file gives to each group the files name."""
+    """Return the members that the memberships file gives to each group in the files."""
     wanted = Wanted()
     if entries.memberships is None:
         return wanted
@@ -78,7 +78,7 @@ def _member(entry: MembershipEntry, targets: Targets, *, known: AbstractSet[str]
 def make_plan(
     entries: Entries, targets: Targets, state: State, *, deactivate_missing: bool, skip_problems: bool, force: bool
 ) -> DirectoryPlan:
-    """Return what has to change; with problems in the files, nothing is taken away for being left out of them."""
+    """Return the plan; with problems in the files, nothing is removed for being left out of them."""
     users, unchanged_users, problems = _users(entries, state)
     groups = [change for target in targets.given if (change := _group(target))]
     wanted = members_by_group(entries, targets, state)
@@ -220,9 +220,9 @@ def _find_missing(entries: Entries, state: State) -> tuple[list[User], list[User
 def _refusal(
     users: Sequence[UserChange], memberships: Sequence[MembershipChange], unchanged: int, state: State
 ) -> str | None:
-    """Return why the files look damaged: they would take too much at once.
+    """Return why the files look damaged: too many users or memberships would be removed at once.
 
-    `unchanged` memberships and those to remove are all that the groups of the files have.
+    `unchanged` memberships and those to remove are all memberships of the groups in the files.
     """
     active = sum(user.active for user in state.users.values())
     missing = sum(change.action is UserAction.DEACTIVATE for change in users)

@@ -29,7 +29,7 @@ HINT_LENGTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an import is: `done` of `total` (None: not known yet) in a stage such as `reading users`."""
+    """The progress of an import: `done` of `total` (None: not known yet) in a stage such as `reading users`."""
 
     stage: str
     done: int
@@ -40,14 +40,14 @@ OnProgress: TypeAlias = Callable[[Progress], None]
 
 
 def unheard(progress: Progress) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 @dataclass(slots=True)
 class State:
-    """What there is: users by address, groups, the members of those that were asked for.
+    """The organization: users by address, groups, and members of the groups that were read.
 
-    `callers` are the addresses the credential may be of; None when it can't be told. `service_accounts` are addresses.
+    `callers` are addresses of whom the credential may be, None when unknown. `service_accounts` are addresses.
     """
 
     organization_id: UUID | None = None
@@ -60,14 +60,14 @@ class State:
     service_accounts: frozenset[str] = frozenset()
 
     def may_be_caller(self, user: wire.User) -> bool:
-        """Whether the import may be running with this user's credential; who can't be told is some active admin."""
+        """Return whether a user may be the caller: one of `callers` or, when these are unknown, an active admin."""
         if self.callers is None:
             return user.is_admin and user.active
         return normal_email(user.email) in self.callers
 
 
 def read_organization(connection: Connection) -> Flow[UUID]:
-    """Read which organization this is."""
+    """Read the id of the organization."""
     call = Call(wire.ADMIN_ORGANIZATION_GET, wire.AdminOrganizationGetRequest())
     return (yield from perform(call, connection)).parsed.organization_id
 
@@ -88,7 +88,7 @@ def read_groups(connection: Connection, progress: OnProgress) -> Flow[list[wire.
 def read_members(
     groups: Iterable[wire.Group], connection: Connection, progress: OnProgress
 ) -> Flow[dict[UUID, Sequence[wire.NamedPrincipal]]]:
-    """Read the direct members of groups; those that are empty are not asked for."""
+    """Read the direct members of groups; empty groups need no request."""
     peopled = [group for group in groups if group.member_count]
     total, done = sum(group.member_count for group in peopled), 0
     members: dict[UUID, Sequence[wire.NamedPrincipal]] = {}
@@ -105,7 +105,7 @@ def read_members(
 
 
 def read_callers(connection: Connection) -> Flow[frozenset[str] | None]:
-    """Read whose credential this may be: the owners of the working API keys that end like it."""
+    """Read the addresses of possible owners of the credential, by the last characters of working API keys."""
     listing = Listing(
         wire.ADMIN_API_KEYS_LIST, wire.AdminApiKeysListRequest(page_size=PAGE), lambda page: page.api_keys
     )
@@ -127,13 +127,13 @@ def read_service_accounts(connection: Connection) -> Flow[frozenset[str]]:
 
 
 def strangers(entries: Entries, users: Mapping[str, wire.User]) -> bool:
-    """Whether the files have an address that is no user's yet, and so could be a service account's."""
+    """Return whether the files have an address that is no user's yet, and so may be a service account's."""
     named = [*(entries.users or ()), *(normal_email(entry.member) for entry in entries.memberships or ())]
     return any("@" in name and name not in users for name in named)
 
 
 def endangered(entries: Entries, users: Mapping[str, wire.User]) -> bool:
-    """Whether a row of the files takes something from an active admin, who may be the caller."""
+    """Return whether a row of the files takes something from an active admin, who may be the caller."""
     for email, entry in (entries.users or {}).items():
         user = users.get(email)
         if user and user.is_admin and user.active and (entry.is_admin is False or entry.active is False):
@@ -153,4 +153,4 @@ def _walk(listing: Listing[Item, Page], connection: Connection, heard: Callable[
 
 
 def _nothing(done: int) -> None:
-    """Tell nobody."""
+    """Ignore the number."""

@@ -26,7 +26,7 @@ UTF_8_MARK, UTF_16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 
 class Problem(ResponseModel):
-    """What is wrong with a line of a file; `line` counts from 1, the header included (rows of a program: from 1).
+    """A problem in a line of a file; `line` counts from 1, the header included (rows of a program: from 1).
 
     `skippable`: the row can be left out. Otherwise the file as a whole can't be used.
     """
@@ -39,19 +39,19 @@ class Problem(ResponseModel):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns a table has: those it must have, and those it may have."""
+    """The required and the optional columns of a table."""
 
     required: Sequence[str]
     optional: Sequence[str] = ()
 
     def known(self) -> Mapping[str, str]:
-        """Return the columns by how they compare: `is_admin`, `Is Admin` and `isAdmin` are one."""
+        """Return the columns by their normalized names: `is_admin`, `Is Admin` and `isAdmin` are one."""
         return {_comparable(name): name for name in (*self.required, *self.optional)}
 
 
 @dataclass(slots=True)
 class Row:
-    """A row's cells by column, those without a value left out."""
+    """A row's cells by column, without empty ones."""
 
     line: int
     cells: Mapping[str, str]
@@ -59,7 +59,7 @@ class Row:
 
 @dataclass(slots=True)
 class Rows:
-    """A table that was read: its usable rows, what is wrong with others, and the columns that were left aside."""
+    """The rows of a table: the usable ones, the problems of others, and the columns that were ignored."""
 
     name: str
     rows: list[Row] = field(default_factory=list[Row])
@@ -67,11 +67,11 @@ class Rows:
     ignored: list[str] = field(default_factory=list[str])
 
     def refuse(self, line: int, message: str) -> None:
-        """Report a row."""
+        """Report a problem of a row."""
         self.problems.append(Problem(file=self.name, line=line, message=message))
 
     def refuse_file(self, line: int, message: str) -> None:
-        """Report the file as a whole; none of its rows are used."""
+        """Report a problem of the file as a whole; none of its rows are used."""
         self.rows.clear()
         self.problems.append(Problem(file=self.name, line=line, message=message, skippable=False))
 
@@ -151,7 +151,7 @@ def _read(found: Rows, reader: "_Reader", *, columns: Columns) -> None:
 
 
 def _number_rows(reader: "_Reader") -> Iterator[tuple[int, list[str]]]:
-    """Yield each row with the line it begins on, which a quoted line break sets apart from its number."""
+    """Yield each row with the number of its first line; a row may have several lines."""
     line = 1
     for cells in reader:
         yield line, cells
@@ -174,14 +174,14 @@ def _value_of(found: Rows, table: Iterable[Mapping[str, object]], *, columns: Co
 
 
 def _cell(value: object) -> str:
-    """Return a program's value as a file would have it; None and NaN are no value."""
+    """Return a program's value as the text of a cell; None and NaN become empty."""
     if value is None or value != value:  # noqa: PLR0124 - only NaN differs from itself
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _recognize(found: Rows, header: Sequence[str], *, line: int, columns: Columns) -> list[str | None] | None:
-    """Return the header's columns, None for those left aside; None when it can't be the header of this table."""
+    """Return the header's columns, None for those ignored; None when it can't be the header of this table."""
     known = columns.known()
     names = [known.get(_comparable(cell)) for cell in header]
     missing = [name for name in columns.required if name not in names]
@@ -232,5 +232,5 @@ def _join(names: Sequence[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text that does nothing to a terminal or a log."""
+    """Return text that is harmless in a terminal or a log."""
     return "".join(char if char.isprintable() else "\ufffd" for char in text)

@@ -1,4 +1,4 @@
-"""The groups that the files mean: of the files, and of the organization."""
+"""The groups that the files name, existing or to be created."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from carrel.wire.admin import Group
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A group that the files mean: there already, or to be created; `name` as it will be."""
+    """A group in the files, existing or to be created; `name` is its name afterwards."""
 
     external_id: str | None
     name: str
@@ -30,12 +30,12 @@ class Target:
 
     @property
     def group_id(self) -> UUID | None:
-        """Its id, when it has one."""
+        """The group's id, None for a group to be created."""
         return self.existing.id if self.existing else None
 
 
 class Targets:
-    """The groups of the files and of the organization, found by external id or, when it is one group's, by name."""
+    """The groups of the files and of the organization, found by external id or, if unique, by name."""
 
     def __init__(self, entries: Entries, groups: Sequence[Group]) -> None:
         existing = {group.external_id: group for group in groups if group.external_id is not None}
@@ -52,7 +52,7 @@ class Targets:
         self._given_by_name, self._others_by_name = _by_name(self.given), _by_name(others)
 
     def find(self, name: str) -> Target:
-        """Return the group of an external id or name; raises LookupError with what is wrong."""
+        """Return the group of an external id or name; raises LookupError with the reason."""
         found = self._by_external_id.get(name)
         if found is not None:
             return found
@@ -69,7 +69,7 @@ class Targets:
         return self._by_external_id.get(external_id)
 
     def twins(self) -> Iterator[Target]:
-        """Yield groups to be created whose name a group without an external id has already."""
+        """Yield groups to be created that have the name of an existing group without an external id."""
         for target in self.given:
             if target.existing is None and any(
                 t.external_id is None for t in self._others_by_name.get(target.name, ())
@@ -85,7 +85,7 @@ def _by_name(targets: Iterable[Target]) -> dict[str, list[Target]]:
 
 
 def select_named_groups(entries: Entries, targets: Targets) -> list[Group]:
-    """Return the existing groups whose members the files decide about."""
+    """Return the existing groups whose members are in the files."""
     named = {target.key: target for target in targets.given}
     for entry in entries.memberships or ():
         with contextlib.suppress(LookupError):

@@ -1,4 +1,4 @@
-"""The first half of the code grant: where a person is sent, and what they come back with (RFC 6749, section 4.1)."""
+"""The first half of the code grant: the address to redirect a person to, and reading the callback (RFC 6749, 4.1)."""
 
 import base64
 import hashlib
@@ -18,7 +18,7 @@ LONGEST_DESCRIPTION = 300
 
 
 class AuthorizationRequest(BaseModel):
-    """A request on its way through a person's browser; keep it on the server, in their session, by its `state`.
+    """An authorization request; keep it on the server, in the person's session, by its `state`.
 
     Whoever holds `code_verifier` and the callback's code gets the tokens, so it never goes to the browser. `repr` shows
     no secret; `model_dump_json` and `model_validate_json` keep all of it. It is good for one callback.
@@ -36,7 +36,7 @@ class AuthorizationRequest(BaseModel):
 def begin(
     server: ServerMetadata, client_id: str, *, redirect_uri: str, scopes: Sequence[str], prompt: str | None
 ) -> AuthorizationRequest:
-    """Make a request with a state and a verifier of its own (RFC 6749, section 10.12; RFC 7636, section 4)."""
+    """Create a request with a new state and verifier (RFC 6749, section 10.12; RFC 7636, section 4)."""
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     parameters = {
         "response_type": "code",
@@ -61,9 +61,9 @@ def challenge_of(verifier: str) -> str:
 
 
 def code_of(callback: str, request: AuthorizationRequest, server: ServerMetadata) -> str:
-    """Return the code a callback brings: its address, or that address's query.
+    """Return the code in a callback's address, or in the query of that address.
 
-    Raises CallbackError when it isn't this server's answer to this request, AuthorizationError when it brings an error.
+    Raises CallbackError when it isn't this server's response to this request, AuthorizationError when it has an error.
     """
     parameters = _parameters(callback)
     if not _same(parameters.get("state", ""), request.state):
@@ -77,7 +77,7 @@ def code_of(callback: str, request: AuthorizationRequest, server: ServerMetadata
 
 
 def _parameters(callback: str) -> dict[str, str]:
-    """The callback's parameters; those without a value count as left out (RFC 6749, section 3.1)."""
+    """Return the callback's parameters, without those that have no value (RFC 6749, section 3.1)."""
     query = urlsplit(callback).query if "?" in callback else callback
     try:
         pairs = parse_qsl(query, max_num_fields=MOST_PARAMETERS)
@@ -94,7 +94,7 @@ def _same(given: str, expected: str) -> bool:
 
 
 def _check_issuer(issuer: str | None, server: ServerMetadata) -> None:
-    """Refuse the answer of another server than was asked (RFC 9207, section 2.4)."""
+    """Raise CallbackError for a response of another server (RFC 9207, section 2.4)."""
     if issuer is None and not server.authorization_response_iss_parameter_supported:
         return
     if issuer != server.issuer:
@@ -111,5 +111,5 @@ def _error(code: str, description: str) -> AuthorizationError:
 
 
 def readable(text: str) -> str:
-    """Return text that came from elsewhere as one line for a message."""
+    """Return a foreign text as one line for a message."""
     return "".join(char for char in text[:LONGEST_DESCRIPTION] if char.isprintable())

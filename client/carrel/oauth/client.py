@@ -1,4 +1,4 @@
-"""OAuthClient and AsyncOAuthClient: an application's side of OAuth."""
+"""OAuthClient and AsyncOAuthClient: OAuth for an application."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from carrel._connect import (
 )
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._flow import Flow
-from carrel._logging import log_as_asked
+from carrel._logging import log_if_configured
 from carrel._operations import Async, FlowOperation, Resource, Session, Sync
 from carrel.errors import ConfigurationError
 from carrel.oauth.authorization import AuthorizationRequest, begin
@@ -34,7 +34,7 @@ M = TypeVar("M")
 
 
 class _OAuthClient(Resource[M]):
-    """What an application does, in the client's mode."""
+    """The operations of an application, in the client's mode."""
 
     _endpoints: Endpoints
     _redirect_uri: str
@@ -45,7 +45,7 @@ class _OAuthClient(Resource[M]):
     def authorization_request(
         self, *, scopes: Sequence[str] | None = None, prompt: str | None = None
     ) -> AuthorizationRequest:
-        """Make the request to send a person's browser to; keep it in their session, and redirect them to its `url`.
+        """Create an authorization request; keep it in a person's session, and redirect them to its `url`.
 
         `scopes`: other than the client's own; none at all asks for everything the application is registered for.
         `prompt`: `login`, `consent` or `select_account` to have the person asked again, `none` to have them not asked.
@@ -60,15 +60,15 @@ class _OAuthClient(Resource[M]):
     def exchange(self, callback: str, request: AuthorizationRequest) -> Flow[Tokens]:
         """Exchange the authorization code for tokens; takes the callback's address or query.
 
-        Raises CallbackError when it isn't the answer to `request`, AccessDeniedError when they said no,
-        AuthorizationError for other errors the callback brings, InvalidGrantError for a code that is used or too old,
+        Raises CallbackError when it isn't the response to `request`, AccessDeniedError when the person refused,
+        AuthorizationError for other errors in the callback, InvalidGrantError for a code that is used or too old,
         other TokenRequestErrors, APIConnectionError.
         """
         return self._endpoints.redeem(callback, request)
 
     @FlowOperation
     def refresh(self, tokens: Tokens) -> Flow[Tokens]:
-        """Exchange a refresh token for new tokens; it is used up. `token_source` does this when it is needed, and once.
+        """Exchange a refresh token for new tokens; the old one is void. `token_source` does this when needed.
 
         Raises InvalidGrantError when the person has to authorize the application again, as SignInRequiredError for
         tokens without a refresh token; other TokenRequestErrors, APIConnectionError.
@@ -85,7 +85,7 @@ class _OAuthClient(Resource[M]):
 
     @FlowOperation
     def discover(self) -> Flow[ServerMetadata]:
-        """Ask the authorization server where its endpoints are, for `with_server`; Carrel's are known without.
+        """Fetch the endpoints of an authorization server, for `with_server`; Carrel's are known without.
 
         Raises UnexpectedResponseError for metadata that can't be used, APIError, APIConnectionError.
         """
@@ -102,7 +102,7 @@ class _OAuthClient(Resource[M]):
         return other
 
     def token_source(self, store: TokenStore, key: str, *, http_client: httpx.Client | None = None) -> StoredTokens:
-        """Return the tokens of a session of the store, refreshed when they end: `Carrel(tokens=…)`.
+        """Return the tokens of a session of the store, refreshed when they expire: `Carrel(tokens=…)`.
 
         They are refreshed in a thread, over `http_client`, over the client's own when it was given one that blocks, or
         over a connection made for it.
@@ -152,7 +152,7 @@ class OAuthClient(_OAuthClient[Sync], Closing):
         max_retries: int = DEFAULT_MAX_RETRIES,
         http_client: httpx.Client | None = None,
     ) -> None:
-        log_as_asked()
+        log_if_configured()
         http = http_client or httpx.Client()
         connection = _connect(auth_url, http.headers, timeout=timeout, max_retries=max_retries)
         endpoints = _endpoints(connection, client_id, client_secret)
@@ -179,7 +179,7 @@ class AsyncOAuthClient(_OAuthClient[Async], AsyncClosing):
         max_retries: int = DEFAULT_MAX_RETRIES,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
-        log_as_asked()
+        log_if_configured()
         http = http_client or httpx.AsyncClient()
         connection = _connect(auth_url, http.headers, timeout=timeout, max_retries=max_retries)
         endpoints = _endpoints(connection, client_id, client_secret)
@@ -208,7 +208,7 @@ def _endpoints(connection: Connection, client_id: UUID | str, client_secret: str
 
 
 def _blocking(endpoints: Endpoints, http_client: httpx.Client | None) -> Callable[[Tokens], Tokens]:
-    """Return what refreshes in the calling thread, over connections that live as long as one refresh, or given ones."""
+    """Return a function that refreshes tokens, over `http_client` or over connections of its own for each call."""
 
     def refresh(tokens: Tokens) -> Tokens:
         if http_client is not None:

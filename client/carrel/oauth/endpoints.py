@@ -1,4 +1,4 @@
-"""What is asked of an authorization server, as flows: forms in, tokens or typed errors out."""
+"""Requests to an authorization server as flows, which return tokens or raise typed errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ ERRORS: Mapping[str, type[TokenRequestError]] = {
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """An authorization server, the application that asks it, and how; safe to share between threads."""
+    """An authorization server, the application, and the connection's options; safe to share between threads."""
 
     server: ServerMetadata
     client_id: str
@@ -53,9 +53,10 @@ class Endpoints:
         return answer.tokens(asked_at=asked_at, scope=" ".join(request.scopes) or None)
 
     def refresh(self, tokens: Tokens) -> Flow[Tokens]:
-        """Exchange a refresh token, which is used up by it (RFC 6749, section 6).
+        """Exchange a refresh token, which is then void, for new tokens (RFC 6749, section 6).
 
-        It is sent again when no answer came: had the server taken it, what it gave is lost, and asking again tells.
+        Without a response the request is repeated: if the server used the token, its new tokens are lost, and the
+        repetition is refused.
         """
         if tokens.refresh_token is None:
             msg = "The access token has ended and came without a refresh token. Send the person to authorize again."
@@ -65,7 +66,7 @@ class Endpoints:
         return answer.tokens(asked_at=asked_at, asked=tokens)
 
     def revoke(self, tokens: Tokens | str) -> Flow[None]:
-        """Stop a token, and what was given with it (RFC 7009); one that is unknown counts as stopped."""
+        """Revoke a token, and the tokens given with it (RFC 7009); an unknown token counts as revoked."""
         if self.server.revocation_endpoint is None:
             msg = "The authorization server names no revocation endpoint"
             raise ConfigurationError(msg)
@@ -73,7 +74,7 @@ class Endpoints:
         yield from self._post(self.server.revocation_endpoint, {"token": token})
 
     def discover(self) -> Flow[ServerMetadata]:
-        """Ask the server to describe itself (RFC 8414)."""
+        """Fetch the server's metadata (RFC 8414)."""
         issuer = self.server.issuer
         request = Request(description_url(issuer), self.connection.headers, b"", self.connection.timeout, method="GET")
         response = yield from exchange(request, self.connection.retries)
@@ -92,7 +93,7 @@ class Endpoints:
             ) from exc
 
     def _post(self, url: str, form: Mapping[str, str]) -> Flow[httpx.Response]:
-        """Send a form, with what proves the application in it."""
+        """Send a form with the application's credentials."""
         headers = self.connection.headers.copy()
         headers["Content-Type"] = FORM
         proof = {"client_id": self.client_id, "client_secret": self.client_secret}
@@ -111,7 +112,7 @@ class _ErrorResponse(BaseModel):
 
 
 def refusal(response: httpx.Response) -> APIError:
-    """Return the exception for an answer that is not 2xx: the server's own words, or whoever's it is."""
+    """Build the exception for a response that is not 2xx: an OAuth error, or another server's."""
     try:
         body = _ErrorResponse.model_validate_json(response.content)
     except ValidationError:

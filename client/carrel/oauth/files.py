@@ -18,8 +18,8 @@ from carrel.oauth.tokens import Tokens
 class FileTokenStore:
     """Tokens in a folder of one's own, a file for each session, readable by its owner alone (0600).
 
-    A file is replaced whole, and is on the disk before it counts. Raises ConfigurationError for a folder that others
-    may write to, and OSError where the disk refuses. Tokens lie in them as they are: whoever reads them can use them.
+    A file is replaced as a whole, and flushed to disk before `put` returns. Raises ConfigurationError for a folder that
+    others may write to, and OSError when the disk fails. Tokens aren't encrypted: whoever reads a file can use them.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -29,7 +29,7 @@ class FileTokenStore:
             raise ConfigurationError(f"Others may write to {self.folder}; keep tokens in a folder of your own")
 
     def get(self, key: str, /) -> Tokens | None:
-        """Return the tokens of a session; a file that can't be read as tokens counts as none."""
+        """Return the tokens of a session; None when there are none, or the file can't be read as tokens."""
         try:
             return Tokens.model_validate_json(self._path(key).read_bytes())
         except FileNotFoundError:
@@ -39,7 +39,7 @@ class FileTokenStore:
             return None
 
     def put(self, key: str, tokens: Tokens, /) -> None:
-        """Keep the tokens of a session."""
+        """Store the tokens of a session."""
         path = self._path(key)
         handle, name = tempfile.mkstemp(dir=self.folder, prefix=f".{path.stem}.", suffix=".part")
         try:
@@ -54,24 +54,24 @@ class FileTokenStore:
         self._sync_folder()
 
     def delete(self, key: str, /) -> None:
-        """Forget a session's tokens."""
+        """Delete a session's tokens."""
         self._path(key).unlink(missing_ok=True)
         self._sync_folder()
 
     def lock(self, key: str, /) -> AbstractContextManager[object]:
-        """Hold a session among all processes of this machine; the system lets it go when a process dies.
+        """Lock a session among all processes of this machine; the system releases the lock when a process dies.
 
-        Sessions share 256 lock files, which stay: one that is removed while others wait for it holds nobody off.
+        Sessions share 256 lock files, which stay: a file removed while others wait for its lock would lock nobody out.
         """
         name = f"{self._path(key).stem[:2]}.lock"
         return FileLock(self.folder / name, mode=0o600, thread_local=False, fallback_to_soft=False)
 
     def _path(self, key: str) -> Path:
-        """The file of a session: a key may hold anything, so its name is a digest."""
+        """Return the file of a session, named by a digest because a key may contain any character."""
         return self.folder / f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
 
     def _sync_folder(self) -> None:
-        """Write the entries of the folder to the disk, where a folder can be opened for that."""
+        """Flush the folder's entries to disk, on systems that can open a folder for that."""
         if os.name != "posix":
             return
         handle = os.open(self.folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Where an authorization server's endpoints are: known by its address, or told by itself (RFC 8414)."""
+"""The endpoints of an authorization server: derived from Carrel's address, or read from the server (RFC 8414)."""
 
 from typing import Annotated
 
@@ -39,7 +39,7 @@ class ServerMetadata(BaseModel):
 
 
 def metadata_at(auth_url: str) -> ServerMetadata:
-    """Return where the endpoints of Carrel at this address are, without asking it."""
+    """Return the endpoints of the Carrel at an address, without a request."""
     return ServerMetadata(
         issuer=auth_url,
         authorization_endpoint=f"{auth_url}/api/oauth/authorize",
@@ -51,15 +51,15 @@ def metadata_at(auth_url: str) -> ServerMetadata:
 
 
 def description_url(issuer: str) -> httpx.URL:
-    """Return where an issuer describes itself: an issuer's own path comes last (RFC 8414, section 3.1)."""
+    """Return the address of an issuer's metadata; the issuer's own path comes last (RFC 8414, section 3.1)."""
     url = httpx.URL(issuer)
     return url.copy_with(path=WELL_KNOWN + url.path.rstrip("/"))
 
 
 def metadata_from(response: httpx.Response, *, issuer: str) -> ServerMetadata:
-    """Return what a server says of itself; raises UnexpectedResponseError when that can't be trusted or used.
+    """Read a server's metadata from a response; raises UnexpectedResponseError when they can't be trusted or used.
 
-    It must be about the issuer that was asked (RFC 8414, section 3.3), offer S256, and lead from https to https.
+    They must name the issuer that was asked (RFC 8414, section 3.3), offer S256, and not lead from https to http.
     """
     try:
         described = ServerMetadata.model_validate_json(response.content)

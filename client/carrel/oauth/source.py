@@ -1,4 +1,4 @@
-"""A session's access token, refreshed when it ends, once for everybody who needs it."""
+"""The access token of a session, refreshed when it expires, once for everybody who needs it."""
 
 import threading
 from collections.abc import Callable
@@ -21,10 +21,10 @@ POLL_SECONDS = 0.02
 class StoredTokens:
     """The tokens of one session of a store, as a client uses them: `Carrel(tokens=…)`.
 
-    Safe to share between threads and event loops; several of one session, here and in other processes, are held apart
-    by the store's lock. A refresh runs to its end in the thread it began in, whatever becomes of who asked for it, and
-    nobody sees new tokens before the store has them. What a crash in between leaves behind is a refresh token that was
-    used: the next refresh is refused, the session's entry deleted, and SignInRequiredError says what is to be done.
+    Safe to share between threads and event loops; the store's lock keeps several objects for one session apart, here
+    and in other processes. A refresh runs to its end in its thread, even if its caller is cancelled, and nobody gets
+    new tokens before the store has them. A crash in between leaves a used refresh token in the store: the next refresh
+    is refused, the session's entry deleted, and SignInRequiredError says what to do.
     """
 
     def __init__(self, store: TokenStore, key: str, *, refresh: Callable[[Tokens], Tokens]) -> None:
@@ -33,63 +33,63 @@ class StoredTokens:
         self._refresh = refresh
         self._latest: Tokens | None = None
         self._unstored: tuple[Tokens, Tokens] | None = None
-        self._flight: Future[Tokens] | None = None
-        self._boarding = threading.Lock()
+        self._shared: Future[Tokens] | None = None
+        self._joining = threading.Lock()
 
     def current(self) -> Flow[str]:
-        """Return an access token that lives at least a minute, or as long as the service was out of reach.
+        """Return an access token that is valid for a minute at least, or while the service can't be reached.
 
-        Raises SignInRequiredError when the session has none and gets none, and what the refresh raises otherwise.
+        Raises SignInRequiredError when the session has no tokens that can be refreshed, and the errors of the refresh.
         """
         tokens = self._latest
         if tokens is None or tokens.ends_within(MARGIN):
-            tokens = yield from self._up_to_date(None)
+            tokens = yield from self._get_fresh(None)
         return tokens.access_token
 
     def renewed(self, refused: str) -> Flow[str | None]:
-        """Return the token that took the refused one's place, whoever refreshed it; raises as `current` does."""
-        return (yield from self._up_to_date(refused)).access_token
+        """Return the token that replaces a refused one, refreshed here or elsewhere; raises as `current` does."""
+        return (yield from self._get_fresh(refused)).access_token
 
-    def _up_to_date(self, refused: str | None) -> Flow[Tokens]:
-        """Return what the store holds, refreshed if need be: by this caller, or by one who is at it already."""
+    def _get_fresh(self, refused: str | None) -> Flow[Tokens]:
+        """Return valid tokens from the store, refreshed if necessary, by this caller or by one that has begun to."""
         while True:
-            flight, is_own = self._board()
+            shared, is_own = self._join_refresh()
             if is_own:
                 try:
-                    yield Work(partial(self._fly, flight, refused))
+                    yield Work(partial(self._run_refresh, shared, refused))
                 finally:
                     # Of use only when the caller was cancelled before the work began: then another one begins it.
-                    flight.cancel()
-            while not flight.done():
+                    shared.cancel()
+            while not shared.done():
                 yield Sleep(POLL_SECONDS)
-            if _broke_off(flight):
+            if _was_interrupted(shared):
                 continue
-            tokens = flight.result()
+            tokens = shared.result()
             if is_own or tokens.access_token != refused:
                 return tokens
 
-    def _board(self) -> tuple[Future[Tokens], bool]:
-        """The work that is going on, or one for the caller to do: not every caller waits in a thread of its own."""
-        with self._boarding:
-            flight, is_own = self._flight, False
-            if flight is None or flight.done():
-                flight, is_own = Future[Tokens](), True
-                self._flight = flight
-            return flight, is_own
+    def _join_refresh(self) -> tuple[Future[Tokens], bool]:
+        """Return the refresh in progress, or a new one for this caller to run, and whether it is new."""
+        with self._joining:
+            shared, is_own = self._shared, False
+            if shared is None or shared.done():
+                shared, is_own = Future[Tokens](), True
+                self._shared = shared
+            return shared, is_own
 
-    def _fly(self, flight: Future[Tokens], refused: str | None) -> None:
-        """Do the work, and let all know what came of it."""
-        if not flight.set_running_or_notify_cancel():
+    def _run_refresh(self, shared: Future[Tokens], refused: str | None) -> None:
+        """Run a refresh, and set its result or exception for all callers that wait."""
+        if not shared.set_running_or_notify_cancel():
             return
         try:
             tokens = self._renew(refused)
         except BaseException as exc:
-            flight.set_exception(exc)
+            shared.set_exception(exc)
             if not isinstance(exc, Exception):
                 raise
         else:
             self._latest = tokens
-            flight.set_result(tokens)
+            shared.set_result(tokens)
 
     def _renew(self, refused: str | None) -> Tokens:
         with self._store.lock(self._key):
@@ -100,21 +100,21 @@ class StoredTokens:
                 return self._keep(*unstored)
             if tokens.access_token != refused and not tokens.ends_within(MARGIN):
                 return tokens
-            return self._refreshed(tokens, refused)
+            return self._refresh_under_lock(tokens, refused)
 
-    def _refreshed(self, tokens: Tokens, refused: str | None) -> Tokens:
+    def _refresh_under_lock(self, tokens: Tokens, refused: str | None) -> Tokens:
         try:
             renewed = self._refresh(tokens)
         except InvalidGrantError as exc:
             return self._after_refusal(tokens, exc)
         except CarrelError as exc:
-            if tokens.access_token != refused and _passes(exc) and not tokens.ends_within(NO_TIME):
+            if tokens.access_token != refused and _is_temporary(exc) and not tokens.ends_within(NO_TIME):
                 return tokens
             raise
         return self._keep(tokens, renewed)
 
     def _after_refusal(self, tokens: Tokens, refusal: InvalidGrantError) -> Tokens:
-        """Forget tokens that can't be refreshed; they may have been, by somebody whom the store's lock doesn't hold."""
+        """Return tokens that another process has stored; without any, delete the refused ones and raise."""
         stored = self._store.get(self._key)
         if stored is not None and stored.refresh_token != tokens.refresh_token:
             return stored
@@ -122,7 +122,7 @@ class StoredTokens:
         raise _sign_in("The tokens of this session can't be refreshed any more.") from refusal
 
     def _keep(self, before: Tokens, renewed: Tokens) -> Tokens:
-        """Store new tokens; if that fails they stay here, and are stored when they are asked for again."""
+        """Store new tokens; if that fails they are kept in memory, and stored at the next refresh."""
         self._unstored = (before, renewed)
         self._store.put(self._key, renewed)
         self._unstored = None
@@ -132,13 +132,13 @@ class StoredTokens:
         return f"{type(self).__name__}({self._store!r})"
 
 
-def _broke_off(flight: Future[Tokens]) -> bool:
-    """Whether the work was not done, and nothing was found out: its thread was interrupted, or never began."""
-    return flight.cancelled() or not isinstance(flight.exception(), Exception | None)
+def _was_interrupted(shared: Future[Tokens]) -> bool:
+    """Return whether a refresh ended without any outcome: its thread was interrupted, or never began."""
+    return shared.cancelled() or not isinstance(shared.exception(), Exception | None)
 
 
-def _passes(error: CarrelError) -> bool:
-    """Whether a refresh failed for a reason that has nothing to do with the tokens and may be gone in a moment."""
+def _is_temporary(error: CarrelError) -> bool:
+    """Return whether a refresh failed for a reason other than the tokens, which may be gone in a moment."""
     return isinstance(error, APIConnectionError) or (isinstance(error, APIError) and is_temporary(error))
 
 

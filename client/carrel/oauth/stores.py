@@ -1,4 +1,4 @@
-"""Where an application keeps its people's tokens, one entry for each session."""
+"""Stores for the tokens of an application's people, one entry for each session."""
 
 import threading
 from contextlib import AbstractContextManager
@@ -11,8 +11,8 @@ from carrel.oauth.tokens import Tokens
 class TokenStore(Protocol):
     """Tokens by the key of a session; the methods block, and may be called in any thread.
 
-    `lock` holds all others of the same key off, in every process that shares the store, until its block is left or the
-    process dies: under it tokens are refreshed, each refresh token once. `put` returns when the tokens are safe.
+    `lock` excludes all others from a key, in every process that shares the store, until its block ends or the process
+    dies: tokens are refreshed under it, each refresh token once. `put` returns when the tokens are safe.
     """
 
     def get(self, key: str, /) -> Tokens | None:
@@ -20,20 +20,20 @@ class TokenStore(Protocol):
         ...
 
     def put(self, key: str, tokens: Tokens, /) -> None:
-        """Keep the tokens of a session, in the place of those before."""
+        """Store the tokens of a session, in place of older ones."""
         ...
 
     def delete(self, key: str, /) -> None:
-        """Forget a session's tokens, if there are any."""
+        """Delete a session's tokens, if there are any."""
         ...
 
     def lock(self, key: str, /) -> AbstractContextManager[object]:
-        """Wait until nobody else holds this key; not reentrant."""
+        """Lock a session until the block ends; waits for others, and is not reentrant."""
         ...
 
 
 class MemoryTokenStore:
-    """Tokens in this process alone, gone with it."""
+    """Tokens in the memory of this process."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, Tokens] = {}
@@ -42,19 +42,19 @@ class MemoryTokenStore:
         self._finding = threading.Lock()
 
     def get(self, key: str, /) -> Tokens | None:
-        """Return the tokens of a session."""
+        """Return the tokens of a session, None when there are none."""
         return self._tokens.get(key)
 
     def put(self, key: str, tokens: Tokens, /) -> None:
-        """Keep the tokens of a session."""
+        """Store the tokens of a session."""
         self._tokens[key] = tokens
 
     def delete(self, key: str, /) -> None:
-        """Forget a session's tokens."""
+        """Delete a session's tokens."""
         self._tokens.pop(key, None)
 
     def lock(self, key: str, /) -> AbstractContextManager[object]:
-        """Hold a session among the threads of this process."""
+        """Lock a session among the threads of this process."""
         with self._finding:
             lock = self._locks.get(key)
             if lock is None:

@@ -1,4 +1,4 @@
-"""The tokens a person's consent gives to an application."""
+"""The tokens that an application gets by a person's consent."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
@@ -19,7 +19,7 @@ def _in_utc(moment: datetime) -> datetime:
 class Tokens(BaseModel):
     """The tokens of a person's consent; `repr` shows no secret, `model_dump_json` and `model_validate_json` keep them.
 
-    `expires_at` (UTC) is when the access token ends, None when the server didn't say; `scope` is what was granted,
+    `expires_at` (UTC) is when the access token expires, None when the server didn't say; `scope` is what was granted,
     space-separated.
     """
 
@@ -32,12 +32,12 @@ class Tokens(BaseModel):
     scope: str | None = None
 
     def ends_within(self, span: timedelta) -> bool:
-        """Whether the access token expires within this time, by this machine's clock."""
+        """Return whether the access token expires within this time, by this machine's clock."""
         return self.expires_at is not None and self.expires_at - datetime.now(UTC) <= span
 
 
 class TokenResponse(BaseModel):
-    """An answer of the token endpoint (RFC 6749, section 5.1)."""
+    """A response of the token endpoint (RFC 6749, section 5.1)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
@@ -48,9 +48,10 @@ class TokenResponse(BaseModel):
     scope: str | None = None
 
     def tokens(self, *, asked_at: datetime, asked: Tokens | None = None, scope: str | None = None) -> Tokens:
-        """Return what is to be kept: counted from when it was asked for, with what didn't change left as it was.
+        """Return the tokens of the response; their lifetime counts from the request, `asked_at`.
 
-        `asked`: the tokens that were refreshed; `scope`: what was asked for, which an answer without one grants.
+        `asked`: the tokens that were refreshed, whose values fill gaps in the response; `scope`: the requested scope,
+        which is the granted one if the response has none.
         """
         return Tokens(
             access_token=self.access_token,
