@@ -16,7 +16,7 @@ from flows.settings import FlowSettings, prefect_environment
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until stopped. Exit codes as `carrel` has them: 2: it can't be begun; 4: Prefect stayed away."""
+    """Serve the deployments until stopped; return an exit code of `carrel`: 2: it can't start; 4: Prefect is away."""
     parser = argparse.ArgumentParser(prog="python -m flows", description=__doc__)
     serving = parser.add_subparsers(required=True, metavar="COMMAND").add_parser("serve", help="run what is started")
     serving.add_argument("--limit", type=int, default=4, help="runs at a time (4)")

@@ -1,4 +1,4 @@
-"""The flow that brings the catalog to what a folder, a glob or a manifest holds."""
+"""The flow that makes the catalog equal to a folder, a glob or a manifest."""
 
 from typing import Any
 
@@ -22,8 +22,8 @@ async def bulk_upload(
 
     `dry_run` ends with the plan: nothing is sent or deleted.
 
-    The service and its key come from the environment of the process (flows.settings), never from parameters. One bad
-    document costs only itself; a run that fails or is killed goes on where it was when it is run again.
+    The service and its key come from the environment of the process (flows.settings), never from parameters. A bad
+    document doesn't stop the others; a run that fails or is killed continues where it was when it is run again.
     """
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:
@@ -36,7 +36,7 @@ async def bulk_upload(
 
 
 async def _publish_plan(progress: Progress, outcome: Outcome) -> State[dict[str, Any]]:
-    """Publish the last figures; what is in quarantine is no problem of a run that only looked."""
+    """Publish the figures of a dry run; documents in quarantine don't make it fail."""
     progress.phase = "done"
     await progress.publish_summary(outcome.summary)
     text = outcome.plan.text()

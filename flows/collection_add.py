@@ -16,8 +16,8 @@ from flows.settings import FlowSettings
 async def collection_add(source: str, options: CollectionOptions) -> State[dict[str, Any]]:
     """Add the documents that `source` names to the collection, with the metadata it gives them.
 
-    Documents are found by their external id, as flows.bulk_upload gave it; no file is read or sent. A document that
-    the catalog has not goes to quarantine. Created counts those added or brought up to date.
+    Documents are found by their external id, as flows.bulk_upload set it; no file is read or sent. A document that
+    isn't in the catalog goes to quarantine. Created counts the added and updated ones.
     """
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:

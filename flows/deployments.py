@@ -1,6 +1,6 @@
-"""The file that says what runs by itself: each entry is a flow over a source, at its times.
+"""The file of deployments: each entry is a flow with a source, and the times at which it runs.
 
-`flows/deployments.yaml`, or the file that CARREL_FLOWS_DEPLOYMENTS names, shows what an entry may have. It holds no
+`flows/deployments.yaml`, or the file that CARREL_FLOWS_DEPLOYMENTS names, shows what an entry may have. It has no
 credential: flows take those from the environment.
 """
 
@@ -37,15 +37,15 @@ _Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,98}[a-z
 
 
 def _replace_empty(value: T | None) -> T | dict[str, object]:
-    """A key with nothing but comments below it says the same as an empty one."""
+    """Return an empty mapping for None: a key with only comments below it means the same as an empty one."""
     return {} if value is None else value
 
 
 class Entry(BaseModel):
     """One deployment.
 
-    `source` and `collection` go to the flow's parameter of that name, or to the option where it has none; without
-    `cron` the entry runs when somebody starts it. `paused` is for the first time: later it stays as people set it.
+    `source` and `collection` are passed to the flow's parameter of that name, or to the option if it has none; without
+    `cron` the entry runs when somebody starts it. `paused` counts only for a new deployment: later, people decide.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -70,7 +70,7 @@ class Entry(BaseModel):
     @field_validator("source")
     @classmethod
     def _holds_no_credential(cls, source: str | None) -> str | None:
-        """Prefect keeps and shows what a deployment is called with."""
+        """Refuse a source with a credential: Prefect keeps and shows a deployment's parameters."""
         if holds_credential(source or ""):
             msg = (
                 "credentials and queries don't go into a source's URL; leave them in the serving process's environment"
@@ -93,11 +93,11 @@ class Entry(BaseModel):
 
     @property
     def schedule(self) -> CronSchedule | None:
-        """When the entry runs, if it does by itself."""
+        """The times at which the entry runs by itself, if any."""
         return None if self.cron is None else CronSchedule(cron=self.cron, timezone=self.timezone)
 
     def parameters(self, flow: AnyFlow) -> dict[str, Any]:
-        """Return what the flow is called with. Raises pydantic's ValidationError."""
+        """Return the parameters to call the flow with. Raises pydantic's ValidationError."""
         given = {name: value for name in GIVEN if (value := getattr(self, name)) is not None}
         return _parameters(flow, given=given, options=self.options)
 
@@ -116,7 +116,7 @@ def _parameters(flow: AnyFlow, *, given: Mapping[str, Any], options: Mapping[str
 
 
 def _parameters_of(flow: AnyFlow) -> type[BaseModel]:
-    """Return a model of the flow's parameters, whose errors say where they are."""
+    """Return a model of the flow's parameters, whose errors have the position of each."""
     hints = get_type_hints(flow.fn)
     fields: dict[str, Any] = {
         name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
@@ -176,7 +176,7 @@ def _members(path: Path, marked: Marked) -> list[Any]:
 
 
 def _read(members: object, *, flows: Mapping[str, AnyFlow], names: set[str]) -> tuple[Entry | None, Sequence[Mistake]]:
-    """Return an entry, or everything that is wrong with it; `names` are those before it, and then its own."""
+    """Return an entry, or all its mistakes; `names` are those of the entries before it, and its own is added."""
     if not isinstance(members, dict):
         return None, [((), "an entry has members, each as `name: value`")]
     raw = cast("dict[str, Any]", members)
@@ -196,7 +196,7 @@ def _read(members: object, *, flows: Mapping[str, AnyFlow], names: set[str]) -> 
 
 
 def _of_all(raw: Mapping[str, Any], *, flows: Mapping[str, AnyFlow], names: set[str]) -> Iterator[Mistake]:
-    """Yield what is wrong with an entry among the others, and with the flow it names."""
+    """Yield the mistakes of an entry's name, flow, and unknown members."""
     name, flow = raw.get("name"), raw.get("flow")
     if isinstance(name, str):
         if name in names:
@@ -207,7 +207,7 @@ def _of_all(raw: Mapping[str, Any], *, flows: Mapping[str, AnyFlow], names: set[
 
 
 def _of_parameters(raw: Mapping[str, Any], flow: AnyFlow) -> list[Mistake]:
-    """Return what the flow can't be called with, of an entry that may have other mistakes as well."""
+    """Return the mistakes of the parameters of an entry, which may have other mistakes as well."""
     given = {name: value for name in GIVEN if (value := raw.get(name)) is not None}
     options: object = raw.get("options") or {}
     if not isinstance(options, dict):

@@ -18,10 +18,10 @@ from flows.settings import FlowSettings
 
 @flow(name="docstore-sync", persist_result=False)
 async def docstore_sync(source: str, options: SyncOptions | None = None) -> State[dict[str, Any]]:
-    """Launch the sync that `source` names, by its name or id, and watch its run; one that goes on is watched.
+    """Launch the sync that `source` names, by its name or id, and watch its run; a running one is only watched.
 
     The service and its key come from the environment of the process (flows.settings), never from parameters. The run
-    is the service's: it goes on when this ends.
+    is the service's: it continues when this flow ends.
     """
     async with publish_progress(current_run_id()) as progress:
         told = _ProgressPublisher(progress)
@@ -64,7 +64,7 @@ class _ProgressPublisher:
 
 
 async def _conclude(progress: Progress, outcome: SyncOutcome) -> State[dict[str, Any]]:
-    """Publish what could not be taken and return the run's final state, which names what is wrong if anything is."""
+    """Publish the documents that could not be taken, and return the run's final state with its problems."""
     if outcome.failures:
         await progress.publish_table(FAILURES, outcome.failures)
     get_run_logger().info(outcome.text())

@@ -1,4 +1,4 @@
-"""How many batches are on their way at a time, over all runs and machines that share a Prefect server."""
+"""A limit on concurrent batches, shared by all runs and machines of a Prefect server."""
 
 import asyncio
 import threading
@@ -23,13 +23,13 @@ _LEASE_SECONDS = 60.0  # the shortest there is: the server takes a killed batch'
 
 
 async def set_limits(settings: FlowSettings) -> None:
-    """Bring the limit on the server to what the settings say."""
+    """Set the limit on the server to the value in the settings."""
     async with get_client() as client:
         await client.upsert_global_concurrency_limit_by_name(BATCHES, settings.flows_batches_at_once)
 
 
 async def ensure_limits(settings: FlowSettings) -> None:
-    """Make the limit if it isn't there, and leave it as it is if it is: a single run doesn't know better."""
+    """Create the limit if there is none; an existing one stays, because a single run doesn't know better."""
     async with get_client() as client:
         try:
             await client.read_global_concurrency_limit_by_name(BATCHES)
@@ -66,9 +66,9 @@ def _read_leases(kept: Path) -> list[UUID]:
 
 @asynccontextmanager
 async def one_of_the_batches(kept: Path) -> AsyncGenerator[None]:
-    """Wait until a batch may begin. Raises when the limit isn't there: without it nothing would be limited.
+    """Wait for a slot of the limit, and hold it until the block ends. Raises when the limit doesn't exist.
 
-    The slot is noted in the file `kept`, for `give_slots_back`, until it is given back. A server that goes away
+    The slot is recorded in the file `kept`, for `give_slots_back`, until it is released. A server that goes away
     meanwhile doesn't stop the batch.
     """
     leases = list[UUID]()

@@ -1,4 +1,4 @@
-"""Runs whose process or machine died: they send no heartbeat any more, and are then marked crashed."""
+"""Marking runs as crashed when their process or machine has died, so that they send no heartbeat."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ _ENDS = ("Completed", "CompletedWithQuarantine", "CompletedWithProblems", "Faile
 
 
 async def watch_for_lost_runs(*, silence: timedelta = SILENCE) -> None:
-    """See to it that the server marks lost runs; an automation of an earlier version is replaced."""
+    """Create the automation by which the server marks lost runs, in place of one of an earlier version."""
     wanted = _automation(silence)
     async with get_client() as client:
         known = await client.read_automations_by_name(NAME)

@@ -1,4 +1,4 @@
-"""YAML for people to write: its values with the line where each begins, and keys that stand there twice."""
+"""YAML written by people: values with the lines where they begin, and keys that are repeated."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Place = tuple[str | int, ...]
 
 
 class InvalidYamlError(Exception):
-    """The text is no YAML; `line` counts from 1, and is None when nobody can tell."""
+    """The text isn't YAML; `line` counts from 1, and is None when unknown."""
 
     def __init__(self, problem: str, *, line: int | None) -> None:
         super().__init__(problem)
@@ -20,14 +20,14 @@ class InvalidYamlError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A document's value; YAML itself takes the last of `repeated` keys silently."""
+    """A document's value with its lines; YAML itself silently takes the last of `repeated` keys."""
 
     value: object
     lines: Mapping[Place, int]
     repeated: Sequence[Place]
 
     def line_of(self, place: Place) -> int:
-        """Return the line of the value there, or of the nearest around it."""
+        """Return the line of a value, or of the nearest value around it."""
         return next((self.lines[place[:end]] for end in range(len(place), 0, -1) if place[:end] in self.lines), 1)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with an entry of the file of deployments, in the file's own words instead of the validator's."""
+"""Explaining the mistakes of an entry in the file of deployments, in the terms of the file."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -24,12 +24,12 @@ _KINDS = (("bool_", "it must be true or false"), ("int_", "it must be a whole nu
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return a question after what is much like this name, or nothing."""
+    """Return a question with a known name that is similar, or an empty text."""
     return "".join(f"; did you mean `{one}`?" for one in get_close_matches(name, list(known), n=1))
 
 
 def entry_mistakes(error: ValidationError, *, members: Sequence[str], options: Sequence[str]) -> Iterator[Mistake]:
-    """Yield what is wrong with an entry's own members; `options`: what its flow knows besides."""
+    """Yield the mistakes of an entry's own members; `options`: the other names that its flow knows."""
     for one in error.errors(include_url=False, include_input=False):
         place = one["loc"]
         if one["type"] == "missing":
@@ -45,7 +45,7 @@ def entry_mistakes(error: ValidationError, *, members: Sequence[str], options: S
 def parameter_mistakes(
     error: ValidationError, *, flow: str, given: Sequence[str], members: Sequence[str], options: Sequence[str]
 ) -> Iterator[Mistake]:
-    """Yield what a flow can't be called with; `given` are the members of the entry that go to it."""
+    """Yield the mistakes of a flow's parameters; `given` are the members of the entry that are passed to it."""
     for one in error.errors(include_url=False, include_input=False):
         under = one["loc"][1:] if one["loc"][:1] == ("options",) else one["loc"]
         name = str(under[0]) if under else ""

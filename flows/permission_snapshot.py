@@ -1,4 +1,4 @@
-"""The flow that keeps who may read what, and says what changed since the last time."""
+"""The flow that stores who may read what, and what changed since the last time."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ async def permission_snapshot() -> State[dict[str, Any]]:
     """Write who may read what as Parquet, and what widened and narrowed since the last snapshot as artifacts.
 
     The service and an admin's key come from the environment of the process (flows.settings), which also says where
-    snapshots are kept. A run that is killed leaves no half of one.
+    snapshots are kept. A killed run leaves no partial snapshot.
     """
     async with publish_progress(current_run_id()) as progress:
         taken = await take_snapshot(FlowSettings())
@@ -34,7 +34,7 @@ async def permission_snapshot() -> State[dict[str, Any]]:
 
 
 def markdown(taken: Taken) -> str:
-    """Return what a snapshot came to as a page for people."""
+    """Return the result of a snapshot as a page for people."""
     difference = taken.difference
     lines = [f"`{taken.folder}`", "", *(f"**{problem}**\n" for problem in taken.problems)]
     if difference is None:

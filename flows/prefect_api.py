@@ -1,4 +1,4 @@
-"""Prefect's HTTP API, for who starts and watches runs (the workbench, a script) and neither has nor imports Prefect."""
+"""Prefect's HTTP API, for programs that start and watch runs (the workbench, scripts) without importing Prefect."""
 
 import json
 import time
@@ -21,7 +21,7 @@ class PrefectAwayError(RunsError):
 
 
 class NotServedError(RunsError):
-    """Nobody offers this flow."""
+    """No process serves this flow."""
 
 
 class UnknownError(RunsError):

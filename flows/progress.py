@@ -58,7 +58,7 @@ class Progress:
         self.phase = "scanning"
 
     async def on_plan(self, ledger: Ledger, scanned: Scanned, plan: Plan) -> None:
-        """Publish the plan, and follow this ledger from now on."""
+        """Publish the plan, and remember the ledger whose counts are published from now on."""
         self._ledger = ledger
         self.phase = "sending"
         problems = await asyncio.to_thread(ledger.problem_count)
@@ -89,7 +89,7 @@ class Progress:
         await self.publish_counts(counts)
 
     async def publish_counts(self, counts: Mapping[str, Any]) -> None:
-        """Publish a run's one row of counts, and its member `progress` (percent) as what it is."""
+        """Publish a run's counts as a row, and their member `progress` (percent) as a progress artifact."""
         await self.publish_table(COUNTS, [counts])
         await self.publish(PROGRESS, kind="progress", data=counts["progress"])
 
@@ -98,14 +98,14 @@ class Progress:
         await self.publish(key, kind="table", data=json.dumps(rows))
 
     def _rate(self, sent: int) -> float:
-        """Return documents a second over the last updates."""
+        """Return the documents sent per second over the last updates."""
         then, before = self._marks[0]
         now = self._watch.seconds
         self._marks.append((now, sent))
         return max(0, sent - before) / (now - then) if now > then else 0.0
 
     async def publish(self, key: str, *, kind: str, data: str | float) -> None:
-        """Publish an artifact, or what it holds now; one that is as it was is left alone."""
+        """Publish or update an artifact; do nothing when its data are unchanged."""
         if self._published.get(key) == data:
             return
         try:
@@ -119,7 +119,7 @@ class Progress:
             _log.warning("The run's progress could not be published: %s", exc)
 
     async def follow(self) -> None:
-        """Publish every two seconds until cancelled; an update that fails is left out."""
+        """Publish every two seconds until cancelled; a failed update is skipped."""
         while True:
             await asyncio.sleep(_SECONDS)
             try:
@@ -130,7 +130,7 @@ class Progress:
 
 @asynccontextmanager
 async def publish_progress(flow_run_id: UUID) -> AsyncGenerator[Progress]:
-    """Publish a flow run's progress while the body runs."""
+    """Publish a flow run's progress until the block ends."""
     async with get_client() as client:
         progress = Progress(client, flow_run_id)
         follower = asyncio.create_task(progress.follow())
@@ -143,7 +143,7 @@ async def publish_progress(flow_run_id: UUID) -> AsyncGenerator[Progress]:
 
 
 def plan_markdown(scanned: Scanned, plan: Plan, *, problems: int) -> str:
-    """Return the plan as a page for people; `problems` are items that can't be a document, but for ignored ones."""
+    """Return the plan as a page for people; `problems` counts items that can't be a document and aren't ignored."""
     lines = [
         "| planned | documents |",
         "|---|---|",

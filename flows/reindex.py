@@ -22,10 +22,10 @@ _TOLD_EVERY = 2.0
 
 @flow(name="reindex", persist_result=False)
 async def reindex(source: str, options: ReindexOptions | None = None) -> State[dict[str, Any]]:
-    """Index again the documents of the collection that `source` names, by its name or id (catalog: is the catalog).
+    """Index again the documents of the collection that `source` names, by its name or id (`catalog:` is the catalog).
 
-    Only what is stale, unless the options say otherwise. With a model the whole index is made anew beside the old one,
-    which is searched until the new one takes its place at once. Run again after it was killed, it goes on from there.
+    Only stale documents, unless the options say otherwise. With a model the whole index is built again beside the old
+    one, which is searched until the new one replaces it. A run that was killed continues when it is run again.
     """
     chosen = options or ReindexOptions()
     async with publish_progress(current_run_id()) as progress:
@@ -47,7 +47,7 @@ class _ProgressPublisher:
         self._last = -_TOLD_EVERY
 
     async def documents(self, now: Reindexed) -> None:
-        """Publish how many documents of a collection are indexed again."""
+        """Publish how many documents of a collection were indexed again."""
         sent = now.reindexed + now.failed + now.left.total()
         await self._tell(now.as_json(), documents=now.documents, sent=sent, wanted=now.wanted, failed=now.failed)
 

@@ -1,4 +1,4 @@
-"""What is known of a run from elsewhere: what Prefect keeps of it, and the artifacts it has left there."""
+"""The status of a run, from Prefect's record of it and from the run's artifacts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,15 +21,15 @@ _FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """Where a run is.
+    """The status of a run.
 
     `state` is Prefect's type: SCHEDULED, PENDING, RUNNING, COMPLETED, FAILED, CRASHED, CANCELLING or CANCELLED;
-    `message` its words; `phase` scanning, sending, indexing or done; `waiting_for` says what it waits for right now.
+    `message` its text; `phase` scanning, sending, indexing or done; `waiting_for` says what it waits for right now.
     Counts are all zero until the plan is made.
     `failures` are the quarantine's first rows: place, document, code, reason. `plan` is Markdown, `planned` its
     numbers. `figures` are the counts as the flow has them, more than a Summary knows; `changes` what a snapshot of
     permissions found widened and narrowed.
-    `flow` is the flow's name, `person` who started it, as they said; nobody did what is `by_schedule`.
+    `flow` is the flow's name, `person` who started it, as they said, unless it was started `by_schedule`.
     """
 
     flow_run_id: UUID
@@ -62,23 +62,23 @@ class RunStatus:
 
     @property
     def source(self) -> str:
-        """What the run was given, in place of a ledger's name what that was loaded from; nothing for a flow without."""
+        """The source parameter of the run, or where a ledger's name was loaded from; empty for a flow without one."""
         return str(self.parameters.get("loaded_from") or self.parameters.get("source") or "")
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The options it was given."""
+        """The options of the run."""
         options: Mapping[str, Any] | None = self.parameters.get("options")
         return options or {}
 
     @property
     def only_plans(self) -> bool:
-        """Whether it ends with the plan, and sends nothing."""
+        """Whether the run ends with the plan, and sends nothing."""
         return bool(self.parameters.get("dry_run"))
 
 
 def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str) -> RunStatus:
-    """Return a run as Prefect gives it, with the data of its artifacts by key."""
+    """Build the status of a run from Prefect's record, with the data of its artifacts by key."""
     state: Mapping[str, Any] = run.get("state") or {}
     counts = next(iter(table(artifacts.get(COUNTS))), dict[str, Any]())
     planned = next(iter(table(artifacts.get(PLANNED))), dict[str, Any]())
@@ -110,5 +110,5 @@ def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """Return a time as Prefect writes it."""
+    """Parse a time as Prefect writes it."""
     return None if text is None else datetime.fromisoformat(text)

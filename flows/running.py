@@ -21,21 +21,21 @@ from flows.progress import Progress
 from flows.settings import FlowSettings
 
 
-def _without_our_tracebacks(record: logging.LogRecord) -> bool:
-    """An error of ours says what to do in its message; Prefect would print the way it took through both of us too."""
+def _remove_own_traceback(record: logging.LogRecord) -> bool:
+    """Remove the traceback of a FlowError from a log record, because its message says what to do; return True."""
     if record.exc_info and isinstance(record.exc_info[1], FlowError):
         record.exc_info = None
     return True
 
 
 for _name in ("prefect.flow_runs", "prefect.task_runs"):
-    logging.getLogger(_name).addFilter(_without_our_tracebacks)
+    logging.getLogger(_name).addFilter(_remove_own_traceback)
 
 _AT_ONCE = 2  # batches: while one drains its last documents, the other keeps the service busy
 
 
-def _worth_retrying(_task: object, _run: object, state: State[Any]) -> bool:
-    """A service that stayed away may be back; the other errors of ours would only come again."""
+def _is_worth_retrying(_task: object, _run: object, state: State[Any]) -> bool:
+    """Return whether a failed task is retried: after an outage or an unexpected error, but not another FlowError."""
     error: object = state.data
     return isinstance(error, ServiceDownError) or not isinstance(error, FlowError)
 
@@ -44,19 +44,19 @@ def _worth_retrying(_task: object, _run: object, state: State[Any]) -> bool:
     task_run_name="batch-{partition}",
     retries=3,
     retry_delay_seconds=[5, 30, 120],
-    retry_condition_fn=_worth_retrying,
+    retry_condition_fn=_is_worth_retrying,
     cache_policy=NO_CACHE,
     persist_result=False,
 )
 async def send_batch(job: Job, partition: int, concurrency: int) -> int:
-    """Send one batch; what an earlier try has sent is not sent again. Returns the number of documents."""
+    """Send one batch, without what an earlier try has sent, and return the number of documents."""
     settings = FlowSettings()
     async with one_of_the_batches(slots_file(settings, job.ledger)):
         return await run_batch(job, partition, settings=settings, concurrency=concurrency)
 
 
 def hooks_of(progress: Progress, *, source: str, settings: FlowSettings) -> Hooks:
-    """Return how a flow takes part in a run: it tells the plan, does the batches as task runs, and tells the end."""
+    """Return the hooks of a flow's run: publish the plan, do the batches as task runs, and publish the end."""
 
     async def on_plan(ledger: Ledger, scanned: Scanned, plan: Plan) -> None:
         get_run_logger().info("The plan for %s: %s", source, plan.text())
@@ -66,7 +66,7 @@ def hooks_of(progress: Progress, *, source: str, settings: FlowSettings) -> Hook
 
 
 def _batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatches:
-    """Return what runs a job's batches as task runs, two at a time, with the settings' concurrency between them."""
+    """Return a function that runs a job's batches as task runs, two at a time, sharing the set concurrency."""
 
     async def run(job: Job) -> None:
         at_once = min(_AT_ONCE, job.partitions)
@@ -86,12 +86,12 @@ def _batches_as_tasks(progress: Progress, *, settings: FlowSettings) -> RunBatch
 
 
 def current_run_id() -> UUID:
-    """Return the id of the flow run this is called in."""
+    """Return the id of the current flow run."""
     return UUID(str(flow_run.get_id()))
 
 
 async def conclude(progress: Progress, outcome: Outcome) -> State[dict[str, Any]]:
-    """Publish the last figures and return the run's final state: completed, naming what is in quarantine if anything.
+    """Publish the last figures and return the run's final state: completed, naming a quarantine that isn't empty.
 
     The state's data are the summary's members.
     """

@@ -56,17 +56,17 @@ _WAITING = frozenset({"SCHEDULED", "PENDING"})
 
 @dataclass(frozen=True, slots=True)
 class RunsPage:
-    """Runs, newest first, and how many there are in all."""
+    """A page of runs, newest first, and the number of all runs."""
 
     runs: Sequence[RunStatus]
     total: int
 
 
 class Runs(PrefectApi):
-    """The runs on a Prefect server. What starts one returns the flow run's id and raises RunsError.
+    """The runs on a Prefect server. Methods that start a run return the flow run's id and raise RunsError.
 
-    `person` is who starts it, for others to see; of starts with one `key` and the same parameters, all but the first
-    return the first one's run. Sources are as the serving process sees them.
+    `person` is who starts it, for others to see; starts with one `key` and equal parameters return the run of the
+    first one. Sources are as the serving process sees them.
     """
 
     def __init__(self, api_url: str, *, http_client: httpx.Client | None = None) -> None:
@@ -83,7 +83,7 @@ class Runs(PrefectApi):
     def start_plan(
         self, source: str, options: UploadOptions | None = None, *, person: str = "", key: str | None = None
     ) -> UUID:
-        """Start what tells what `start_upload` would do; nothing is sent or deleted."""
+        """Start a dry run of `start_upload`, which sends and deletes nothing."""
         parameters = {"source": source, "options": (options or UploadOptions()).model_dump(), "dry_run": True}
         return self.start("bulk-upload", parameters, person=person, key=key)
 
@@ -100,7 +100,7 @@ class Runs(PrefectApi):
         return self.start("reindex", parameters, person=person, key=key)
 
     def start_again(self, run: RunStatus, *, person: str = "", key: str | None = None) -> UUID:
-        """Start what a run was, with what it was given."""
+        """Start a flow again with the parameters of a run."""
         if run.deployment_id is None:
             return self.start(run.flow, run.parameters, person=person, key=key)
         try:
@@ -109,14 +109,14 @@ class Runs(PrefectApi):
             return self.start(run.flow, run.parameters, person=person, key=key)
 
     def start(self, flow: str, parameters: Mapping[str, Any], *, person: str = "", key: str | None = None) -> UUID:
-        """Start a flow by its name. Raises NotServedError when nobody has offered it."""
+        """Start a flow by its name. Raises NotServedError when no process serves it."""
         deployment = self.call("GET", f"/deployments/name/{flow}/{DEPLOYMENT}")
         return self.start_deployment(UUID(deployment["id"]), parameters, person=person, key=key)
 
     def start_deployment(
         self, deployment_id: UUID, parameters: Mapping[str, Any], *, person: str = "", key: str | None = None
     ) -> UUID:
-        """Start a deployment; what `parameters` leaves out is as it says."""
+        """Start a deployment; `parameters` replace its own."""
         body: dict[str, Any] = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
         if person:
             body["tags"] = [f"{PERSON}{person}"]
@@ -126,13 +126,13 @@ class Runs(PrefectApi):
         return UUID(self.call("POST", f"/deployments/{deployment_id}/create_flow_run", body)["id"])
 
     def run_status(self, flow_run_id: UUID) -> RunStatus:
-        """Return where a run is now. Raises RunsError; UnknownError for a run that is not known."""
+        """Return the status of a run. Raises RunsError; UnknownError for an unknown run."""
         run = self.call("GET", f"/flow_runs/{flow_run_id}")
         artifacts = self.artifacts([flow_run_id]).get(str(flow_run_id), {})
         return status_of(run, artifacts, flow=self.flow_of(run))
 
     def page(self, *, number: int = 0, size: int = 20, flows: Iterable[str] = FLOWS) -> RunsPage:
-        """Return the page of this number (from 0) of the runs that were due by now. Raises RunsError."""
+        """Return a page of the runs that were due by now; `number` counts from 0. Raises RunsError."""
         query = {
             "flows": {"name": {"any_": list(flows)}},
             "flow_runs": {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}},
@@ -144,17 +144,17 @@ class Runs(PrefectApi):
         return RunsPage(self.statuses(found["results"]), int(found["count"]))
 
     def statuses(self, runs: Sequence[Mapping[str, Any]]) -> list[RunStatus]:
-        """Return runs as Prefect gives them, each with its counts and without its other artifacts."""
+        """Return the statuses of runs in Prefect's form, with their counts but without their other artifacts."""
         artifacts = self.artifacts([UUID(run["id"]) for run in runs], keys=(COUNTS,))
         return [status_of(run, artifacts.get(run["id"], {}), flow=self.flow_of(run)) for run in runs]
 
     def recent(self, *, limit: int = 20) -> list[UUID]:
-        """Return the newest runs, newest first. Raises RunsError."""
+        """Return the ids of the newest runs, newest first. Raises RunsError."""
         query = {"flows": {"name": {"any_": list(FLOWS)}}, "sort": "START_TIME_DESC", "limit": limit}
         return [UUID(run["id"]) for run in self.rows("/flow_runs/filter", query)]
 
     def is_left_waiting(self, run: RunStatus) -> bool:
-        """Whether a run waits, and nobody has asked for its work for a minute, or ever will. Raises RunsError."""
+        """Return whether a run waits and no process has polled for its work for a minute. Raises RunsError."""
         if run.state not in _WAITING or run.deployment_id is None:
             return False
         try:
@@ -164,12 +164,12 @@ class Runs(PrefectApi):
         return deployment.get("status") == "NOT_READY"
 
     def cancel(self, flow_run_id: UUID) -> None:
-        """Ask a run to stop; what it has sent stays, and running it again goes on from there. Raises RunsError."""
+        """Ask a run to stop; what it has sent stays, and a new run continues from there. Raises RunsError."""
         body = {"state": {"type": "CANCELLING", "name": "Cancelling"}, "force": False}
         self.call("POST", f"/flow_runs/{flow_run_id}/set_state", body)
 
     def artifacts(self, flow_run_ids: Sequence[UUID], *, keys: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
-        """Return the data of runs' artifacts by run and key: of several with one key, after a restart, the newest."""
+        """Return the data of runs' artifacts by run and key; after a restart, of the newest with a key."""
         if not flow_run_ids:
             return {}
         wanted: dict[str, Any] = {"flow_run_id": {"any_": [str(one) for one in flow_run_ids]}}
@@ -182,7 +182,7 @@ class Runs(PrefectApi):
         return found
 
     def flow_of(self, of: Mapping[str, Any]) -> str:
-        """Return the name of the flow of a run or a deployment as Prefect gives it. Raises RunsError."""
+        """Return the name of the flow of a run or deployment in Prefect's form. Raises RunsError."""
         flow_id = str(of["flow_id"])
         if flow_id not in self._flows:
             self._flows = {**self._flows, flow_id: str(self.call("GET", f"/flows/{flow_id}")["name"])}
@@ -196,6 +196,6 @@ def start_upload(api_url: str, source: str, options: UploadOptions | None = None
 
 
 def run_status(api_url: str, flow_run_id: UUID) -> RunStatus:
-    """Return where a run is; `Runs.run_status` for one call."""
+    """Return the status of a run; `Runs.run_status` for one call."""
     with Runs(api_url) as runs:
         return runs.run_status(flow_run_id)

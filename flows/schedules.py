@@ -1,4 +1,4 @@
-"""What runs by itself, read and paused from elsewhere through Prefect's API."""
+"""Schedules, read, paused and resumed through Prefect's API."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _NEXT = 3
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When something runs: a cron expression in a time zone; another kind of schedule has its words alone."""
+    """The times of a schedule: a cron expression in a time zone, or only a text for another kind of schedule."""
 
     cron: str
     timezone: str
@@ -24,7 +24,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A deployment besides those that single runs are started by. Without `times` it runs when somebody starts it."""
+    """A deployment with an entry in the file. Without `times` it runs when somebody starts it."""
 
     deployment_id: UUID
     name: str
@@ -38,7 +38,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """When a schedule runs next, and how its last run went."""
+    """The next run of a schedule, and how the last one went."""
 
     next_at: Sequence[datetime] = ()
     last: RunStatus | None = None
@@ -55,7 +55,7 @@ def list_schedules(runs: Runs) -> list[Schedule]:
 
 
 def look_at(runs: Runs, schedules: Sequence[Schedule]) -> dict[UUID, Seen]:
-    """Return what is next and what was last of each of these. Raises RunsError."""
+    """Return the next and the last run of each schedule. Raises RunsError."""
     now = datetime.now(UTC).isoformat()
     coming = _by_deployment(runs, schedules, {"after_": now}, sort="EXPECTED_START_TIME_ASC", each=_NEXT)
     past = _by_deployment(runs, schedules, {"before_": now}, sort="EXPECTED_START_TIME_DESC", each=1)
@@ -70,12 +70,12 @@ def look_at(runs: Runs, schedules: Sequence[Schedule]) -> dict[UUID, Seen]:
 
 
 def pause(runs: Runs, schedule: Schedule) -> None:
-    """Let a schedule start nothing until it is resumed; what it has started goes on. Raises RunsError."""
+    """Pause a schedule, which then starts no runs; runs in progress continue. Raises RunsError."""
     runs.call("POST", f"/deployments/{schedule.deployment_id}/pause_deployment")
 
 
 def resume(runs: Runs, schedule: Schedule) -> None:
-    """Let a schedule start runs again, with every one of its times. Raises RunsError."""
+    """Resume a schedule, which then starts runs at its times again. Raises RunsError."""
     for resting in schedule.resting:
         runs.call("PATCH", f"/deployments/{schedule.deployment_id}/schedules/{resting}", {"active": True})
     runs.call("POST", f"/deployments/{schedule.deployment_id}/resume_deployment")
@@ -104,9 +104,9 @@ def _times(schedule: Mapping[str, Any]) -> Times:
 def _by_deployment(
     runs: Runs, schedules: Sequence[Schedule], due: Mapping[str, str], *, sort: str, each: int
 ) -> dict[UUID, list[dict[str, Any]]]:
-    """Return the first runs of each schedule in this order.
+    """Return the first `each` runs of each schedule, sorted by `sort`.
 
-    One query finds most; frequent ones may fill it before those that are rare, which are then asked for alone.
+    One query finds most; runs of frequent schedules may fill it, and those of rare ones are then queried separately.
     """
     found: dict[UUID, list[dict[str, Any]]] = {one.deployment_id: [] for one in schedules}
     if not schedules:

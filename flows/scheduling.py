@@ -1,4 +1,4 @@
-"""The file's entries on the Prefect server: added, changed and removed as the file says."""
+"""The deployments of the file on the Prefect server: added, changed and removed as the file says."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,10 @@ _one_at_a_time = asyncio.Lock()
 
 
 async def register(entries: Sequence[Entry], *, runner: Runner, flows: Mapping[str, AnyFlow]) -> list[str]:
-    """Bring the server to what the entries say, and have the runner run them; return the names of what is removed.
+    """Make the server's deployments equal to the entries, run by the runner; return the names of removed ones.
 
-    What people have paused or resumed stays so. Machines that share a Prefect server serve the same file: each removes
-    what its own doesn't have.
+    Schedules that people have paused or resumed stay so. Machines that share a Prefect server serve equal files: each
+    removes deployments that its own file doesn't have.
     """
     async with _one_at_a_time, get_client() as client:
         kept = {await _register(entry, client, runner=runner, flow=flows[entry.flow]) for entry in entries}
@@ -59,7 +59,7 @@ async def _register(entry: Entry, client: PrefectClient, *, runner: Runner, flow
 
 
 def _schedules(entry: Entry, old: DeploymentResponse | None) -> list[DeploymentScheduleCreate]:
-    """The slug keeps a changed schedule the same one, so that it stays paused where it is."""
+    """Return the schedule of an entry; its slug makes a changed schedule replace the old one, and stay paused."""
     if entry.schedule is None:
         return []
     active = next((one.active for one in (old.schedules if old else ()) if one.slug == _SLUG), True)

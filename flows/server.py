@@ -35,10 +35,10 @@ def main() -> None:
 
 
 def let_schedules_run() -> None:
-    """Have Prefect's scheduler put runs into its database, which SQLAlchemy 2.1 refuses as Prefect 3.8 asks for it.
+    """Patch Prefect 3.8, whose scheduler SQLAlchemy 2.1 would refuse to insert runs.
 
-    It inserts mappings with a `state`, which is no column and is written apart. SQLAlchemy passed that over until 2.1,
-    which wants to be told what to do with it: nothing.
+    Prefect inserts mappings with a `state`, which isn't a column and is written separately. SQLAlchemy ignored that
+    before 2.1; now it must be told to.
     """
     from prefect.server.database.orm_models import FlowRun  # noqa: PLC0415 - as above
 

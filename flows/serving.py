@@ -1,4 +1,4 @@
-"""Serving the flows: deployments that others can start, and those of the file, run as processes of this machine."""
+"""Serving the flows: single deployments to start, and those of the file, run as processes of this machine."""
 
 import asyncio
 import tempfile
@@ -49,19 +49,19 @@ _LOOKING = 2.0
 
 
 async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> None:
-    """Offer each flow as a deployment named `carrel`, and the file's entries, until stopped.
+    """Serve each flow as a deployment named `carrel`, and the file's entries, until stopped.
 
-    What is started or due runs here, at most `limit` at a time. Runs on different sources go side by side; a second one
-    on the same source stops at once and says why. Raises ServiceDownError when Prefect stays away, and DeploymentsError
-    when the file is wrong; one that becomes wrong later is said, and what was registered stays. `say` takes what is for
-    people.
+    Runs that are started or due run here, at most `limit` at a time. Runs on different sources run side by side; a
+    second one on the same source stops at once and says why. Raises ServiceDownError when Prefect stays away, and
+    DeploymentsError when the file is wrong; a file that becomes wrong later is reported, and the registered deployments
+    stay. `say` gets messages for people.
     """
-    _write_into(settings.data_dir / "flows" / "tmp")
+    _set_temporary_folder(settings.data_dir / "flows" / "tmp")
     # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is all that is wanted.
     warnings.filterwarnings("ignore", message="coroutine 'Runner.astop' was never awaited", category=RuntimeWarning)
     read = _mark(settings.deployments)  # before it is read: what is written meanwhile is seen afterwards
     entries = read_deployments(settings.deployments, flows=FLOWS)
-    await _prefect_answers()
+    await _wait_for_prefect()
     await watch_for_lost_runs()
     await set_limits(settings)
     # Pausing them at the end would wait for a server that may be stopping too; what is started meanwhile is run later.
@@ -88,9 +88,9 @@ async def _register(entries: Sequence[Entry], *, path: Path, runner: Runner, say
 
 
 async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> None:
-    """Register anew whenever the file has changed and is the same at two looks, as one that is being written is not.
+    """Register the entries again when the file has changed and is equal in two looks, so not half written.
 
-    A file that is wrong is said once, and nothing is changed. What else goes wrong is tried again.
+    A wrong file is reported once, and nothing is changed. Other errors are retried.
     """
     before, failed = seen, ""
     while True:
@@ -119,14 +119,14 @@ def _mark(path: Path) -> _Mark:
     return status.st_mtime_ns, status.st_size
 
 
-def _write_into(folder: Path) -> None:
-    """Prefect's runner has one folder for all users under the system's, which only the first of them can write to."""
+def _set_temporary_folder(folder: Path) -> None:
+    """Set this process's folder for temporary files: the runner's is shared by all users, and only one can write."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     tempfile.tempdir = str(folder)
 
 
-async def _prefect_answers() -> None:
-    """Wait for Prefect's server, which may be starting beside this process; its last error when it stays away."""
+async def _wait_for_prefect() -> None:
+    """Wait for Prefect's server, which may still be starting; raise its last error when it stays away."""
     deadline = time.monotonic() + _STARTING.total_seconds()
     async with get_client() as client:
         while (error := await client.api_healthcheck()) is not None:

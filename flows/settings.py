@@ -11,12 +11,12 @@ from flows.operations.ledger.addresses import Address
 
 
 def _data_dir() -> Path:
-    """Return the data folder that the service has by default too."""
+    """Return the data folder, by default the service's."""
     return Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
 
 
 class FlowSettings(BaseSettings):
-    """Where the service is, and how runs behave. Folders are made when first written to."""
+    """The address of the service, and how runs behave. Folders are created when first written to."""
 
     model_config = SettingsConfigDict(env_prefix="CARREL_", extra="ignore", frozen=True, env_ignore_empty=True)
 
@@ -60,19 +60,19 @@ class FlowSettings(BaseSettings):
         return (self.flows_dir or self.data_dir / "flows") / "ledgers"
 
     def ledger(self, name: str) -> Address:
-        """Return where the ledger of this name is."""
+        """Return the address of the ledger of this name."""
         return Address(self.ledgers, name, self.flows_database_url)
 
     @property
     def snapshots(self) -> Path:
-        """The folder of the permission snapshots, in one folder for each organization."""
+        """The folder of the permission snapshots, with a folder for each organization."""
         return (self.flows_dir or self.data_dir / "flows") / "snapshots"
 
 
 def prefect_environment(settings: FlowSettings) -> dict[str, str]:
-    """Return the environment that Prefect should have: its state in the data folder, no reports to its makers.
+    """Return the environment for Prefect: its state in the data folder, and no reports to its makers.
 
-    For the Prefect server and for whatever imports Prefect; what is set already should stand.
+    For the Prefect server and for every program that imports Prefect; variables that are set already should stay.
     """
     return {
         "PREFECT_HOME": str(settings.data_dir / "prefect"),

@@ -25,7 +25,7 @@ _FOR_GOOD_PREFIX = "file_"
 
 
 class IndexingFailedError(Exception):
-    """The service took the document and then could not index it."""
+    """The service accepted the document and then could not index it."""
 
     code = "indexing_failed"
 
@@ -57,7 +57,7 @@ async def apply_batch(
 
 
 async def run_workers(work: Callable[[], Awaitable[None]], *, number: int) -> None:
-    """Run `number` workers to their end; the first one's FlowError stops the others and is raised as it is."""
+    """Run `number` workers to their end; the first FlowError stops the others and is raised."""
 
     async def worker() -> None:
         await work()

@@ -1,4 +1,4 @@
-"""What the service still has to index, and what a run waits for because of that, in words."""
+"""The service's indexing backlog, and texts about what a run waits for because of it."""
 
 import time
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ _FRESH_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What the organization still has to get indexed; `chunks` and `chunks_per_second` None: not known.
+    """The organization's indexing backlog; `chunks` and `chunks_per_second` are None when unknown.
 
-    `is_paused`: a disk of the service runs short, so that nothing is indexed until somebody makes room.
+    `is_paused`: a disk of the service is short of room, so that nothing is indexed until somebody makes room.
     """
 
     documents: int
@@ -26,7 +26,7 @@ class Backlog:
 
     @classmethod
     def of(cls, status: AdminStatusGetResponse) -> "Backlog":
-        """Read the backlog from what the service says of itself; an older one says less."""
+        """Read the backlog from the service's status; an older service gives less."""
         indexing = status.indexing
         return cls(
             indexing.running if indexing.waiting_documents is None else indexing.waiting_documents,
@@ -37,14 +37,14 @@ class Backlog:
 
     @property
     def seconds(self) -> float | None:
-        """How long that takes at the pace of lately; None: nobody knows."""
+        """The seconds until it is indexed at the present pace; None when unknown."""
         if self.chunks is None or not self.chunks_per_second:
             return None
         return self.chunks / self.chunks_per_second
 
 
 class BacklogReader:
-    """Reads the service's backlog every few seconds at most; whose key may not is told so once and asks no more."""
+    """Reads the service's backlog every few seconds at most, and not again once the key isn't allowed to."""
 
     def __init__(self, client: AsyncCarrel) -> None:
         self._client = client.with_options(max_retries=0, timeout=10.0)
@@ -53,7 +53,7 @@ class BacklogReader:
         self._is_refused = False
 
     async def read(self) -> Backlog | None:
-        """Return the backlog, or None where this caller can't see any."""
+        """Return the backlog, or None when this caller can't read it."""
         if self._is_refused or time.monotonic() - self._read_at < _FRESH_SECONDS:
             return self._known
         self._read_at = time.monotonic()
@@ -68,14 +68,14 @@ class BacklogReader:
 
 
 class BusyNotice:
-    """Keeps, for whoever shows the progress of a run, what a busy service makes the run wait for."""
+    """Notes, for the progress of a run, why a busy service makes the run wait."""
 
     def __init__(self, client: AsyncCarrel, ledger: str) -> None:
         self._reader = BacklogReader(client)
         self._notes = notes_of(ledger)
 
     async def begin(self, error: APIError, *, seconds: float) -> None:
-        """Keep what the service says; of a backlog of its indexing, how much is ahead as well."""
+        """Note the service's message, with the size of its indexing backlog if that is the reason."""
         if error.code != "indexing_backlog":
             text = f"waiting for the service: {error.message} (asking again in {seconds:.0f} s)"
             self._notes.begin_wait(self, text)
@@ -85,11 +85,11 @@ class BusyNotice:
         self._notes.begin_wait(self, text)
 
     def end(self) -> None:
-        """Keep that this part of the run waits no more."""
+        """Note that this part of the run no longer waits."""
         self._notes.end_wait(self)
 
 
 def ahead_text(backlog: Backlog) -> str:
-    """Say how much the service has to index before it takes more, and how long that takes."""
+    """Return a text that says how much the service indexes before it accepts more, and how long that takes."""
     time_left = "" if backlog.seconds is None else f", {duration_text(backlog.seconds)}"
     return f"waiting for the service to index: {count_text(backlog.documents, 'document')} ahead{time_left}"

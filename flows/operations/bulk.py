@@ -1,4 +1,4 @@
-"""A bulk upload from its source to its end: scan, plan, batches, index. It knows nothing of Prefect."""
+"""A bulk upload: scan, plan, batches, index. It knows nothing of Prefect."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Adding documents that the catalog has to a collection, with each one's metadata there."""
+"""Adding documents of the catalog to a collection, each with its metadata there."""
 
 import asyncio
 import hashlib
@@ -45,12 +45,11 @@ async def add_to_collection(
 ) -> Outcome:
     """Add every document that the source names, by its external id, to the collection; no file is read or sent.
 
-    Where neither the source nor the options say anything of metadata, what a document has there already stays.
+    If neither the source nor the options give metadata, a document keeps its metadata in the collection. A source
+    `catalog://…` is a selection from the catalog itself (flows.operations.sources.selection). `only_quarantine` adds
+    only the documents in quarantine.
 
-    A source of `catalog://` is a selection from the catalog itself (flows.operations.sources.selection).
-
-    `only_quarantine` adds just what is in quarantine.
-    Needs EDITOR on the collection and READ on the documents. Raises what flows.operations.bulk.upload does.
+    Needs EDITOR on the collection and READ on the documents. Raises the errors of flows.operations.bulk.upload.
     """
     watch = Stopwatch()
     async with open_client(settings) as client:

@@ -123,7 +123,7 @@ async def _mark(
 
 
 def _is_left_out(external_id: str, files: FileSelection, *, hidden: bool) -> bool:
-    """Whether a run doesn't look at the file of this external id, whether it is there or not."""
+    """Return whether a run doesn't look at the file of this external id, whether it is there or not."""
     is_hidden = any(part.startswith(".") for part in external_id.split("/"))
     return (is_hidden and not hidden) or bool(files.reason_to_exclude(external_id))
 

@@ -50,7 +50,7 @@ async def wait_until_indexed(
 
 @dataclass(slots=True)
 class _Answers:
-    """What asking came to: documents that no longer wait, and chunks of the others."""
+    """The result of a round: documents that no longer wait, and the chunks of the others."""
 
     done: int = 0
     embedded: int = 0
@@ -59,7 +59,7 @@ class _Answers:
 
 @dataclass(slots=True)
 class _IndexWait:
-    """The waiting of one run."""
+    """The wait of one run for its documents' index."""
 
     client: AsyncCarrel
     ledger: Ledger
@@ -72,7 +72,7 @@ class _IndexWait:
     _chunks: int | None = None
 
     async def run(self) -> None:
-        """Ask in rounds until nothing waits."""
+        """Ask the service in rounds until no document waits."""
         reader, pause = BacklogReader(self.client), _FIRST_PAUSE
         while waiting := await asyncio.to_thread(self._waiting):
             began = time.monotonic()
@@ -92,7 +92,7 @@ class _IndexWait:
         return sum(count.documents for count in self.ledger.counts() if count.state is State.UPLOADED)
 
     async def _ask(self, waiting: int) -> _Answers:
-        """Ask after the documents that may be done by now, so many of them at most."""
+        """Ask about documents that may be done by now, up to a number."""
         running = set[str]() if waiting <= _FEW else await self.outages.call(self._running)
         chosen = await asyncio.to_thread(self._choose, running)
         queue, answers = iter(chosen), _Answers()
@@ -105,14 +105,14 @@ class _IndexWait:
         return answers
 
     async def _running(self) -> set[str]:
-        """List what of the catalog is still being indexed."""
+        """List the documents of the catalog that are still being indexed."""
         listing = self.client.catalog.list_documents(
             indexing=IndexingStatus.RUNNING, user_email=self.user_email, page_size=1000
         )
         return {str(document.document_id) async for document in listing}
 
     def _choose(self, running: set[str]) -> list[Entry]:
-        """Return the next uploaded documents that are not among these, going on where the last round ended."""
+        """Return the next uploaded documents that are not among these, after those of the last round."""
         chosen = list[Entry]()
         while page := self.ledger.page(State.UPLOADED, after=self._after):
             for entry in page:
@@ -181,9 +181,9 @@ def _what_next(backlog: Backlog | None) -> str:
 
 
 def left_text(waiting: int, *, chunks: tuple[int, int], per_second: float, backlog: Backlog | None) -> str:
-    """Say how many documents of a run can't be searched yet, and how long that takes at this pace.
+    """Return a text that says how many documents of a run can't be searched yet, and how long that takes.
 
-    `chunks` are how many are embedded of how many, of the documents that a worker is at; `per_second` documents.
+    `chunks` are how many are embedded and how many there are, of documents in work; `per_second` counts documents.
     """
     parts = [f"waiting for the index: {count_text(waiting, 'document')} left"]
     if chunks[1]:

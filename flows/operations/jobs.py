@@ -1,4 +1,4 @@
-"""A run cut into batches: what a batch needs to know, and how it is done, wherever it runs."""
+"""A run divided into batches: what a batch needs to know, and carrying it out in any process."""
 
 import asyncio
 import time
@@ -46,7 +46,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run came to."""
+    """The result of a run."""
 
     summary: Summary
     plan: Plan
@@ -62,10 +62,10 @@ OnPlan = Callable[[Ledger, Scanned, Plan], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """Who takes part in a run.
+    """Functions that a run calls, for whoever distributes or shows it.
 
-    `run_batches` does the batches (by default in turn, in this process), `on_plan` hears the plan before anything is
-    sent, `on_end` the end while the ledger is still open.
+    `run_batches` carries out the batches (by default in turn, in this process), `on_plan` gets the plan before anything
+    is sent, `on_end` the end while the ledger is still open.
     """
 
     run_batches: RunBatches | None = None
@@ -90,7 +90,7 @@ class Planned:
 
 @asynccontextmanager
 async def open_client(settings: FlowSettings) -> AsyncGenerator[AsyncCarrel]:
-    """Open a client of the service that the settings name. It is made where it is used, never handed on."""
+    """Open a client of the service in the settings. Each thread or process opens its own."""
     key = None if settings.api_key is None else settings.api_key.get_secret_value()
     async with AsyncCarrel(api_key=key, base_url=settings.base_url, timeout=_TIMEOUT) as client:
         yield client
@@ -113,7 +113,7 @@ def outage_policy_of(client: AsyncCarrel, settings: FlowSettings, *, ledger: str
 
 
 def partitions_of(documents: int, *, batch_size: int) -> int:
-    """Return how many batches of about `batch_size` documents these are."""
+    """Return the number of batches of about `batch_size` documents."""
     return max(1, -(-documents // batch_size))
 
 
@@ -187,18 +187,18 @@ def _jobs(planned: Planned, ledger: Ledger, *, settings: FlowSettings) -> list[J
 
 
 async def run_in_turn(job: Job, *, settings: FlowSettings) -> None:
-    """Do a run's batches one after the other in this process, without Prefect."""
+    """Carry out a run's batches one after the other in this process, without Prefect."""
     for partition in range(job.partitions):
         await run_batch(job, partition, settings=settings, concurrency=settings.flows_concurrency)
 
 
 class Stopwatch:
-    """Seconds since it was made."""
+    """Measures the seconds since it was created."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
 
     @property
     def seconds(self) -> float:
-        """Seconds until now."""
+        """Seconds since the creation."""
         return time.perf_counter() - self._start

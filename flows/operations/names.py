@@ -1,4 +1,4 @@
-"""Names to ids: a manifest may name groups and collections as people do; the service knows them by id."""
+"""Finding the ids of groups and collections that a manifest names."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,18 +15,18 @@ Lookup = Callable[[], Awaitable[Sequence[tuple[str, str]]]]
 
 
 class Names:
-    """Finds ids for names; asks the service at most once for groups and once for collections, and only when needed."""
+    """Finds ids for names; reads groups and collections at most once each, and only when needed."""
 
     def __init__(self, *, groups: Lookup, collections: Lookup) -> None:
         self._lookups = {"group": groups, "collection": collections}
         self._known: dict[str, Mapping[str, set[str]]] = {}
 
     async def resolve(self, documents: Iterable[SourceDocument]) -> list[SourceDocument | Problem]:
-        """Return the documents with ids for names, in their order; one whose name is unknown becomes a problem."""
+        """Return the documents with ids for names, in their order; an unknown name makes a document a problem."""
         return [await self._resolved(document) for document in documents]
 
     async def defaults(self, defaults: Defaults) -> Defaults:
-        """Return what a run's options say with ids for names. Raises NameUnknownError: they are wrong as a whole."""
+        """Return a run's options with ids for names. Raises NameUnknownError, which stops the run."""
         collection = defaults.collection and await self.id_of("collection", defaults.collection)
         access = defaults.access and await self._with_ids(defaults.access)
         return replace(defaults, collection=collection, access=access)
@@ -48,7 +48,7 @@ class Names:
     async def id_of(self, kind: str, name: str) -> str:
         """Return the id of the group or collection (`kind`) of this name; an id is returned as it is.
 
-        Raises NameUnknownError for a name that nothing, or more than one thing, has.
+        Raises NameUnknownError for a name of nothing, or of several.
         """
         if _is_id(name):
             return name.lower()

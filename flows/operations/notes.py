@@ -9,22 +9,22 @@ _MOST_KEPT = 100  # of the latest runs: what is told of older ones is in their l
 
 @dataclass(slots=True)
 class RunNotes:
-    """A run's notes: what holds its parts up right now, in words; `scanned` is what its scan found."""
+    """A run's notes: the texts about what its parts wait for; `scanned` is the result of its scan."""
 
     scanned: Scanned = field(default_factory=Scanned)
     _waits: dict[object, str] = field(default_factory=dict[object, str])
 
     @property
     def waiting_for(self) -> str:
-        """What holds the run up right now, as the part that began to wait last says it; nothing when no part waits."""
+        """The text of the part that began to wait last; empty when no part waits."""
         return next(reversed(self._waits.values()), "")
 
     def begin_wait(self, part: object, text: str) -> None:
-        """Keep what a part of the run waits for, instead of what that part has waited for before."""
+        """Note what a part of the run waits for, in place of its earlier text."""
         self._waits[part] = text
 
     def end_wait(self, part: object) -> None:
-        """Keep that a part of the run waits no more; the others may."""
+        """Note that a part of the run no longer waits; others may."""
         self._waits.pop(part, None)
 
 

@@ -1,4 +1,4 @@
-"""What a person or the workbench can choose for a run; the flows take these as their parameters."""
+"""Options of runs, which people and the workbench choose; they are parameters of the flows."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ class UploadOptions(BaseModel):
     )
 
     def defaults(self) -> Defaults:
-        """Return what documents get where the source says nothing. No access option: nothing is said of access."""
+        """Return the access, metadata and collection of documents whose source gives none."""
         given = (self.allowed_users, self.allowed_groups, self.internal_public) != (None, None, None)
         access = Access(
             users=tuple(sorted(set(self.allowed_users or ()))),
@@ -55,7 +55,7 @@ class UploadOptions(BaseModel):
 
     @property
     def files(self) -> FileSelection:
-        """Which files of the source a run takes."""
+        """The files of the source that a run takes."""
         return FileSelection(tuple(self.include), tuple(self.exclude))
 
 
@@ -84,7 +84,7 @@ class CollectionOptions(BaseModel):
 
     @property
     def files(self) -> FileSelection:
-        """Which files of the source a run takes."""
+        """The files of the source that a run takes."""
         return FileSelection(tuple(self.include), tuple(self.exclude))
 
 

@@ -33,19 +33,19 @@ _DOCUMENT_CODES = frozenset({"external_id_taken", "owner_required", "collection_
 
 
 class WaitNotice(Protocol):
-    """Tells people what a busy service makes a run wait for."""
+    """Receives what a busy service makes a run wait for, to show it to people."""
 
     async def begin(self, error: APIError, *, seconds: float) -> None:
-        """Tell that the service answered so, and that it is asked again after about so many seconds."""
+        """Report the service's error, and that the call is repeated after about so many seconds."""
         ...
 
     def end(self) -> None:
-        """Tell that the service takes calls again."""
+        """Report that the service accepts calls again."""
         ...
 
 
 class OutagePolicy:
-    """The rule for waiting that the workers of one run share; `seconds` is the longest outage that a run waits out."""
+    """The waiting rule that the workers of a run share; `seconds` is the longest outage that a run waits for."""
 
     def __init__(self, *, seconds: float, probe: Probe, notice: WaitNotice | None = None) -> None:
         self._seconds = seconds
@@ -55,12 +55,11 @@ class OutagePolicy:
         self._away_since: float | None = None
 
     async def call(self, operation: Callable[[], Awaitable[T]]) -> T:
-        """Run an operation that may safely be run again; wait while the service is away or has too much to do.
+        """Run an operation that may be repeated; wait while the service is away or busy.
 
-        The service has too much to do through no document's fault, so that is never counted as an attempt.
-        Raises ServiceDownError when that lasts too long, RefusedError when it refuses the caller, StorageFullError when
-        it has no room, and the operation's own error when it is about what was sent, or when it keeps failing though
-        the service is there.
+        A busy service is no document's fault, so it never counts as an attempt. Raises ServiceDownError when it lasts
+        too long, RefusedError when the service refuses the caller, StorageFullError when it has no room, and the
+        operation's own error when that is about the data sent, or when it keeps failing though the service is there.
         """
         attempt, pause = 0, _FIRST_PAUSE
         while True:
@@ -82,7 +81,7 @@ class OutagePolicy:
                 return result
 
     async def _wait_retry_after(self, exc: APIError, *, pause: float) -> None:
-        """Wait for as long as a busy service says, for `pause` seconds when that says nothing."""
+        """Wait for as long as a busy service says, or `pause` seconds when it doesn't say."""
         self._give_up_in_time(exc)
         told = exc.retry_after is not None
         seconds = min(exc.retry_after, LONGEST_RETRY_AFTER) if exc.retry_after else pause
@@ -124,12 +123,12 @@ class OutagePolicy:
 
 
 async def _pause(seconds: float) -> None:
-    """Wait about so long; not all workers exactly as long."""
+    """Wait about so long, randomly so that workers don't all return at once."""
     await asyncio.sleep(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
 
 
 async def _pause_after(seconds: float) -> None:
-    """Wait at least so long, as a service has asked for; not all workers exactly as long."""
+    """Wait at least so long, plus a random time so that workers don't all return at once."""
     await asyncio.sleep(seconds + random.uniform(0.0, min(0.1 * seconds, 1.0)))  # noqa: S311 - jitter, no secret
 
 

@@ -21,7 +21,7 @@ _LONG_SECONDS = 20.0
 
 
 class Pace:
-    """The number of documents on their way at a time, which the workers of one batch share; `most` bounds it."""
+    """The number of documents being sent at a time, which the workers of one batch share; at most `most`."""
 
     def __init__(self, *, most: int) -> None:
         self._most = most
@@ -34,11 +34,11 @@ class Pace:
 
     @property
     def allowed(self) -> int:
-        """How many documents may be on their way now, without those that take long."""
+        """How many documents may be sent at a time now, without those that take long."""
         return int(self._allowed)
 
     async def run(self, send: Callable[[], Awaitable[Sent]]) -> Sent:
-        """Send a document when it is its turn, and learn from how long that takes and what the service answers."""
+        """Send a document when it is its turn, and adjust the pace by its duration and the service's response."""
         await self._take_turn()
         turn = _Turn(self._give_back)
         long = asyncio.get_running_loop().call_later(_LONG_SECONDS, turn.end)
@@ -86,7 +86,7 @@ class Pace:
             self._room.set()
 
     def _slow_down(self, began: float, *, wait: float = 0.0) -> None:
-        """Halve the number, once for all that were on their way together, and send nothing for `wait` seconds."""
+        """Halve the number, once for all documents sent at the same time, and pause sending for `wait` seconds."""
         now = time.monotonic()
         self._closed_until = max(self._closed_until, now + min(wait, LONGEST_RETRY_AFTER))
         self._is_probing = False
@@ -96,13 +96,13 @@ class Pace:
 
 
 class _Turn:
-    """A document's turn, given back once."""
+    """A document's turn, which is returned once."""
 
     def __init__(self, give_back: Callable[[], None]) -> None:
         self._give_back: Callable[[], None] | None = give_back
 
     def end(self) -> None:
-        """Give the turn back, unless that is done."""
+        """Return the turn, unless that is done."""
         give_back, self._give_back = self._give_back, None
         if give_back is not None:
             give_back()

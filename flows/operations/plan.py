@@ -23,11 +23,11 @@ _VERDICTS: Mapping[PlanAction, Action | State] = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many documents there are of each kind; `refused` were refused for good before and are still the same.
+    """The numbers of documents by kind; `refused` were refused for good before and are unchanged.
 
     `resumed` were sent by this run before it was interrupted. `delete` are no longer in the source; nor are `left`, but
     somebody else has changed them since, or another source has them, so they stay. `left_out` were sent by earlier runs
-    and are not looked at by this one, so they stay too. `held_back` says why nothing is deleted.
+    and are excluded from this one, so they stay too. `held_back` says why nothing is deleted.
     """
 
     create: int
@@ -44,7 +44,7 @@ class Plan:
 
     @property
     def sends(self) -> int:
-        """How many documents are to be sent."""
+        """The number of documents to send."""
         return self.create + self.update
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""The quarantine of all sources at a glance, of a size that can be shown and sent around."""
+"""An overview of the quarantine of all sources, small enough to show and send."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ _OF_ALL = 5000
 
 @dataclass
 class SourceOverview:
-    """A source that has something in quarantine: how much counts, how much is ignored, and the first of both."""
+    """A source with a quarantine: how many items count, how many are ignored, and the first of both."""
 
     ledger: str
     source: str

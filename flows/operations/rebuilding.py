@@ -1,7 +1,7 @@
-"""An index made anew with another embedding model: started, watched to its end, and told as it went.
+"""Building an index again with another embedding model: start it, watch it to its end, and report its progress.
 
-The service does the work, on whatever replica; here nothing is kept, and a watcher that dies costs it nothing: run
-again, it watches the same rebuild.
+The service does the work, on any replica; nothing is kept here, and a watcher that dies costs the rebuild nothing:
+run again, it watches the same rebuild.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ OnUpdate = Callable[[IndexRebuild], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What a rebuild came to, or is at when it wasn't waited for; None: the index has this model already."""
+    """The result of a rebuild, or its state if nobody waited; None: the index has this model already."""
 
     rebuild: IndexRebuild | None
     failures: Sequence[Mapping[str, str]] = ()
 
     @property
     def is_done(self) -> bool:
-        """Whether the index is of the model that was asked for."""
+        """Whether the index has the requested model."""
         return self.rebuild is None or self.rebuild.status is IndexRebuildStatus.COMPLETED
 
     @property
     def has_problems(self) -> bool:
-        """Whether documents hold the new index back or were left out of it, or somebody gave it up."""
+        """Whether documents keep the new index back or were left out of it, or the rebuild was cancelled."""
         if self.rebuild is None:
             return False
         return bool(
@@ -47,7 +47,7 @@ class Rebuilt:
         )
 
     def text(self) -> str:
-        """Say how it went, for people."""
+        """Return the result in a text for people."""
         return "The index is made with this model already." if self.rebuild is None else rebuild_text(self.rebuild)
 
     def as_json(self) -> dict[str, Any]:
@@ -58,10 +58,10 @@ class Rebuilt:
 async def rebuild_index(
     collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnUpdate | None = None
 ) -> Rebuilt:
-    """Make the index of a collection (its name or id), or of the catalog (CATALOG), anew with `options.model`.
+    """Build the index of a collection (its name or id), or of the catalog (CATALOG), again with `options.model`.
 
-    A rebuild with this model that goes on is watched, and what failed in it is tried again. Raises NameUnknownError,
-    SourceBusyError while it is rebuilt with another model, SourceError for a model that is none, RefusedError,
+    A running rebuild with this model is watched, and its failed documents are tried again. Raises NameUnknownError,
+    SourceBusyError while it is rebuilt with another model, SourceError for an unknown model, RefusedError,
     ServiceDownError.
     """
     async with open_client(settings) as client:
@@ -101,7 +101,7 @@ async def _watch(
     outages: OutagePolicy,
     on_update: OnUpdate | None,
 ) -> IndexRebuild:
-    """Look at it until it is over, or nothing is left of it but documents that fail again and again."""
+    """Poll a rebuild until it has ended, or only documents that fail again and again are left."""
     rebuilds, pause = client.document_collections.index_rebuilds, _FIRST_PAUSE
     while True:
         if on_update is not None:
@@ -119,7 +119,7 @@ async def _watch(
 async def failure_rows(
     client: AsyncCarrel, collection_id: str | None, *, limit: int = SHOWN_FAILURES
 ) -> list[dict[str, str]]:
-    """Return the first of what a rebuild could not index, as the quarantine's rows are."""
+    """Return the first documents that a rebuild could not index, as rows like the quarantine's."""
     rows: list[dict[str, str]] = []
     listed = client.document_collections.index_rebuilds.list_index_rebuild_failures(collection_id, page_size=limit)
     async for one in listed:
@@ -137,7 +137,7 @@ async def failure_rows(
 
 
 def rebuild_text(rebuild: IndexRebuild) -> str:
-    """Say how far a rebuild is, in one line."""
+    """Return the progress of a rebuild in one line."""
     models = f"from {rebuild.previous_embeddings_model} to {rebuild.embeddings_model}"
     if rebuild.status is IndexRebuildStatus.COMPLETED:
         left = f", without {rebuild.left_count} documents that fail" if rebuild.left_count else ""

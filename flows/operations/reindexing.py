@@ -28,7 +28,7 @@ _BY_CALLERS = "caller_chunks"
 
 @dataclass
 class Reindexed:
-    """What has been indexed again, so far; `failures` are the first of what could not be."""
+    """Counts of the documents indexed again so far; `failures` are the first that could not be."""
 
     documents: int = 0
     wanted: int = 0
@@ -42,7 +42,7 @@ class Reindexed:
 
     @property
     def has_problems(self) -> bool:
-        """Whether a document that should have been could not be indexed again."""
+        """Whether some documents could not be indexed again."""
         return self.failed > 0
 
     def text(self) -> str:
@@ -74,9 +74,9 @@ OnUpdate = Callable[[Reindexed], Awaitable[None]]
 async def reindex_documents(
     collection: str, *, options: ReindexOptions, settings: FlowSettings, on_update: OnUpdate | None = None
 ) -> Reindexed:
-    """Index again the stale documents of a collection (its name or id), or all of them, that the caller may READ.
+    """Index again the stale documents of a collection (its name or id), or all, that the caller may READ.
 
-    A document that can't be indexed is a row of `failures`, and costs the others nothing. Raises NameUnknownError,
+    A document that can't be indexed is a row of `failures`, and doesn't stop the others. Raises NameUnknownError,
     RefusedError, ServiceDownError.
     """
     async with open_client(settings) as client:
@@ -97,7 +97,7 @@ class _Reindexing:
     pending: list[DocumentInCollection] = field(default_factory=list[DocumentInCollection])
 
     async def run(self, workers: int) -> Reindexed:
-        """Walk the collection once; so many workers send what the walk comes to."""
+        """List the collection once while `workers` send its documents."""
         async with aclosing(self._select_stale()) as queue:
             turn = asyncio.Lock()
 
@@ -174,7 +174,7 @@ class _Reindexing:
             self.done.failures.append({"place": name, "document": name, "code": code, "reason": reason})
 
     async def _wait(self) -> None:
-        """Wait for what takes long until it is indexed, or has failed."""
+        """Wait for documents that take long until they are indexed, or have failed."""
         pause = _FIRST_PAUSE
         while self.pending:
             await asyncio.sleep(pause)

@@ -32,7 +32,7 @@ _EXTERNAL_ID = TypeAdapter[str](Identifier)
 
 @dataclass(slots=True)
 class Scanned:
-    """What a scan found; `examples` are the places of the first few items left out for each reason."""
+    """The result of a scan; `examples` are the places of the first items left out for each reason."""
 
     documents: int = 0
     problems: int = 0
@@ -112,7 +112,7 @@ def _lines(item: SourceItem) -> set[str]:
 
 
 def _with_usable_id(document: SourceDocument) -> SourceDocument | Problem:
-    """Return the document, or what is wrong with its external id: with such a one no plan could be asked for."""
+    """Return the document, or a problem when its external id can't be used in a request."""
     try:
         _EXTERNAL_ID.validate_python(document.external_id)
     except ValidationError as exc:

@@ -1,4 +1,4 @@
-"""How one document is sent: as an upload, or as an addition to a collection."""
+"""Sending one document: uploading it, adding it to a collection, or deleting it."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ _INDEXED: Mapping[CollectionIndexStatus, State] = {
 
 
 def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
-    """Return what uploads a document. Safe to repeat: the service knows the document by its external id."""
+    """Return a function that uploads a document. Repeating is safe: the service finds the document by external id."""
 
     async def send(entry: Entry) -> Sent:
         contents = await asyncio.to_thread(open_contents, entry)
@@ -51,7 +51,7 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
 
 
 def upload_fields(document: SourceDocument) -> dict[str, Any]:
-    """Return what goes with the file, as the client's keyword arguments; what is not said is left out."""
+    """Return the client's keyword arguments for a document; fields that it leaves open are omitted."""
     fields: dict[str, Any] = {
         "document_external_id": document.external_id,
         "document_name": document.name,
@@ -86,7 +86,7 @@ def deleter(client: AsyncCarrel, ledger: Ledger, *, upload_as: str | None = None
 
 
 def adder(client: AsyncCarrel) -> Send:
-    """Return what adds a catalog document to its collection. Adding it again with the same metadata changes nothing."""
+    """Return a function that adds a catalog document to its collection. Repeating with equal metadata is harmless."""
 
     async def send(entry: Entry) -> Sent:
         response = await client.document_collections.add_document_to_collection(

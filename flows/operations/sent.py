@@ -1,4 +1,4 @@
-"""What sending one document came to."""
+"""The result of sending one document."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from flows.operations.ledger.states import State
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the service acknowledged; `state` UPLOADED: not searchable yet."""
+    """The service's response to a document; `state` UPLOADED: not searchable yet."""
 
     state: State
     document_id: str

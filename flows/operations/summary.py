@@ -1,4 +1,4 @@
-"""What a run came to: counts that add up, for people and for machines."""
+"""The result of a run: counts that add up, for people and for machines."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ class Summary:
     `indexing` of those in the catalog can't be searched yet. `problems` are items that can't be a document.
     `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
     `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay, and
-    so do the `left_out`, which earlier runs have sent and this one doesn't look at.
+    so do the `left_out`, which earlier runs have sent and this one excludes.
     `held_back` says why nothing is deleted; `to_delete` are then those that would be, as far as that can be known.
     """
 
@@ -43,12 +43,12 @@ class Summary:
 
     @property
     def sent(self) -> int:
-        """Documents the service has acknowledged."""
+        """The number of documents that the service has accepted."""
         return self.created + self.updated
 
     @property
     def quarantined(self) -> int:
-        """All that did not get into the catalog as the source has it, each with its reason in the quarantine."""
+        """The number of items that did not get into the catalog, each with its reason in the quarantine."""
         return self.forbidden + self.failed + self.problems + self.undeleted
 
     @property
@@ -58,7 +58,7 @@ class Summary:
 
     @property
     def progress(self) -> float:
-        """How much of what is to be sent is done, 0 to 100 (percent)."""
+        """The share of the work that is done, 0 to 100 (percent)."""
         whole = self.to_send + (0 if self.held_back else self.to_delete)
         done = self.to_send - self.waiting + self.deleted + self.undeleted
         return 100.0 * done / whole if whole else 100.0
@@ -70,7 +70,7 @@ class Summary:
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> "Summary":
-        """Return the counts that `as_json` gave; members that are not known are passed over."""
+        """Read the counts that `as_json` gave; unknown members are ignored."""
         numbers = {name: int(members[name]) for name in cls.__slots__ if name in members and name != "held_back"}
         return cls(**numbers, held_back=str(members.get("held_back", "")))
 
@@ -139,7 +139,7 @@ def summarize(ledger: "Ledger") -> Summary:
 
 
 def _readable(size: int) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes in a suitable unit."""
     amount = float(size)
     for unit in ("bytes", "KiB", "MiB"):
         if amount < 1024:

@@ -1,6 +1,7 @@
-"""A sync with a document database: launched, watched to the end of its run, and told as it went.
+"""A sync with a document database: launch it, watch its run, and report the progress.
 
-The service does the work, on whatever replica; here nothing is kept, and a watcher that dies costs the run nothing.
+The service does the work, on any replica; nothing is kept here, and a watcher that dies costs the run nothing: run
+again, it watches the same run.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ OnSync = Callable[[DocstoreSync], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class SyncHooks:
-    """Who follows a run: `on_plan` hears the sync before it is launched, `on_update` each time it is looked at."""
+    """Callbacks of a run: `on_plan` gets the sync before it is launched, `on_update` after each poll."""
 
     on_plan: OnSync | None = None
     on_update: OnSync | None = None
@@ -40,7 +41,7 @@ class SyncHooks:
 
 @dataclass(frozen=True, slots=True)
 class SyncOutcome:
-    """What a run came to, or is at when it wasn't waited for; `failures` are the first of what could not be taken."""
+    """The result of a run, or its state if nobody waited; `failures` are the first documents it could not take."""
 
     sync: DocstoreSync
     launched: bool
@@ -49,21 +50,21 @@ class SyncOutcome:
 
     @property
     def has_problems(self) -> bool:
-        """Whether something was left out or left undone."""
+        """Whether documents were left out, or work was left undone."""
         return self.sync.counts.failed > 0 or self.sync.warning is not None
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether something was left undone, beyond documents that could not be taken."""
+        """Whether work was left undone, beyond documents that could not be taken."""
         return self.sync.warning is not None and self.sync.warning.code != _SOME_FAILED
 
     def text(self) -> str:
-        """Return the counts in one line, for people, and what the run left undone in another."""
+        """Return the counts in one line, for people, and in another what the run left undone."""
         warning = [] if self.sync.warning is None else [self.sync.warning.message]
         return "\n".join([counts_text(self.sync), *warning])
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts, and what is told beside them, as JSON members."""
+        """Return the counts, with errors and warnings, as JSON members."""
         return {
             "syncId": str(self.sync.docstore_credential_id),
             "syncName": self.sync.config.sync_name,
@@ -78,10 +79,10 @@ class SyncOutcome:
 async def sync(
     name: str, *, options: SyncOptions, settings: FlowSettings, hooks: SyncHooks | None = None
 ) -> SyncOutcome:
-    """Launch a sync, known by its name or id, and watch its run to the end; one that goes on already is watched.
+    """Launch a sync, known by its name or id, and watch its run to the end; a running one is only watched.
 
-    Raises NameUnknownError; SyncFailedError, RefusedError or ServiceDownError when the run ended early, by whose fault
-    that was, or the service can't be asked.
+    Raises NameUnknownError; SyncFailedError, RefusedError or ServiceDownError when the run ended early, depending on
+    the reason, or when the service can't be asked.
     """
     watch = Stopwatch()
     hooks = hooks or SyncHooks()
@@ -101,7 +102,7 @@ async def sync(
 
 
 async def find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) -> DocstoreSync:
-    """Return the sync of this id or name; NameUnknownError when there is none, or not one."""
+    """Return the sync of this id or name; NameUnknownError when there is none, or several."""
     try:
         sync_id = UUID(name)
     except ValueError:
@@ -114,7 +115,7 @@ async def find_sync(name: str, client: AsyncCarrel, *, outages: OutagePolicy) ->
 
 
 def one_of(found: Sequence[DocstoreSync], *, name: str) -> DocstoreSync:
-    """Return the one sync that was found; NameUnknownError otherwise."""
+    """Return the only sync found; NameUnknownError otherwise."""
     if len(found) == 1:
         return found[0]
     if not found:
@@ -154,7 +155,7 @@ async def _watch(
 
 
 async def failure_rows(client: AsyncCarrel, sync_id: UUID, *, limit: int = SHOWN_FAILURES) -> list[dict[str, str]]:
-    """Return the first of what a sync could not take: place (its `_id`), document, code and reason."""
+    """Return the first documents that a sync could not take: place (its `_id`), document, code and reason."""
     rows: list[dict[str, str]] = []
     async for one in client.document_collections.docstore.list_docstore_failures(sync_id, page_size=min(limit, 1000)):
         rows.append(failure_row(one))
@@ -180,7 +181,7 @@ def counts_of(sync: DocstoreSync) -> dict[str, int]:
 
 
 def is_running(sync: DocstoreSync) -> bool:
-    """Tell whether a run of a sync is going on or about to begin."""
+    """Return whether a run of a sync is in progress or about to begin."""
     return sync.status in _GOING_ON
 
 
@@ -194,7 +195,7 @@ def counts_text(sync: DocstoreSync) -> str:
 
 
 def plan_text(sync: DocstoreSync) -> str:
-    """Say what a run of this sync is going to do."""
+    """Return a text about what a run of this sync will do."""
     phase = (sync.cursor or {}).get("phase")
     reads = {"snapshot": "what is left of the first, whole reading", "changes": "what changed since the last run"}
     limit = f"at most {sync.config.delete_limit_percent} % of {sync.document_count} documents"
@@ -203,7 +204,7 @@ def plan_text(sync: DocstoreSync) -> str:
 
 
 def _error_of(sync: DocstoreSync) -> FlowError:
-    """Return the error that a run's end comes to, by who can mend it."""
+    """Return the error for a failed run, by who can mend its reason."""
     error = sync.last_error or DocstoreError(code="internal", message="The run failed.")
     message = f"The sync {sync.config.sync_name} failed ({error.code}): {error.message}"
     if error.code in _OWNER_CODES:

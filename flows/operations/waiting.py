@@ -1,4 +1,4 @@
-"""Runs of syncs that nobody begins, in words."""
+"""Texts about runs of syncs that nothing begins."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,7 +9,7 @@ PATIENCE = timedelta(seconds=60)
 
 
 def waiting_text(sync: DocstoreSync, *, now: datetime | None = None) -> str:
-    """Say that nobody has begun a run for longer than `PATIENCE`, and what to look at; else nothing."""
+    """Return a warning when a run has not begun for longer than `PATIENCE`, with what to check; else an empty text."""
     if sync.wanted_at is None or (now or datetime.now(UTC)) - sync.wanted_at < PATIENCE:
         return ""
     return (

@@ -1,1 +1,1 @@
-"""Permission snapshots: who may read what at one moment, kept as Parquet, and what changed since the one before."""
+"""Permission snapshots: who may read what at one moment, kept as Parquet, with the changes since the last one."""

@@ -1,4 +1,4 @@
-"""What two snapshots differ by: which resources more people may read than before, which fewer, and who they are."""
+"""Comparing two snapshots: which resources more or fewer people may read, and who they are."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,13 +25,13 @@ class _Group:
 
 @dataclass(slots=True)
 class _Tally:
-    """The figures so far, and the resources of each change: (who gained, who lost)."""
+    """Counts so far, and the resources of each change: (who gained, who lost)."""
 
     figures: dict[str, int]
     groups: dict[tuple[int, int], _Group]
 
     def count(self, change: tuple[int, int], identity: str) -> None:
-        """Count a resource that both snapshots have."""
+        """Count a resource that is in both snapshots."""
         gained, lost = change
         if not (gained or lost):
             self.figures["same"] += 1
@@ -79,7 +79,7 @@ def compare(before: Path, after: Path) -> Difference:
 
 
 def _match(old: Iterator[Found], new: Iterator[Found]) -> Iterator[tuple[Found | None, Found | None]]:
-    """Give each resource with how it was and how it is; both come in the order of their objects' ids."""
+    """Yield each resource as it was and as it is; both iterators are in the order of object ids."""
     was, now = next(old, None), next(new, None)
     while was is not None or now is not None:
         if now is None or (was is not None and was[0] < now[0]):
@@ -112,5 +112,5 @@ def _change(kind: Literal["widened", "narrowed"], who: int, group: _Group, peopl
 
 
 def _weight(change: Change) -> tuple[bool, int]:
-    """Order what opened before what closed, and the largest first."""
+    """Return a sort key that puts widened before narrowed, and the largest first."""
     return change.change == "narrowed", -change.resources * change.people

@@ -1,4 +1,4 @@
-"""What two snapshots differ by, as values that are shown, published and written beside the newer one."""
+"""The difference of two snapshots, as values that are shown, published and stored with the newer one."""
 
 from typing import Literal
 
@@ -18,10 +18,10 @@ class Change(BaseModel):
 
 
 class Difference(BaseModel):
-    """What changed since `since`, of READ alone: an editor may read what a viewer may.
+    """The changes since `since`, of READ only: an editor may read as much as a viewer.
 
-    `widened` and `narrowed` are resources that both snapshots have, and that somebody may read now or no more; one can
-    be both. `gained` and `lost` count a person and a resource each. `changes` are the largest, `more` those left out.
+    `widened` and `narrowed` are resources in both snapshots that somebody may read now or no more; one can be both.
+    `gained` and `lost` count pairs of a person and a resource. `changes` are the largest, `more` those left out.
     """
 
     model_config = ConfigDict(frozen=True)

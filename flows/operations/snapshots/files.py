@@ -38,7 +38,7 @@ _FORGOTTEN = 24 * 3600.0
 
 
 class Manifest(BaseModel):
-    """What a snapshot is of. `consistent`: nothing changed while it was taken, so that all of it is of one moment."""
+    """The description of a snapshot. `consistent`: nothing changed while it was taken, so it is of one moment."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -56,7 +56,7 @@ def table(folder: Path, name: str) -> Path:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read what a snapshot is of; SnapshotError when this is no snapshot, or of a format that is not known."""
+    """Read a snapshot's manifest; SnapshotError when there is none, or its format is unknown."""
     try:
         return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
     except (OSError, ValidationError) as exc:
@@ -78,7 +78,7 @@ def _order(folder: Path) -> tuple[str, int]:
 
 @contextmanager
 def open_unfinished(home: Path) -> Generator[Path]:
-    """Give a folder to write a snapshot into; what is still in it afterwards is removed. So are forgotten ones."""
+    """Yield a folder to write a snapshot into; if it isn't published, it is removed, as are abandoned ones."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     for old in home.glob(f"{_UNFINISHED}*"):
         with suppress(FileNotFoundError):
@@ -93,7 +93,7 @@ def open_unfinished(home: Path) -> Generator[Path]:
 
 
 def publish(folder: Path, *, taken_at: datetime) -> Path:
-    """Give a written snapshot its name, which is its time; no other's name, whoever takes one at the same moment."""
+    """Rename a finished snapshot's folder to its time; another snapshot of the same moment gets another name."""
     for file in folder.iterdir():
         _to_disk(file)
     _to_disk(folder)

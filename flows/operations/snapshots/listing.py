@@ -1,4 +1,4 @@
-"""The service's lists of all access, walked into files until they are of one moment."""
+"""Writing the service's lists of all access into files, repeated until they are of one moment."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -26,7 +26,7 @@ OnRows = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What was written: `rows` by table. Not `consistent`: access changed during every one of the attempts."""
+    """The `rows` written, by table. Not `consistent`: access changed during every attempt."""
 
     consistent: bool
     attempts: int
@@ -34,7 +34,7 @@ class Listed:
 
 
 async def list_access(client: AsyncCarrel, folder: Path, *, outages: OutagePolicy, on_rows: OnRows) -> Listed:
-    """Write all access into the folder's tables, anew while it changes meanwhile, `ATTEMPTS` times at most."""
+    """Write all access into the folder's tables, again when it changes meanwhile, `ATTEMPTS` times at most."""
     walk = _Walk(client, folder, outages=outages, on_rows=on_rows)
     access, attempt = client.admin.access, 0
     while True:
@@ -47,7 +47,7 @@ async def list_access(client: AsyncCarrel, folder: Path, *, outages: OutagePolic
 
 
 class _Walk:
-    """One walk through all lists; another one writes the same files anew."""
+    """One pass through all lists; another pass overwrites the same files."""
 
     def __init__(self, client: AsyncCarrel, folder: Path, *, outages: OutagePolicy, on_rows: OnRows) -> None:
         self._admin = client.admin
@@ -77,7 +77,7 @@ class _Walk:
     async def _pages(
         self, pager_of: "Callable[..., AsyncPager[Item, Page]]", row_of: Callable[[Item], Row]
     ) -> AsyncGenerator[list[Row]]:
-        """Give a list's rows page by page; a page that finds nobody there is asked for again, not the whole list."""
+        """Yield a list's rows page by page; after an outage, only the failed page is fetched again."""
         token: str | None = None
         while True:
             pager = pager_of(page_size=PAGE_SIZE, page_token=token)

@@ -17,7 +17,7 @@ _ROWS = 5_000
 
 
 class TableWriter:
-    """Writes rows to a new file; it is complete when the block ends, and on the disk."""
+    """Writes rows to a new file, which is complete and on disk when the block ends."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._path = path

@@ -1,7 +1,7 @@
-"""Who may read what by a snapshot, as sets of people that fit into memory however many documents there are.
+"""Who may read what in a snapshot, as sets of people that fit into memory however many documents there are.
 
-A set of people is a number with a bit for each of them: of 20,000 people it takes 2.5 kB, and what two sets differ by
-is one operation.
+A set of people is a number with a bit for each of them: of 20,000 people it takes 2.5 kB, and the difference of two
+sets is one operation.
 """
 
 from collections import defaultdict
@@ -16,25 +16,25 @@ _CLASSES = 4096  # whose readers are remembered; others are put together again
 
 
 class People:
-    """The people of one or more snapshots, each with a bit of their own."""
+    """The people of one or more snapshots, each with a bit."""
 
     def __init__(self) -> None:
         self._bits: dict[str, int] = {}
         self._names: list[str] = []
 
     def bit(self, principal_id: str) -> int:
-        """Return the place of a person's bit."""
+        """Return the position of a person's bit, which is assigned at the first call."""
         if principal_id not in self._bits:
             self._bits[principal_id] = len(self._bits)
             self._names.append(principal_id)
         return self._bits[principal_id]
 
     def name(self, principal_id: str, email: str) -> None:
-        """Know a person by this address from now on."""
+        """Store a person's address."""
         self._names[self.bit(principal_id)] = email
 
     def set_of(self, principal_ids: list[str]) -> int:
-        """Return these people as a set."""
+        """Return a set of these people."""
         bits = [self.bit(one) for one in principal_ids]
         filled = bytearray(max(bits, default=0) // 8 + 1)
         for bit in bits:
@@ -65,12 +65,12 @@ class Readers:
         self.of = lru_cache(_CLASSES)(self._of)
 
     def resources(self) -> Iterator[tuple[str, str, str]]:
-        """Give every resource: its object's id, its identity, and its class; in the order of the ids."""
+        """Yield every resource in the order of object ids: its object's id, its identity, and its class."""
         for object_id, kind, resource_id, access_class in self._rows(RESOURCES):
             yield str(object_id), f"{kind}:{resource_id}", str(access_class)
 
     def _of(self, access_class: str) -> int:
-        """Return who may read what has this class: whoever holds a role in it, whichever."""
+        """Return the people who hold any role in an access class."""
         readers = 0
         for kind, principal_id in self._holders.get(access_class, ()):
             readers |= self._expanded(kind, principal_id)
@@ -94,7 +94,7 @@ class Readers:
         return self._people.set_of(users)
 
     def _sets(self, name: str) -> dict[str, int]:
-        """Read sets of people whose rows lie together."""
+        """Read sets of people from a table whose rows are ordered by set."""
         sets: dict[str, int] = {}
         current, members = "", list[str]()
         for group_id, principal_id in self._rows(name):

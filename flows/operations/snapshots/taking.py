@@ -1,4 +1,4 @@
-"""A permission snapshot from its beginning to its end. It knows nothing of Prefect."""
+"""Taking a permission snapshot. It knows nothing of Prefect."""
 
 import asyncio
 from collections.abc import Callable
@@ -47,16 +47,16 @@ class Taken:
         }
 
     def text(self) -> str:
-        """Return what it came to in a few lines, for people."""
+        """Return the result in a few lines, for people."""
         first = f"{self.manifest.rows[RESOURCES]:,} resources are in {self.folder}."
         compared = self.difference.text() if self.difference else "There is nothing to compare it with."
         return "\n".join((first, compared, *self.problems))
 
 
 async def take_snapshot(settings: FlowSettings, *, on_rows: Callable[[int], None] = _nobody) -> Taken:
-    """Write who may read what into a new folder of `settings.snapshots`, with what changed since the last one there.
+    """Write who may read what into a new folder of `settings.snapshots`, with the changes since the last one there.
 
-    For an admin's key. `on_rows` hears how many rows of the list that is being walked are written. Raises RefusedError,
+    Needs an admin's key. `on_rows` is called with the number of rows written of the current list. Raises RefusedError,
     ServiceDownError, or OSError when the folder can't be written to; nothing is left then.
     """
     async with open_client(settings) as client:

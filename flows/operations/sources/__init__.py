@@ -1,1 +1,1 @@
-"""Sources: what a folder, a glob, a manifest or an object store holds, and how its contents are told apart."""
+"""Sources: listing a folder, a glob, a manifest or an object store, and recognizing changed contents."""

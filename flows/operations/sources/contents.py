@@ -28,7 +28,7 @@ class ChangingFileError(Exception):
 
 @dataclass(slots=True)
 class Contents:
-    """A file to send, standing at its start, `size` in bytes; small ones are in memory, larger ones stay on disk."""
+    """A file to send, positioned at its start, `size` in bytes; small ones are in memory, larger ones on disk."""
 
     file: IO[bytes]
     size: int
@@ -45,7 +45,7 @@ class Contents:
             raise ChangingFileError(msg)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self.file.close()
 
 
@@ -74,5 +74,5 @@ def _fingerprint(entry: Entry, digest: bytes) -> str:
 
 
 def _open_no_link(path: str | Path, flags: int) -> int:
-    """A path that has become a link since the scan could lead anywhere: it is not followed."""
+    """Open a file but no link: a path that became a link since the scan could lead anywhere."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))

@@ -1,4 +1,4 @@
-"""What a source gives: documents to send, and problems with what can't be one."""
+"""The items of a source: documents to send, and problems with items that can't be sent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object in a store: the source's URL, the key below it, what it is known by, and its size in bytes."""
+    """An object in a store: the source's URL, its key below that, its marker, and its size in bytes."""
 
     store: str
     key: str
@@ -35,7 +35,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """One file and what goes with it; `path` is absolute and its links are resolved, or is the key of `stored`.
+    """A file and its properties; `path` is absolute with links resolved, or is the key of `stored`.
 
     `access` None says nothing about access: a new document is its uploader's alone, and an update leaves it as it is.
     """
@@ -54,7 +54,7 @@ class SourceDocument:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something of the source that will not be sent, and why. `place` is a path, or "line 12" of a manifest."""
+    """An item of the source that will not be sent, and why. `place` is a path, or "line 12" of a manifest."""
 
     place: str
     code: str
@@ -64,7 +64,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Something left out on purpose (a hidden file, a link to a folder): said, but no failure."""
+    """An item left out on purpose (a hidden file, a link to a folder), which is reported but no failure."""
 
     place: str
     reason: str
@@ -75,7 +75,7 @@ SourceItem = SourceDocument | Problem | Skipped
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What documents get where the source itself says nothing, and which of its files are documents at all."""
+    """Properties of documents for which the source gives none, and which of its files are documents at all."""
 
     access: Access | None = None
     metadata: Mapping[str, str] = field(default_factory=lambda: NO_METADATA)
@@ -90,5 +90,5 @@ def folders_of(place: str) -> set[str]:
 
 
 def undecodable(text: str) -> bool:
-    """Say whether a file's name, or text read from one, held bytes that are no UTF-8: they come as lone surrogates."""
+    """Return whether a text from a file or its name had bytes that aren't UTF-8, now lone surrogates."""
     return any("\ud800" <= character <= "\udfff" for character in text)

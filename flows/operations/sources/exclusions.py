@@ -69,7 +69,7 @@ class FileSelection:
     named: str = ""
 
     def reason_to_exclude(self, place: str, *, real_name: str = "") -> str:
-        """Say why a run leaves the file at a place out, or nothing; `real_name` is what a link leads to."""
+        """Return why a run leaves out the file at a place, or an empty text; `real_name` is a link's target."""
         if _fits(place, self.exclude):
             return EXCLUDED
         if _fits(place, self.include):
@@ -78,7 +78,7 @@ class FileSelection:
 
 
 def default_reason(place: str, *, named: str = "") -> str:
-    """Say why files of this name are left out by default, or nothing."""
+    """Return why files of this name are left out by default, or an empty text."""
     name = place.lower().rpartition("/")[2]
     if not _ANY.match(name):  # nearly every file, of which there may be millions
         return ""
@@ -89,7 +89,7 @@ def default_reason(place: str, *, named: str = "") -> str:
 
 
 def advice(reason: str, example: str) -> str:
-    """Say how to take what was left out for a reason, of which `example` is the place of one; nothing if it can't."""
+    """Return how to include files left out for a reason, of which `example` is one; empty when it can't be done."""
     if reason == HIDDEN:
         return "--hidden takes them"
     if reason not in EXCLUSIONS:
@@ -100,7 +100,7 @@ def advice(reason: str, example: str) -> str:
 
 
 def _fits(place: str, patterns: Sequence[str]) -> bool:
-    """Whether a pattern is of a place's last part or of all of it."""
+    """Return whether a pattern matches a place's last part or the whole place."""
     whole = place.lower()
     name = whole.rpartition("/")[2]
     return any(fnmatchcase(name, one.lower()) or fnmatchcase(whole, one.lower()) for one in patterns)

@@ -36,6 +36,6 @@ def key_of(text: str) -> bytes:
 
 
 def key_range(partition: int, *, partitions: int) -> tuple[bytes, bytes]:
-    """Return the keys of one partition of `partitions`, as (first, last); together they are all keys, each once."""
+    """Return the first and last key of a partition; the ranges of all partitions cover every key once."""
     first, end = (_KEYS * part // partitions for part in (partition, partition + 1))
     return first.to_bytes(_KEY_BYTES, "big"), (end - 1).to_bytes(_KEY_BYTES, "big")

@@ -32,7 +32,7 @@ class FileHash:
     hashed_at_ns: int
 
     def holds_for(self, status: os.stat_result) -> bool:
-        """Say whether a file of this status still has this digest."""
+        """Return whether a file with this status still has this digest."""
         same = (self.size, self.mtime_ns, self.ctime_ns, self.inode) == (
             status.st_size,
             status.st_mtime_ns,
@@ -54,7 +54,7 @@ class FileHash:
 
 
 def hash_open_file(file: FileIO) -> FileHash:
-    """Read an open file from its start to its end and return its digest; the status is from before the reading."""
+    """Read an open file from start to end, and return its digest with the status from before the reading."""
     now = time.time_ns()
     status = os.fstat(file.fileno())
     digest = hashlib.file_digest(file, "sha256").digest()

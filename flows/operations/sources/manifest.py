@@ -48,7 +48,7 @@ def _json(text: str) -> object:
 
 
 def _text(value: object) -> object:
-    """Metadata travels as text: a JSON number or boolean is taken as it would be written."""
+    """Return a JSON number or boolean as text, because metadata is text; other values stay as they are."""
     return json.dumps(value) if isinstance(value, int | float) else value
 
 
@@ -57,7 +57,7 @@ _Listed = Annotated[tuple[_Line, ...], BeforeValidator(_parse_list)]
 
 
 class ManifestRow(BaseModel):
-    """One row, as written. A member that is not listed here is refused."""
+    """One row, as written. Unknown members are refused."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
 
@@ -72,7 +72,7 @@ class ManifestRow(BaseModel):
     external_url: _Line | None = None
 
     def access(self) -> Access | None:
-        """Return what the row says of access, or None when it says nothing at all."""
+        """Return the access in the row, or None when it has none at all."""
         if self.allowed_users is None and self.allowed_groups is None and self.internal_public is None:
             return None
         return Access(
@@ -83,7 +83,7 @@ class ManifestRow(BaseModel):
 
 
 def read_manifest(path: Path, *, defaults: Defaults) -> Iterator[SourceItem]:
-    """Yield the manifest's documents and problems in its order. Raises SourceError for a header that is wrong."""
+    """Yield the manifest's documents and problems in its order. Raises SourceError for a wrong header."""
     rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _json_rows(path)
     return _items(rows, root=str(path.parent.resolve()), defaults=defaults)
 
@@ -147,7 +147,7 @@ def _path_problem(path: Path, *, root: str) -> tuple[str, str] | None:
 
 
 def _csv_rows(path: Path) -> Iterator[_Row]:
-    """Bytes that aren't UTF-8 become lone surrogates, so that they cost their own row and no other."""
+    """Yield the rows of a CSV file; bytes that aren't UTF-8 become lone surrogates, and spoil only their row."""
     csv.field_size_limit(_CELL_CHARACTERS)
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         reader = csv.reader(file, strict=True)
@@ -226,7 +226,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def describe_errors(exc: ValidationError) -> str:
-    """Return what is wrong, member by member, without the values."""
+    """Return what is wrong with each member, without the values."""
     errors = exc.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(
         f"{'.'.join(map(str, error['loc']))}: {error['msg'].removeprefix('Value error, ')}" for error in errors

@@ -43,12 +43,12 @@ _SHOWN = 300
 
 
 def is_object_url(source: str) -> bool:
-    """Say whether the source is an object store's URL, and no path."""
+    """Return whether a source is the URL of an object store."""
     return urlsplit(source).scheme.lower() in SCHEMES if "://" in source else False
 
 
 def object_identity(url: str) -> str:
-    """Return the URL in its normal form. Raises SourceError for one that is none, or that has a secret in it."""
+    """Return the URL in its normal form. Raises SourceError for a malformed one, or one with a secret in it."""
     parts = urlsplit(url)
     if "@" in parts.netloc or ":" in parts.netloc:
         msg = (
@@ -66,10 +66,10 @@ def object_identity(url: str) -> str:
 
 
 def list_objects(url: str, *, defaults: Defaults) -> Iterator[SourceItem]:
-    """Yield what lies under the prefix, as the store lists it, a thousand objects at a time.
+    """Yield the objects under the prefix in the store's order, fetched a thousand at a time.
 
-    Raises SourceError, also in the middle of it, when the listing fails or has nothing: a store can't tell a prefix
-    that is empty from one that was never there.
+    Raises SourceError, also after some items, when the listing fails or is empty: a store can't tell an empty prefix
+    from one that never existed.
     """
     store = object_identity(url)
     found = 0
@@ -114,21 +114,21 @@ def _item(meta: "ObjectMeta", *, store: str, defaults: Defaults) -> SourceItem:
 
 
 def marker_of(meta: "ObjectMeta") -> str:
-    """Return what changes whenever the object does. Listings and answers write the same ETag in different quotes."""
+    """Return an object's marker, which changes whenever the object does; ETags are equal whatever their quotes."""
     tag = meta["e_tag"]
     changed = meta["last_modified"].isoformat() if tag is None else tag.removeprefix("W/").strip('"')
     return f"{changed}:{meta['size']}"
 
 
 def marker_digest(marker: str) -> bytes:
-    """Return what stands for an object's contents in its fingerprint, so that nobody need read them to know it."""
+    """Return the digest that replaces the hash of an object's contents, so that they need not be read."""
     return hashlib.sha256(f"object {marker}".encode()).digest()
 
 
 def read_object(stored: StoredObject) -> tuple[IO[bytes], int, str]:
     """Return an object's contents at their start, their size, and the marker of exactly these contents.
 
-    Small ones are in memory, larger ones in a temporary file. Raises OSError when it can't be read whole.
+    Small ones are in memory, larger ones in a temporary file. Raises OSError when it can't be read completely.
     """
     try:
         found = obstore.get(_open_store(stored.store), stored.key)
@@ -156,12 +156,12 @@ def _copy(found: "GetResult", file: IO[bytes]) -> None:
 
 @lru_cache(maxsize=16)
 def _open_store(url: str) -> ObjectStore:
-    """Open a store by its URL; safe to use from several threads. Client options would hide those of the environment."""
+    """Open a store by its URL; safe to use from several threads. Client options would override the environment's."""
     return from_url(url, retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)})
 
 
 def describe_error(exc: Exception) -> str:
-    """Return what a store's error says in a line, without what an address or an answer's body may carry."""
+    """Return a store's error in one line, without parts that addresses or response bodies may bring in."""
     text = str(exc).strip()
     code = re.search(r"<Code>(\w+)</Code>", text)
     line = re.sub(r"\?[^\s\"')]*", "", text.splitlines()[0] if text else type(exc).__name__).partition("<")[0]

@@ -22,18 +22,18 @@ _WILDCARDS = frozenset("*?[")
 
 
 def read_source(source: str, *, defaults: Defaults) -> Iterator[SourceItem]:
-    """Yield what `source` (folder, glob, .csv / .jsonl manifest, object store's URL) holds, in a stable order.
+    """Yield the items of `source` (folder, glob, .csv / .jsonl manifest, object store's URL) in a stable order.
 
     A document's external id, where no manifest gives one, is its path relative to the source's root in POSIX form,
     so that it does not depend on where the folder is mounted. Raises SourceError before the first item when the
-    source as a whole can't be read; an object store's listing can also fail on its way. What the selection of
-    `defaults` leaves out is Skipped, with the reason.
+    source as a whole can't be read; listing an object store can also fail later. Files that the selection of
+    `defaults` leaves out are Skipped, with the reason.
     """
     return _select(_read(source, defaults), select_files(source, defaults.files))
 
 
 def select_files(source: str, files: FileSelection) -> FileSelection:
-    """Return which files of a source are taken: what the source itself names (in a manifest, by its pattern) too."""
+    """Return the selection of a source's files, in which files that the source itself names are included."""
     if is_object_url(source):
         return files
     path = local_path(source)
@@ -71,7 +71,7 @@ def _select(items: Iterator[SourceItem], files: FileSelection) -> Iterator[Sourc
 
 
 def source_identity(source: str) -> str:
-    """Return the source's name in its normal form: the same folder, however it is written, is one source.
+    """Return the source's name in its normal form: different spellings of one folder are one source.
 
     Raises SourceError for a name that is not valid UTF-8, and for a URL that can't be a source.
     """
@@ -92,7 +92,7 @@ def source_identity(source: str) -> str:
 
 
 def local_path(source: str) -> Path:
-    """Return the path that a source names, as a path or as a file: URL. Raises SourceError for any other URL."""
+    """Return the path of a source that is a path or a file: URL. Raises SourceError for any other URL."""
     scheme, colon, _ = source.partition("://")
     if not colon:
         return Path(source).expanduser()
@@ -120,7 +120,7 @@ def _folder(root: Path, defaults: Defaults) -> Iterator[SourceItem]:
 
 
 def _walk(folder: str, root: str, defaults: Defaults) -> Iterator[SourceItem]:
-    """Depth first and sorted by name. `os.scandir` knows a plain file without a further system call."""
+    """Yield the items below a folder, depth first and sorted by name, with one system call for a plain file."""
     try:
         with os.scandir(folder) as entries:
             ordered = sorted(entries, key=lambda entry: entry.name)
@@ -144,7 +144,7 @@ def _walk(folder: str, root: str, defaults: Defaults) -> Iterator[SourceItem]:
 
 
 def _link(path: str, root: str, defaults: Defaults) -> SourceItem:
-    """A link to a file inside the root is a document; one that leads out of it is refused, never followed."""
+    """Return the item of a link: a document if its target is inside the root, a problem if it is outside."""
     place = _relative(path, root)
     target = os.path.realpath(path)
     if not is_inside(target, root):
@@ -186,7 +186,7 @@ def _glob(pattern: Path, defaults: Defaults) -> Iterator[SourceItem]:
 
 
 def _find_unreadable_folders(root: Path, pattern: str, defaults: Defaults) -> Iterator[Problem]:
-    """Yield the folders that the pattern leads into and that can't be listed, which globbing passes over silently."""
+    """Yield folders on the pattern's way that can't be listed, which globbing skips silently."""
     told: set[str] = set()
     parts = PurePosixPath(pattern).parts
     for end, part in enumerate(parts):
@@ -243,7 +243,7 @@ def _document(path: str, place: str, defaults: Defaults) -> SourceDocument:
 
 
 def is_inside(path: str, root: str) -> bool:
-    """Say whether an absolute, resolved path is in the resolved folder `root`."""
+    """Return whether an absolute, resolved path is in the resolved folder `root`."""
     return path.startswith(root if root.endswith(os.sep) else root + os.sep)
 
 

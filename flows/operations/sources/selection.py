@@ -22,20 +22,20 @@ _PAGE = 1000
 
 
 def is_selection(source: str) -> bool:
-    """Whether a source is a selection from the catalog."""
+    """Return whether a source is a selection from the catalog."""
     return source.startswith(SCHEME)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which documents: by their external id or id, and by their custom metadata."""
+    """Conditions on the external id, the id, and the custom metadata of documents."""
 
     pattern: str
     metadata: Mapping[str, list[str]]
 
     @classmethod
     def read(cls, source: str) -> Self:
-        """Read a source; SourceError when what follows its question mark isn't field=value."""
+        """Parse a source; SourceError when the part after its question mark isn't field=value."""
         pattern, _, query = source.removeprefix(SCHEME).partition("?")
         try:
             metadata = parse_qs(query, keep_blank_values=True, strict_parsing=bool(query))
@@ -45,7 +45,7 @@ class Selection:
         return cls(unquote(pattern) or "*", metadata)
 
     def takes(self, document: Document) -> bool:
-        """Whether a document is chosen."""
+        """Return whether a document meets the conditions."""
         named = fnmatchcase(document.document_external_id, self.pattern) or (
             self.pattern.lower() == str(document.document_id)
         )
@@ -56,7 +56,7 @@ class Selection:
 async def select_documents(
     client: AsyncCarrel, source: str, *, defaults: Defaults, outages: OutagePolicy
 ) -> AsyncGenerator[list[SourceItem]]:
-    """Walk the catalog, as far as the caller may read it, and yield what is chosen, a page at a time."""
+    """Yield the chosen documents of the catalog, as far as the caller may read it, a page at a time."""
     selection, token = Selection.read(source), None
     while True:
         page = await outages.call(lambda: _page(client, token))  # noqa: B023 - called before the next round
