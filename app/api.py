@@ -1,4 +1,4 @@
-"""What pages ask the service for, as the person who looks at them; kept a few seconds, for their session alone."""
+"""The service's data for pages, read as the signed-in person and cached for a few seconds in their session."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from carrel.wire.scopes import ApiScope
 
 @dataclass(frozen=True)
 class Me:
-    """The person who looks at the page, as the service describes them now."""
+    """The signed-in person, as the service describes them now."""
 
     email: str
     name: str
@@ -41,7 +41,7 @@ def client_for_later() -> Callable[[], Carrel]:
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def me() -> Me:
-    """Return the person who looks at the page; an admin whose token may not administer counts as none."""
+    """Return the signed-in person; an admin whose token doesn't allow administration counts as no admin."""
     found = person_client().me()
     if (client := key_client()) is not None:
         users = client.admin.users.list(query=found.email)
@@ -52,14 +52,14 @@ def me() -> Me:
 
 
 def me_now() -> Me:
-    """Return the person who looks at the page, read afresh, for actions that only the workbench checks."""
+    """Return the signed-in person, read again, for actions that only the workbench checks."""
     me.clear()
     return me()
 
 
 @st.cache_data(ttl=5, show_spinner=False, scope="session")
 def _is_admin_still() -> bool:
-    """Tell whether they are an admin; what is done with the workbench's key, the service doesn't refuse them."""
+    """Return whether the person is still an admin, which the service doesn't check for the workbench's own key."""
     return me_now().is_admin
 
 
@@ -72,10 +72,10 @@ def collections() -> list[DocumentCollection]:
 
 
 def may_edit(collection: DocumentCollection) -> bool:
-    """Tell whether the person may change what is in a collection."""
+    """Return whether the person may change the documents in a collection."""
     return collection.role in {Role.OWNER, Role.EDITOR}
 
 
 def edits_collections() -> bool:
-    """Tell whether there is a collection that the person may change."""
+    """Return whether the person may change any collection."""
     return any(may_edit(found) for found in collections())

@@ -1,4 +1,4 @@
-"""The workbench as an ASGI application: Streamlit's pages, signing in beside them, and headers on everything."""
+"""The workbench as an ASGI application: Streamlit's pages, the routes of sign-in, and headers on every response."""
 
 import logging
 import re
@@ -79,14 +79,14 @@ class SecurityHeaders:
 
 
 class KnownPages:
-    """Says where there is no page; Streamlit would show its first one there, under a word about its own files."""
+    """Middleware that answers 404 for unknown pages, at which Streamlit would show its first page."""
 
     def __init__(self, app: ASGIApp, *, pages: frozenset[str]) -> None:
         self._app = app
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the application does, unless somebody goes to where nothing is."""
+        """Pass a request on, or answer 404 if there is no such page."""
         if scope["type"] == "http" and self._leads_nowhere(HTTPConnection(scope)):
             said = "Its address may be mistyped, or is of another version of Carrel."
             answer = notice("There is no such page", said, again="/", status=404, doing="Go to the first page")
@@ -101,7 +101,7 @@ class KnownPages:
 
 
 def tell_of_failure(error: Exception) -> bool:
-    """Say on the page that it failed, with a reference under which the log has why; nothing of the error itself."""
+    """Show on the page that it failed, with a reference to the log but without the error; return True."""
     reference = secrets.token_hex(4)
     _log.error("A page failed (reference %s)", reference, exc_info=error)
     show_problem(

@@ -19,7 +19,7 @@ def one_line(text: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return text of at most so many characters, and a sign where it is cut."""
+    """Return a text of at most so many characters, with an ellipsis if it was cut."""
     return text if len(text) <= most else f"{text[:most].rstrip()} …"
 
 
@@ -29,7 +29,7 @@ def moment(at: datetime | None) -> str:
 
 
 def ago(at: datetime | None, *, now: datetime | None = None, never: str = "never") -> str:
-    """Return how long ago something was, or how soon it will be: 3 hours ago, in 2 days, just now."""
+    """Return the time since a moment, or until it: 3 hours ago, in 2 days, just now."""
     if at is None:
         return never
     apart = at - (now or datetime.now(UTC))

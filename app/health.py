@@ -1,4 +1,4 @@
-"""How Carrel is: the service, its index, jobs and syncs, and the flows, each in words with what to do about it."""
+"""The findings of the page Health: the service, its index, jobs and syncs, and the flows, with what to do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class PageLink:
-    """A page of the workbench: what the way to it is called, and its address."""
+    """A link to a page of the workbench: its label, and its address."""
 
     name: str
     address: str
@@ -50,7 +50,7 @@ class PageLink:
 
 @dataclass(frozen=True)
 class Finding:
-    """What is found of one thing: a sentence, what to do where something is wrong, and the page to do it on."""
+    """A finding about one part: a sentence, what to do if something is wrong, and the page to do it on."""
 
     about: str
     level: Level
@@ -67,12 +67,12 @@ def ask_service() -> AdminStatusGetResponse | Finding:
         said = f"It doesn't answer at {settings().base_url}."
         return Finding("The service", Level.TROUBLE, said, "Start it with: make up. If it runs, look at its log.")
     except carrel.APIError as error:
-        todo = f"Look at its log. Request id: {error.request_id}" if error.request_id else "Look at its log."
+        todo = f"See its log. Request id: {error.request_id}" if error.request_id else "See its log."
         return Finding("The service", Level.TROUBLE, error.message, todo)
 
 
 def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) -> list[Finding]:
-    """Put into words what the service says of itself."""
+    """Return the findings from a status of the service."""
     at = now or datetime.now(UTC)
     return [
         Finding(
@@ -100,7 +100,7 @@ def _of_index(index: IndexingState, at: datetime) -> Finding:
     can = f"{count_text(index.done, 'document')} can be found."
     if index.failed:
         said = f"{can}{waits} {count_text(index.failed, 'document')} could not be indexed."
-        todo = "Look at why, and add mended files. They are tried again now and then."
+        todo = "See why, and upload repaired files. They are tried again now and then."
         return Finding(
             "The index", Level.TROUBLE, said, todo, PageLink("The documents", "documents?of=all&state=failed")
         )
@@ -114,7 +114,7 @@ def _of_index(index: IndexingState, at: datetime) -> Finding:
 def _of_rebuilds(running: int) -> list[Finding]:
     if not running:
         return []
-    said = f"{count_text(running, 'index is', 'indexes are')} being made anew with another model."
+    said = f"{count_text(running, 'index is', 'indexes are')} being rebuilt with another model."
     return [Finding("Rebuilding", Level.BUSY, said, see=PageLink("The collections", "collections"))]
 
 
@@ -136,11 +136,13 @@ def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
 
 
 def _of_syncs(syncs: SyncsState) -> Finding:
-    going = f"{count_text(syncs.running, 'goes on', 'go on')}." if syncs.running else "None goes on."
+    going = (
+        f"{count_text(syncs.running, 'sync is running', 'syncs are running')}." if syncs.running else "None is running."
+    )
     if syncs.failed:
         said = f"{going} The last run of {count_text(syncs.failed, 'sync')} failed."
         return Finding(
-            "Syncs", Level.TROUBLE, said, "Look at why, mend it, and run it again.", PageLink("The syncs", "syncs")
+            "Syncs", Level.TROUBLE, said, "See why, mend it, and run the sync again.", PageLink("The syncs", "syncs")
         )
     return Finding("Syncs", Level.BUSY if syncs.running else Level.FINE, going)
 
@@ -148,11 +150,11 @@ def _of_syncs(syncs: SyncsState) -> Finding:
 def _of_disk(storage: StorageState) -> Finding:
     about = f"The disk of the {_join_names([_KEPT[area] for area in storage.areas])}"
     said = f"{size(storage.free_bytes)} of {size(storage.total_bytes)} are free."
-    todo = "Make room on that disk or enlarge it; the service looks every second, and goes on by itself."
+    todo = "Make room on that disk or enlarge it; the service checks every second, and continues by itself."
     if storage.level is StorageLevel.FULL:
         said = f"{said} Nothing is added, and the database itself is running out of room."
     elif storage.level is StorageLevel.LOW:
-        said = f"{said} Nothing is added until there is more room; reading, searching and deleting go on."
+        said = f"{said} Nothing is added until there is more room; reading, searching and deleting still work."
     elif storage.free_bytes < EARLY * storage.low_below_bytes:
         said = f"{said} Below {size(storage.low_below_bytes)}, nothing more is added."
     else:
@@ -174,7 +176,7 @@ def _is_late(at: datetime | None, now: datetime, limit: timedelta) -> bool:
 
 
 def of_flows() -> Finding:
-    """Say whether runs can be started, and whether anybody carries them out."""
+    """Return the finding whether runs can be started, and whether a process runs them."""
     start = "Start it with: make up, or: python -m flows.server"
     try:
         deployments = _runs(settings().prefect_api_url).rows("/deployments/filter", {"limit": 100})
@@ -183,7 +185,7 @@ def of_flows() -> Finding:
         return Finding("The flows", Level.TROUBLE, said, start)
     ready = sum(deployment.get("status") == "READY" for deployment in deployments)
     if not ready:
-        said = "Prefect answers, but nobody carries out runs: what is started or scheduled waits."
+        said = "Prefect answers, but no process carries out runs: started and scheduled runs wait."
         waiting = PageLink("The runs", "ingestion?part=runs")
         return Finding("The flows", Level.TROUBLE, said, "Start what does: python -m flows serve", waiting)
     offered = count_text(ready, "flow is", "flows are")
@@ -192,7 +194,7 @@ def of_flows() -> Finding:
 
 @st.cache_resource(show_spinner=False)
 def _runs(api_url: str) -> Runs:
-    """Return the way to Prefect; one that hangs holds up this page no longer than a moment."""
+    """Return a client of Prefect with a short timeout, so that the page doesn't wait for long."""
     return Runs(api_url, http_client=httpx.Client(timeout=_PATIENCE))
 
 

@@ -62,7 +62,7 @@ def types_of(kinds: Iterable[str]) -> tuple[ResourceType, ...]:
 
 @dataclass(frozen=True)
 class Meaning:
-    """A scope in words: what it is called, what it lets whoever holds it do, and what that risks."""
+    """The texts of a scope: its label, what it allows, and its risk."""
 
     name: str
     lets: str
@@ -132,10 +132,10 @@ CALLS: Mapping[str, str] = {
     "documentCollections/reindexDocumentInCollection": "index a document again",
     "documentCollections/removeDocumentFromCollection": "take a document out of a collection",
     "documentCollections/deleteDocumentCollection": "delete a collection",
-    "documentCollections/startIndexRebuild": "make a collection's index anew",
-    "documentCollections/cancelIndexRebuild": "give up making an index anew",
+    "documentCollections/startIndexRebuild": "rebuild a collection's index",
+    "documentCollections/cancelIndexRebuild": "cancel the rebuild of an index",
     "documentCollections/getIndexRebuild": "see how far an index is",
-    "documentCollections/listIndexRebuildFailures": "see what keeps an index from being made",
+    "documentCollections/listIndexRebuildFailures": "see which documents block a rebuild",
     "permissions/listAuthorizedResources": "list what it may read itself",
     "permissions/checkResourceAuthorizationForUser": "ask whether it may read something",
     "permissions/checkBulkResourcesAuthorizationForUser": "ask the same about many things",
@@ -146,7 +146,7 @@ CALLS: Mapping[str, str] = {
 
 
 def calls_in_words(endpoints: Iterable[str]) -> str:
-    """Return what can be called, in a line; what has no words yet stands as it is called."""
+    """Return labels of operations in a line; an operation without a label is named by its path."""
     return ", ".join(CALLS.get(endpoint, endpoint) for endpoint in endpoints)
 
 

@@ -44,7 +44,7 @@ class Principal:
 
     @property
     def facts(self) -> str:
-        """The facts that tell the principal from others of the name: address or size, and kind."""
+        """The facts that distinguish principals of one name: address or size, and kind."""
         return one_line(" · ".join(part for part in (self.note, PRINCIPALS[self.kind]) if part))
 
     @property
@@ -114,9 +114,9 @@ T = TypeVar("T")
 
 
 def find_principals(client: Carrel, query: str, *, kinds: Iterable[str] = PRINCIPALS) -> list[Principal]:
-    """Return who has this in a name or an address, at most `MOST` and one more; those whose name begins so are first.
+    """Return principals by a part of a name or address, at most `MOST` and one more, those that begin with it first.
 
-    The one more tells that there are others; who shows them leaves it out.
+    The one more shows that there are others; pages don't show it.
     """
     wanted, text = frozenset(kinds), _fetch(query)
     if not text:
@@ -141,9 +141,9 @@ def find_resources(client: Carrel, query: str, *, kinds: Iterable[str]) -> list[
 
 
 def principal_at(client: Carrel, key: str) -> Principal | None:
-    """Return the principal that a key in an address names, or None.
+    """Return the principal of a key in an address, or None.
 
-    A service account is found by its address, too, as if it were a person's: lists of readers name it so.
+    A service account is also found by its address, as lists of readers name it like a person.
     """
     kind, _, wanted = key.partition(":")
     if kind == PERSON:
@@ -162,7 +162,7 @@ def resource_at(client: Carrel, key: str) -> Resource | None:
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a text is a valid id of the service."""
+    """Return whether a text is a valid id of the service."""
     try:
         UUID(text)
     except ValueError:
@@ -171,7 +171,7 @@ def is_id(text: str) -> bool:
 
 
 def by_id(listed: Callable[..., Iterable[T]], identity: str) -> T | None:
-    """Return what has this id in a list that `ids` narrow; None for what is no id, or nothing's any more."""
+    """Return the item of this id from a list that `ids` filters; None for an invalid or unknown id."""
     return next(iter(listed(ids=[identity])), None) if is_id(identity) else None
 
 
@@ -190,7 +190,7 @@ def _fetch(query: str) -> str:
 
 
 def _at_address(client: Carrel, wanted: str) -> Principal | None:
-    """Look among all whose name or address contains this one: there may be many."""
+    """Find the principal of exactly this address among all whose name or address contains it."""
     text = _fetch(wanted)
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""What every page of the workbench begins with: who looks, and which pages are theirs."""
+"""The beginning of every page of the workbench: sign-in, and the person's navigation."""
 
 import html
 
@@ -26,7 +26,7 @@ def show_person(person: Person) -> None:
 
 
 def main() -> None:
-    """Draw the page that the address names, for the person who looks at it."""
+    """Draw the page of the address for the signed-in person."""
     st.set_page_config(page_title="Carrel", page_icon="📚", layout="wide")
     st.html(STYLE)
     st.logo(MARK, size="large")

@@ -34,7 +34,7 @@ FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
 
 
 def pages(*, is_admin: bool, is_editor: bool = False) -> dict[str, list[StreamlitPage]]:
-    """Return the navigation; what isn't somebody's is there for them too, unseen, to say whom it is for."""
+    """Return the navigation; pages that aren't for this person are hidden, and say whom they are for."""
     found = {section: [_page(entry) for entry in entries] for section, entries in FOR_ALL.items()}
     # The first page is there at the address /, and Streamlit knows it by no other: links say its name all the same.
     found["Find"].append(st.Page("views/search.py", title="Search", url_path="search", visibility="hidden"))
@@ -45,7 +45,7 @@ def pages(*, is_admin: bool, is_editor: bool = False) -> dict[str, list[Streamli
 
 
 def addresses() -> frozenset[str]:
-    """Return where there are pages, for anybody; the first one is at / as well."""
+    """Return the addresses of all pages, for everybody; the first page is at / too."""
     sections = (*FOR_ALL.values(), *FOR_EDITORS.values(), *FOR_ADMINS.values())
     return frozenset(name for entries in sections for name, _title, _icon in entries)
 

@@ -1,4 +1,4 @@
-"""What the workbench is started with."""
+"""The settings of the workbench."""
 
 from functools import cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class WorkbenchSettings(BaseSettings):
-    """The service's addresses, the workbench as an application of it, and where the workbench listens."""
+    """The service's addresses, the workbench's registration as an application, and the address to listen at."""
 
     model_config = SettingsConfigDict(env_prefix="CARREL_", extra="ignore", env_ignore_empty=True)
 
@@ -42,7 +42,8 @@ class WorkbenchSettings(BaseSettings):
         description="For a service whose v1 has agents alone: the key with which admins' pages act, which say so.",
     )
     app_secret_key: SecretStr | None = Field(
-        default=None, description="What sessions are encrypted under, 32 bytes in base64; made when it isn't given."
+        default=None,
+        description="The key that sessions are encrypted with, 32 bytes in base64; created when it isn't given.",
     )
 
     @property
@@ -64,5 +65,5 @@ class WorkbenchSettings(BaseSettings):
 
 @cache
 def settings() -> WorkbenchSettings:
-    """Read the environment once; Streamlit runs a page's script anew at every interaction."""
+    """Return the settings, read from the environment once."""
     return WorkbenchSettings()

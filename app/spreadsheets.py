@@ -13,7 +13,7 @@ MOST_ROWS = 100_000
 def in_batches(
     heads: Sequence[str], pages: Iterable[Iterable[Sequence[str]]], *, count: Callable[[int], object], most: int
 ) -> bytes:
-    """Return the rows of all pages as CSV in UTF-8, at most so many; `count` is told after each page how many.
+    """Return the rows of all pages as CSV in UTF-8, at most `most`; `count` gets the number of rows after each page.
 
     It begins with a byte order mark, without which spreadsheets take UTF-8 for another encoding.
     """
@@ -32,5 +32,5 @@ def in_batches(
 
 
 def as_text(cell: str) -> str:
-    """Return a cell as spreadsheets show it: with an apostrophe before what they would compute."""
+    """Return a cell that spreadsheets show as text, with an apostrophe before what they would compute."""
     return f"'{cell}" if cell.startswith(_FORMULA) else cell

@@ -44,8 +44,8 @@ class ExitCode(IntEnum):
 
 MEANINGS: Mapping[ExitCode, str] = {
     ExitCode.DONE: "done, or nothing to do",
-    ExitCode.PROBLEMS: "done, with problems (something is in quarantine, the files have problems, a deletion was held "
-    "back), or the answer is no",
+    ExitCode.PROBLEMS: "done, with problems (something is in quarantine, the files have problems, a deletion was "
+    "blocked), or the answer is no",
     ExitCode.USAGE: "wrong usage: an argument or a setting that is missing, isn't valid, or names what isn't there; or "
     "a source that can't be read",
     ExitCode.REFUSED: "the service refuses the key, or the key may not do this",

@@ -20,10 +20,10 @@ def reindex(
     ] = False,
     model: Annotated[
         str | None,
-        typer.Option(help="Make the index anew with this embedding model; the old one is searched until it is whole."),
+        typer.Option(help="Rebuild the index with this embedding model; the old one is searched until it is complete."),
     ] = None,
     force: Annotated[bool, typer.Option(help="With --model: swap the new index in without what fails.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Give up the rebuild with another model.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the rebuild with another model.")] = False,
     wait: Annotated[bool, typer.Option(help="End only when it is done.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -36,5 +36,5 @@ def reindex(
             raise typer.Exit(cancel_rebuild(collection, screen=screen))
         options = ReindexOptions(everything=everything, model=model, force=force, wait_for_end=wait)
         if model is None and collection == CATALOG:
-            raise usage(screen, "The catalog is never stale. Its index is made anew with --model.")
+            raise usage(screen, "The catalog is never stale. Its index is rebuilt with --model.")
         raise typer.Exit(run_reindex(collection, options, screen=screen))

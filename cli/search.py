@@ -30,7 +30,7 @@ def search(
     *,
     collection: Annotated[str | None, typer.Option(help="Name or id of a collection; without it, the catalog.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="Documents at most (of a collection: passages).")] = 10,
-    mode: Annotated[SearchMode, typer.Option(case_sensitive=False, help="By words, meaning, or both.")] = (
+    mode: Annotated[SearchMode, typer.Option(case_sensitive=False, help="By keywords, meaning, or both.")] = (
         SearchMode.HYBRID
     ),
     where: Annotated[

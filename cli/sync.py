@@ -41,7 +41,7 @@ _Filter = Annotated[
 _Users = Annotated[list[str] | None, typer.Option("--allow-user", metavar="EMAIL", help="Who may read; repeatable.")]
 _Groups = Annotated[list[UUID] | None, typer.Option("--allow-group", metavar="ID", help="Repeatable.")]
 _Public = Annotated[bool | None, typer.Option(help="Everybody in the organization may read, or not.")]
-_Delete = Annotated[bool | None, typer.Option(help="Remove documents that vanish from the source, or keep them.")]
+_Delete = Annotated[bool | None, typer.Option(help="Remove documents that are deleted in the source, or keep them.")]
 _Limit = Annotated[int | None, typer.Option(min=0, max=100, help="Percent of the documents a run may remove; 20.")]
 _Source = Annotated[str | None, typer.Option(metavar="NAME", help="The collection of the database.")]
 
@@ -218,7 +218,7 @@ def launch(
 def watch(name: Named, *, as_json: AsJson = False) -> None:
     """Follow the run that goes on to its end, or tell how the last one ended.
 
-    Exit code 1: something could not be taken, or a deletion was held back; 2: the database can't be read.
+    Exit code 1: something could not be taken, or a deletion was blocked; 2: the database can't be read.
     """
     _follow(name, launching=False, watching=True, as_json=as_json)
 
@@ -267,7 +267,7 @@ def delete(
 def sync_of(name: str, client: Carrel) -> DocstoreSync:
     """Return the sync of this name or id; raises InvalidArgumentError when there is none, or not one."""
     found = [one for one in _all(client) if name in {one.config.sync_name, str(one.docstore_credential_id)}]
-    return require_one(found, kind="sync", name=name, hint="`carrel sync list` tells their ids")
+    return require_one(found, kind="sync", name=name, hint="`carrel sync list` shows their ids")
 
 
 def _all(client: Carrel, *, within: UUID | None = None) -> list[DocstoreSync]:

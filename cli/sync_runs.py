@@ -49,7 +49,7 @@ def _end(outcome: SyncOutcome, *, watching: bool, screen: Screen) -> ExitCode:
         screen.json({**members, "failures": list(outcome.failures)})
         return code
     if going_on:
-        launched = "Launched" if outcome.launched else "A run goes on already of"
+        launched = "Launched" if outcome.launched else "A run is in progress already of"
         screen.line(f"{launched} {outcome.sync.config.sync_name}; `carrel sync watch` follows it.")
         return code
     for line in outcome.text().splitlines():

@@ -90,7 +90,7 @@ def interruption(ledger: Ledger) -> str:
     if summary.waiting or not summary.indexing:
         return ""
     return (
-        f"Interrupted. All {summary.to_send:,} documents are sent and stored, and the service goes on indexing"
+        f"Interrupted. All {summary.to_send:,} documents are sent and stored, and the service is still indexing"
         f" {summary.indexing:,} of them by itself. Run it again to see whether they can be searched; it sends nothing"
         " twice."
     )

@@ -89,7 +89,7 @@ def follow(runs: Runs, run: UUID) -> RunStatus:
     while True:
         status = wait_until(lambda: runs.run_status(run), failing_with=RunsError)
         if not warned and is_left(runs, status):
-            say("Nobody carries out runs, so this one waits. Start what does: python -m flows serve")
+            say("No process carries out runs, so this one waits. Start what does: python -m flows serve")
             warned = True
         done = int(status.progress)
         if done != shown and status.counts.to_send:

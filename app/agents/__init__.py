@@ -1,1 +1,1 @@
-"""Agents: what they are told, what they answer from, and who may use them."""
+"""Agents: their instructions, their collections, and who may use them."""

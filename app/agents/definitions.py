@@ -1,4 +1,4 @@
-"""Agents as their admins think of them: what they are told, from what they answer, and who may use them."""
+"""Agents as their admins define them: instructions, collections, and who may use them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,13 +36,13 @@ class Writing:
 
 
 def find_agent(address: str) -> AgentDefinition | None:
-    """Return the agent of this id, as it is now."""
+    """Return the agent of this id as it is now; None when there is none."""
     return by_id(api.client().admin.agents.list, address)
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
 def models() -> list[str]:
-    """Return the models that agents may be given, the service's default first."""
+    """Return the models that an agent may have, the service's default first."""
     return next(api.client().admin.agents.list(page_size=1).pages()).models
 
 
@@ -93,16 +93,16 @@ def deploy_to_me(agent: AgentDefinition) -> None:
 
 
 def is_mine(agent_id: UUID) -> bool:
-    """Tell whether the person who looks may use an agent."""
+    """Return whether the signed-in person may use an agent."""
     resource = ResourceReference(resource_id=str(agent_id), resource_type=ResourceType.AGENT)
     permissions = person_client().permissions
     return permissions.check_resource_authorization_for_user(resource, action=Action.READ).authorized
 
 
 def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Principal]:
-    """Return who of these may search none of an agent's collections: it finds nothing to answer them from.
+    """Return which of these principals may search none of an agent's collections, so that it can't answer them.
 
-    Of the first `MOST_LOOKED_AT` people and service accounts; in a group, it is another matter for each.
+    Only the first `MOST_LOOKED_AT` people and service accounts are checked; members of groups differ.
     """
     if not agent.collection_ids:
         return []
@@ -112,13 +112,13 @@ def without_sources(agent: AgentDefinition, who: Iterable[Principal]) -> list[Pr
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _searches_any(collection_ids: Sequence[UUID], who: Principal) -> bool:
-    """Tell whether somebody may search one of these; kept a while, since each letter that is typed draws the page."""
+    """Return whether a principal may search one of the collections; cached, because every key press draws the page."""
     readable = api.client().admin.access.count_resources(object_ids=collection_ids, readable_by=who.reference)
     return readable.total > 0
 
 
 def gains_and_losses(before: Grants, after: Mapping[str, Principal], *, everybody: bool) -> list[str]:
-    """Say who may use an agent then who may not now, and the other way round, a sentence each."""
+    """Return a sentence for each change of the people who may use an agent: who may now, and who may no more."""
     said: list[str] = []
     if everybody and not before.everybody:
         said.append("Everybody in the organization may use it, people who come later too.")

@@ -44,7 +44,7 @@ _PATIENCE = 120.0
 
 
 def show_definition(agent: AgentDefinition) -> None:
-    """Show what an agent is, to be changed; what is written counts from the next message on."""
+    """Show an agent's settings in a form; changes hold from the next message on."""
     names = show_errors(all_collections)
     known = [str(one) for one in agent.collection_ids if str(one) in names]
     if _key(agent, "name") not in st.session_state:
@@ -53,7 +53,7 @@ def show_definition(agent: AgentDefinition) -> None:
     with st.form(_key(agent, "form"), border=False):
         st.text_input("Name", agent.name, key=_key(agent, "name"), max_chars=200)
         for part, text, most, height, said in (
-            ("description", agent.description, 10_000, 90, "What people are told it is for."),
+            ("description", agent.description, 10_000, 90, "Its purpose, as people see it."),
             ("instructions", agent.instructions, 20_000, 160, _INSTRUCTING),
         ):
             st.text_area(part.capitalize(), text, key=_key(agent, part), max_chars=most, height=height, help=said)
@@ -146,7 +146,7 @@ def show_deployment(agent: AgentDefinition) -> None:
         if changes and st.button("Undo", key="deploy.undo"):
             _drop(agent)
             st.rerun()
-    show_link("Who may use it, all told, and why?", "who_can_read", resource=as_resource(agent).key)
+    show_link("Who may use it in the end, and why?", "who_can_read", resource=as_resource(agent).key)
 
 
 def _drop(agent: AgentDefinition) -> None:
@@ -158,13 +158,15 @@ def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principa
     try:
         deploy(agent, before=before, who=after, everybody=everybody)
     except ConflictError as exc:
-        msg = "Somebody else has changed who may use it meanwhile, and nothing was saved. Undo, and look at it anew."
+        msg = (
+            "Somebody else has changed who may use it meanwhile, and nothing was saved. Undo, and load the page again."
+        )
         raise carrel.CarrelError(msg) from exc
     _drop(agent)
 
 
 def show_trial(agent: AgentDefinition) -> None:
-    """Let an agent be asked, as the person who looks, if it is deployed to them."""
+    """Show a field to ask the agent as the signed-in person, if it is deployed to them."""
     if not show_errors(lambda: is_mine(agent.agent_id)):
         show_empty("This agent isn't deployed to you.", "You can try it once it is; others are not touched by that.")
         if st.button("Deploy it to me", key="try.deploy", type="primary"):

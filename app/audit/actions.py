@@ -1,4 +1,4 @@
-"""What the audit log says, in sentences: which actions there are, and who did what to what, as far as is known."""
+"""Sentences for entries of the audit log: who did what to what, with names as far as known."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _MOST_NAMED = 4
 
 @dataclass(frozen=True)
 class ActionText:
-    """An action in words: its group, what it is called, and what somebody did (`{it}` is the target)."""
+    """The texts of an action: its group, its label, and a sentence (`{it}` is the target)."""
 
     group: str
     name: str
@@ -40,16 +40,16 @@ class ActionText:
 
 ACTION_TEXTS: Mapping[str, ActionText] = {
     "grants.set": ActionText("Access", "Access changed", "changed who may read {it}"),
-    "group.create": ActionText("People", "Group made", "made the group {it}"),
+    "group.create": ActionText("People", "Group created", "created the group {it}"),
     "group.update": ActionText("People", "Group changed", "changed the group {it}"),
     "group.members": ActionText("People", "Group's members changed", "changed who is in {it}"),
     "user.create": ActionText("People", "Person added", "added {it}"),
     "user.update": ActionText("People", "Person changed", "changed {it}"),
-    "texts.erase": ActionText("People", "Somebody's words erased", "erased the words of {it}"),
+    "texts.erase": ActionText("People", "Texts of a person erased", "erased the texts of {it}"),
     "document.create": ActionText("Documents", "Document uploaded", "uploaded {it}"),
     "document.update": ActionText("Documents", "Document updated", "updated {it}"),
     "document.delete": ActionText("Documents", "Document deleted", "deleted {it}"),
-    "collection.create": ActionText("Collections", "Collection made", "made the collection {it}"),
+    "collection.create": ActionText("Collections", "Collection created", "created the collection {it}"),
     "collection.delete": ActionText("Collections", "Collection deleted", "deleted the collection {it}"),
     "collection.add_document": ActionText("Collections", "Document added", "added {it} to {collection}"),
     "collection.add_chunks": ActionText(
@@ -61,13 +61,15 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "collection.remove_document": ActionText("Collections", "Document removed", "removed {it} from {collection}"),
     "index.rebuild_start": ActionText("Indexes", "Rebuild started", "started to rebuild the index of {collection}"),
     "index.rebuild_force": ActionText(
-        "Indexes", "Index to go on without failures", "let the index of {collection} go on"
+        "Indexes", "Rebuild to finish without failures", "let the rebuild of {collection} finish without failures"
     ),
-    "index.rebuild_cancel": ActionText("Indexes", "Index given up", "gave up making the index of {collection} anew"),
+    "index.rebuild_cancel": ActionText(
+        "Indexes", "Rebuild cancelled", "cancelled rebuilding the index of {collection}"
+    ),
     "index.rebuild_complete": ActionText(
-        "Indexes", "Index made anew", "finished making the index of {collection} anew"
+        "Indexes", "Rebuild finished", "finished rebuilding the index of {collection}"
     ),
-    "docstore.create_sync": ActionText("Syncs", "Sync made", "made a sync into {collection}"),
+    "docstore.create_sync": ActionText("Syncs", "Sync created", "created a sync into {collection}"),
     "docstore.update_sync": ActionText("Syncs", "Sync changed", "changed a sync into {collection}"),
     "docstore.launch_sync": ActionText("Syncs", "Sync started", "started a sync into {collection}"),
     "docstore.delete_sync": ActionText("Syncs", "Sync deleted", "deleted a sync into {collection}"),
@@ -75,32 +77,32 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "search.feedback": ActionText("Feedback", "Search result judged", "judged {document}"),
     "agent.feedback": ActionText("Feedback", "Reply judged", "judged a reply of {agent}"),
     "agent.message": ActionText("Agents", "Agent asked", "asked {it}"),
-    "agent.create": ActionText("Agents", "Agent made", "made the agent {it}"),
+    "agent.create": ActionText("Agents", "Agent created", "created the agent {it}"),
     "agent.update": ActionText("Agents", "Agent changed", "changed the agent {it}"),
     "agent.delete": ActionText("Agents", "Agent deleted", "deleted the agent {it}"),
     "agent.deploy": ActionText("Agents", "Agent deployed", "changed who may use {it}"),
-    "serviceAccount.create": ActionText("Credentials", "Service account made", "made the service account {it}"),
+    "serviceAccount.create": ActionText("Credentials", "Service account created", "created the service account {it}"),
     "serviceAccount.delete": ActionText("Credentials", "Service account deleted", "deleted the service account {it}"),
     "serviceAccountToken.mint": ActionText("Credentials", "Token minted", "minted a token for {account}"),
     "serviceAccountToken.revoke": ActionText("Credentials", "Token revoked", "revoked a token of {account}"),
-    "apiKey.create": ActionText("Credentials", "API key made", "made an API key for {owner}"),
+    "apiKey.create": ActionText("Credentials", "API key created", "created an API key for {owner}"),
     "apiKey.revoke": ActionText("Credentials", "API key revoked", "revoked an API key"),
-    "oauthClient.create": ActionText("Applications", "Application made", "made the application {it}"),
-    "oauthClient.request": ActionText("Applications", "Application asked for", "asked for the application {it}"),
+    "oauthClient.create": ActionText("Applications", "Application created", "created the application {it}"),
+    "oauthClient.request": ActionText("Applications", "Application requested", "requested the application {it}"),
     "oauthClient.approve": ActionText("Applications", "Application approved", "approved the application {it}"),
     "oauthClient.update": ActionText("Applications", "Application changed", "changed the application {it}"),
     "oauthClient.rotateSecret": ActionText("Applications", "New secret", "gave the application {it} a new secret"),
     "oauthClient.delete": ActionText("Applications", "Application deleted", "deleted the application {it}"),
     "consent.grant": ActionText("Applications", "Application allowed", "allowed the application {it} to act for them"),
     "consent.withdraw": ActionText(
-        "Applications", "Consent taken back", "took back what they allowed the application {it}"
+        "Applications", "Consent withdrawn", "withdrew their consent to the application {it}"
     ),
     "session.begin": ActionText("Signing in", "Signed in", "signed in"),
     "identity.bind": ActionText("Signing in", "Bound to a provider", "bound {it} to a provider they sign in with"),
     "oauth.reuseDetected": ActionText(
         "Signing in", "Stolen token stopped", "stopped tokens of {it}: one was used a second time"
     ),
-    "organization.create": ActionText("Organization", "Organization made", "made the organization"),
+    "organization.create": ActionText("Organization", "Organization created", "created the organization"),
     "organization.update": ActionText("Organization", "Settings changed", "changed the organization's settings"),
 }
 """By the action's code; the order of groups and of actions in them is the order they are offered in."""
@@ -131,7 +133,7 @@ def actions() -> dict[str, str]:
 
 
 def sentence(entry: AuditEntry, names: Names) -> str:
-    """Say in a sentence who did what; what has no name here is called by its kind."""
+    """Return a sentence that says who did what; a target without a name is called by its kind."""
     who = one_line(entry.actor.name) if entry.actor is not None else "The service"
     if entry.acting_for is not None and entry.acting_for.id != (entry.actor.id if entry.actor else None):
         who += f", for {one_line(entry.acting_for.name)},"
@@ -158,7 +160,7 @@ def ids_in(entries: Iterable[AuditEntry]) -> set[tuple[str, str]]:
 def _plainly(entry: AuditEntry, names: Names) -> str:
     deed = ACTION_TEXTS.get(entry.action)
     if deed is None:
-        return f"did something this page has no words for ({entry.action})"
+        return f"did something this page has no text for ({entry.action})"
     details = entry.details
     return deed.said.format(
         it=_target(entry, names),
@@ -171,13 +173,13 @@ def _plainly(entry: AuditEntry, names: Names) -> str:
 
 
 def _describe_grant_change(entry: AuditEntry, names: Names) -> str | None:
-    """Tell a change of grants by what it came to: gave Crew viewer on “Board minutes”."""
+    """Return a sentence for a change of grants: gave Crew viewer on “Board minutes”; None if nothing changed."""
     said = describe_role_changes(entry.details, names)
     return f"{' and '.join(said)} on {_target(entry, names)}" if said else None
 
 
 def describe_role_changes(details: Mapping[str, Any], names: Names) -> list[str]:
-    """Say who was given which role and who lost which, of the holders before and after a change of grants."""
+    """Return texts that say who got which role and who lost which, from the grantees before and after."""
     before, after = _roles(details, "before"), _roles(details, "after")
     gained: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}

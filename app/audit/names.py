@@ -23,7 +23,7 @@ _A_CALL = 1000
 
 @dataclass(frozen=True)
 class _Called:
-    """What an id is called; `facts`, if there are any, tell it from others of its kind and name."""
+    """The name of an id; `facts`, if any, distinguish it from others of its kind and name."""
 
     kind: str
     id: object
@@ -35,9 +35,9 @@ Ask: TypeAlias = Callable[[Carrel, list[str]], Iterator[_Called]]
 
 
 class Names:
-    """The names a session knows, by id: what is named and not known yet is asked for, each kind by itself, at once.
+    """The names that a session knows, by id; unknown ones are fetched kind by kind.
 
-    They hold for a minute from the first, then all are asked for anew.
+    All names are forgotten a minute after the first was fetched.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Names:
         self._since = 0.0
 
     def of(self, client: Carrel, wanted: Iterable[tuple[str, str]]) -> dict[str, str]:
-        """Return the names of what is wanted, as (kind, id), and of others; what is gone has none."""
+        """Return the names of the wanted (kind, id), and of others; deleted things have none."""
         if time.monotonic() - self._since > FRESH_SECONDS:
             self._known, self._asked, self._since = {}, set(), time.monotonic()
         missing = frozenset(wanted) - self._asked
@@ -58,7 +58,7 @@ class Names:
 
 
 def _questions(missing: Iterable[tuple[str, str]]) -> list[tuple[Ask, list[str]]]:
-    """Return which ids each kind is asked about, so many in a call as it takes."""
+    """Return the ids to look up of each kind, in batches of the size that a call takes."""
     ids: dict[Ask, set[str]] = {}
     for kind, identity in missing:
         for ask in _ASKED.get(kind, ()) if is_id(identity) else ():
@@ -86,7 +86,7 @@ def _disambiguate(known: Mapping[str, _Called]) -> dict[str, str]:
 
 
 def _everybody(client: Carrel, ids: list[str]) -> Iterator[_Called]:
-    """What the organization is called that holds a role."""
+    """Yield the name of the organization, if its id is among the ids."""
     organization_id = client.admin.organization.get().organization_id
     if str(organization_id) in ids:
         yield _Called(HOLDER, organization_id, EVERYBODY)

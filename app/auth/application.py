@@ -1,4 +1,4 @@
-"""The workbench as an application of the service: its client of OAuth, made when somebody first signs in."""
+"""The workbench as an application of the service: its OAuth client, created at the first sign-in."""
 
 from threading import Lock
 
@@ -14,7 +14,7 @@ _NO_TOKEN = "none"  # noqa: S105 - it isn't one
 
 
 class Application:
-    """One client for all sessions, until the service refuses it; safe in any thread."""
+    """The OAuth client of all sessions, until the service refuses it; safe in any thread."""
 
     def __init__(self, registration: Registration, *, auth_url: str, connections: httpx.Client) -> None:
         self._registration = registration
@@ -31,9 +31,9 @@ class Application:
             return self._made[1]
 
     def check_client(self) -> OAuthClient:
-        """Return a client that the service accepts now; build another one if an admin deleted it or changed its secret.
+        """Return a client that the service accepts; create another if an admin deleted it or changed its secret.
 
-        Raises ConfigurationError, saying what to do, where that is an admin's business; CarrelError.
+        Raises ConfigurationError that says what an admin has to do, or CarrelError.
         """
         client = self.client()
         try:

@@ -53,9 +53,9 @@ def sign_in() -> SignIn:
 
 @cache
 def connections() -> httpx.Client:
-    """Return the connections to the service, which all sessions share: they hold no credentials.
+    """Return the HTTP client for the service, which all sessions share because it has no credentials.
 
-    As many as there are: each reply that is watched as it grows keeps one for as long.
+    The number of connections isn't limited: each reply that is watched keeps one open.
     """
     return httpx.Client(limits=httpx.Limits(max_connections=None, max_keepalive_connections=20))
 

@@ -1,4 +1,4 @@
-"""Who looks at a page, and the service as that person sees it."""
+"""The person who is signed in, and clients of the service that act as that person."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,10 +19,10 @@ LOOKED_AT_EVERY = 5.0  # seconds
 
 
 def require_person() -> Person:
-    """Return the signed-in person; for nobody, offer sign-in and end the page's run.
+    """Return the signed-in person; without one, offer sign-in and end the page's run.
 
-    What the page's state and caches hold is its owner's: when another one is signed in now, in the same window, they
-    are emptied.
+    The page's state and caches belong to one person: when another one is signed in now, in the same window, they are
+    emptied.
     """
     session = current_session()
     owner = None if session is None else session.key
@@ -42,7 +42,7 @@ def require_person() -> Person:
 def require_session() -> None:
     """Raise SignInRequiredError when the session that the page was drawn for has ended.
 
-    Buttons' callbacks run before the page does, and fragments and dialogs without it: `require_person` is not asked.
+    For callbacks of buttons, fragments and dialogs, which run without the page and so without `require_person`.
     """
     _require(cast("str | None", st.session_state.get(_OWNER)))
 
@@ -55,7 +55,7 @@ def watch_session() -> None:
 
 
 def bind_session() -> Callable[[], None]:
-    """Return `require_session` for what runs later, outside of any page, where nobody's session is known."""
+    """Return `require_session` for code that runs later and outside of a page, where the session is unknown."""
     return partial(_require, cast("str | None", st.session_state.get(_OWNER)))
 
 
@@ -66,7 +66,7 @@ def _require(owner: str | None) -> None:
 
 
 def person_client() -> Carrel:
-    """Return the service as the signed-in person, after `require_person`; the one of their session."""
+    """Return the client of the signed-in person's session; call `require_person` before."""
     require_session()  # the client keeps an access token, which may work for a while yet
     oauth = application().client()
     made = cast("tuple[OAuthClient, Carrel] | None", st.session_state.get(_CLIENT))
@@ -79,7 +79,7 @@ def person_client() -> Carrel:
 
 
 def key_client() -> Carrel | None:
-    """Return the service as the owner of the workbench's own key sees it; None where pages act as people alone."""
+    """Return the client with the workbench's own key; None when it has none."""
     key = settings().app_api_key
     if key is None:
         return None
@@ -87,7 +87,7 @@ def key_client() -> Carrel | None:
 
 
 def current_session() -> Session | None:
-    """Return the session of whoever looks at the page."""
+    """Return the session of the browser that opened the page; None when nobody is signed in."""
     return sessions().find(_cookie())
 
 

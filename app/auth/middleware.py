@@ -1,7 +1,7 @@
 """Middleware that lets only signed-in people use uploads, downloads and connections.
 
-Streamlit knows no sessions of people. It takes files from whoever opened a page, signed in or not, gives them to
-whoever has their address, tells anybody its figures, and lets pages of any other port of this machine connect.
+Streamlit knows no sessions of people. It accepts files from any browser that opened a page, gives them to everybody
+who has their address, publishes its metrics, and accepts connections from pages of other ports of this machine.
 """
 
 from urllib.parse import urlsplit
@@ -45,7 +45,7 @@ class AccessMiddleware:
 
 
 def is_own(asked: HTTPConnection, *, origin: str) -> bool:
-    """Tell whether a request comes from a page of the workbench's origin, or from no page at all."""
+    """Return whether a request comes from a page of the workbench's origin, or from no page at all."""
     sender = asked.headers.get("origin")
     return sender is None or sender == origin or _place_of(sender) == asked.headers.get("host")
 

@@ -23,9 +23,9 @@ _FORM = '<form method="post" action="{again}"><button>{doing}</button></form>'
 def notice(
     title: str, message: str, *, again: str, status: int, doing: str = "Try again", posts: bool = False
 ) -> HTMLResponse:
-    """Return a page that says what happened and offers one way on; all of it is shown as text.
+    """Return a page with a message and one link or button; all texts are escaped.
 
-    `posts`: the way on does something, and so no link may lead there.
+    `posts`: the next step changes something, so it is a form's button and not a link.
     """
     way_on = (_FORM if posts else _LINK).format(again=html.escape(again), doing=html.escape(doing))
     page = _PAGE.format(title=html.escape(title), message=html.escape(message), way_on=way_on)

@@ -1,4 +1,4 @@
-"""The workbench as an application of the service: as an admin registered it, or registered by itself, once."""
+"""The registration of the workbench as an application: by an admin in the settings, or by itself, once."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ class Registration:
     redirect_uri: str
 
     def check(self) -> None:
-        """Raise ConfigurationError when the settings give no way to be one."""
+        """Raise ConfigurationError when the settings allow no registration."""
         if not self.settings.client_id and self.settings.api_key is None:
             msg = (
                 "set CARREL_CLIENT_ID and CARREL_CLIENT_SECRET, which an admin gets for the redirect address "
@@ -44,23 +44,22 @@ class Registration:
             raise ConfigurationError(msg)
 
     def get(self) -> Registered:
-        """Return the registration, made now when there is none; raises what the service's refusal is."""
+        """Return the registration, created now if there is none; raises the service's error."""
         if self.settings.client_id:
             return self._of_settings()
         with self._lock():
             return self._read_stored() or self._register_now()
 
     def renew(self, refused: Registered) -> Registered:
-        """Return another one than the service refuses: a new secret of the same application, or else a new one.
+        """Replace a registration that the service refuses, by a new secret or a new application.
 
-        Raises ConfigurationError for one of the settings, which say what an admin has to do; what the service's
-        refusal is.
+        Raises ConfigurationError for a registration in the settings that an admin has to mend, or the service's error.
         """
         if self.settings.client_id:
             msg = (
                 "The service doesn't take CARREL_CLIENT_ID and CARREL_CLIENT_SECRET (any more). Whoever runs Carrel: "
                 "look on its page OAuth clients for the application with the redirect address "
-                f"{self.redirect_uri}. Approve it, give it a new secret, or create it anew; then set both, and start "
+                f"{self.redirect_uri}. Approve it, give it a new secret, or create it again; then set both, and start "
                 "the workbench again."
             )
             raise ConfigurationError(msg)
@@ -73,7 +72,7 @@ class Registration:
         return FileLock(self._path.with_suffix(".lock"), mode=0o600)
 
     def _register_now(self, former: str | None = None) -> Registered:
-        """Register the workbench; the `former` application gets a new secret, if it is there still."""
+        """Register the workbench; the `former` application gets a new secret, if it still exists."""
         with self._admin() as admin:
             clients = admin.admin.oauth_clients
             if former is not None and any(str(known.client_id) == former for known in clients.list()):
@@ -103,7 +102,7 @@ class Registration:
         )
 
     def _read_stored(self) -> Registered | None:
-        """Return what was kept of an earlier start, unless it is of another service or address."""
+        """Return the registration of an earlier start; None for another service or address."""
         try:
             kept = Registered.model_validate_json(self.sealer.unseal(self._path.read_bytes(), of=_OF))
         except (FileNotFoundError, SealError, ValidationError):

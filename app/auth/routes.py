@@ -1,7 +1,7 @@
-"""The way to the service and back: /oauth/login, /oauth/callback, /oauth/logout.
+"""The routes of sign-in: /oauth/login, /oauth/callback, /oauth/logout.
 
-Nothing here believes what a browser brings: a state is good once, for ten minutes, in the browser it was made for;
-where a person wants to go is a path of the workbench; and a callback always begins a session of its own.
+Values from a browser aren't trusted: a state is good once, for ten minutes, in the browser it was made for; the
+page to return to is a path of the workbench; and a callback always begins a new session.
 """
 
 import logging
@@ -34,7 +34,7 @@ NOT_KEPT = "Your browser didn't keep the cookie of this sign-in, or it was begun
 
 
 class SignIn:
-    """The routes of one workbench; where its public address (`origin`) is https, its cookies need that."""
+    """The routes of one workbench; its cookies require https if its public address (`origin`) has it."""
 
     def __init__(self, sessions: Sessions, application: Application, *, v1_base_url: str | None, origin: str) -> None:
         self._sessions = sessions
@@ -97,9 +97,9 @@ class SignIn:
         return response
 
     def end(self, request: Request) -> Response:
-        """Sign out: the session ends here, and what came of the consent ends there (RFC 7009).
+        """Sign out: end the session here, and revoke its tokens at the service (RFC 7009).
 
-        Another site may not do that to a person: where the browser doesn't say that they did it here, they are asked.
+        Another site must not do that: if the browser doesn't say that the request comes from here, the person is asked.
         """
         if not self._is_meant(request):
             asked = "Another page may have asked for this."
@@ -111,17 +111,17 @@ class SignIn:
         return response
 
     def _is_meant(self, request: Request) -> bool:
-        """Tell whether the person themselves asked for it, here.
+        """Return whether the request comes from the person's own action on the workbench.
 
-        Browsers say so at addresses they trust (https, or this machine). Elsewhere a form's POST has to be of a page
-        here: cookies that are Lax come with no other site's, and neighbours on this host are told by their origin.
+        Browsers say so at addresses they trust (https, or this machine). Elsewhere a form's POST must come from a page
+        here: Lax cookies aren't sent from other sites, and other ports of this host have another origin.
         """
         if (site := request.headers.get("sec-fetch-site")) is not None:
             return request.method != "HEAD" and site in {"same-origin", "none"}
         return request.method == "POST" and is_own(request, origin=self._origin)
 
     def _begin_session(self, tokens: Tokens) -> str:
-        """Begin the session of whoever these tokens act for; when that fails, nobody is left with the tokens."""
+        """Begin the session of the person of these tokens; revoke the tokens if that fails."""
         try:
             with Carrel(access_token=tokens.access_token, v1_base_url=self._v1_base_url) as client:
                 person = Person.of(client.me())

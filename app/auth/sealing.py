@@ -1,4 +1,4 @@
-"""What the workbench keeps on disk is encrypted: AES-256-GCM under the workbench's own key."""
+"""Encryption of what the workbench keeps on disk: AES-256-GCM under its own key."""
 
 import os
 import secrets
@@ -18,7 +18,7 @@ class SealError(Exception):
 
 
 class Sealer:
-    """Encrypts texts, each bound to what it is of: one row's secret can't stand in another's place."""
+    """Encrypts texts, each bound to its row, so that a secret can't be moved to another row."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
@@ -37,9 +37,9 @@ class Sealer:
 
 
 def key_of(given: SecretStr | None, *, kept_in: Path) -> bytes:
-    """Return the workbench's key: the given one, else the one in this file, which is made when it isn't there.
+    """Return the workbench's key: the given one, else the one in the file, which is created if it is missing.
 
-    A given key is 32 bytes as unpadded or padded base64url; ValueError says so. Replicas are given the same.
+    A given key is 32 bytes as unpadded or padded base64url, else ValueError. Replicas need the same key.
     """
     if given is not None:
         return _decode(given.get_secret_value())

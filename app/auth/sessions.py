@@ -1,7 +1,7 @@
-"""Who is signed in, and who is on the way: a SQLite file that all processes of the workbench share.
+"""Sessions and unfinished sign-ins, in a SQLite file that all processes of the workbench share.
 
-Cookies and states are kept as digests, so that the file opens nothing; tokens and verifiers are encrypted. A session
-ends when nobody has used it for `IDLE`, `LONGEST` after it began however much it is used, or by signing out.
+Cookies and states are stored as digests, so that the file gives no access; tokens and verifiers are encrypted. A
+session ends when it wasn't used for `IDLE`, `LONGEST` after it began in any case, or by signing out.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class Person(BaseModel):
 
     @classmethod
     def of(cls, me: MeResponse) -> "Person":
-        """Return what is kept of the service's answer; what may change (being an admin) is asked for anew."""
+        """Build the stored person from the service's response, without what may change (being an admin)."""
         return cls(id=me.id, email=me.email, name=me.name, organization_name=me.organization_name)
 
 
@@ -83,7 +83,7 @@ class Sessions:
             connection.executescript(_SCHEMA)
 
     def begin(self, request: AuthorizationRequest, *, browser: str, back: str) -> None:
-        """Keep a request until its callback, which only the same browser may bring, within ten minutes."""
+        """Store a request until its callback, which must come from the same browser within ten minutes."""
         state, now = digest_of(request.state), time.time()
         sealed = self._sealer.seal(request.model_dump_json(), of=state)
         with self._connection() as connection:
@@ -92,7 +92,7 @@ class Sessions:
             connection.execute("INSERT INTO pending VALUES (?, ?, ?, ?, ?)", values)
 
     def take(self, state: str, *, browser: str) -> Pending | None:
-        """Return the request of a state, once; None for one that is unknown, too old, used, or of another browser."""
+        """Return the request of a state, once; None for an unknown, expired or used state, or another browser's."""
         key = digest_of(state)
         with self._connection() as connection:
             row = connection.execute(
@@ -132,7 +132,7 @@ class Sessions:
         return Session(key, Person.model_validate_json(person))
 
     def lasts(self, key: str) -> bool:
-        """Tell whether a session has not ended; asking is no use of it, and so a page left open ends, too."""
+        """Return whether a session has not ended; a call is no use of the session, so an open page lets it end."""
         with self._connection() as connection:
             return connection.execute(_ONE_THAT_LASTS, (key, *_oldest(time.time()))).fetchone() is not None
 
@@ -163,7 +163,7 @@ class Sessions:
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
-        """One transaction; SQLite opens a file in microseconds, and shares no connection between threads."""
+        """Yield a connection in a transaction; opening takes microseconds, and threads can't share connections."""
         path = self._folder / "sessions.sqlite"
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS)
         try:
@@ -179,5 +179,5 @@ def _oldest(now: float) -> tuple[float, float]:
 
 
 def digest_of(secret: str) -> str:
-    """Return what is kept of a random value that a browser holds."""
+    """Return the digest under which a browser's random value is stored."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""The person's conversations beside the one they look at, the latest first, a few at a time."""
+"""The list of the person's conversations, the latest first, a few at a time."""
 
 import html
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def _show(one: Conversation, *, is_current: bool, choose: Callable[[Conversation
     name = f"chat.conversation-{one.conversation_id}"
     with st.container(key=f"{name}-current" if is_current else name, gap=None):
         st.button(
-            label(one.title or "(no words)"),
+            label(one.title or "(no text)"),
             key=f"{name}-open",
             type="tertiary",
             width="stretch",

@@ -1,4 +1,4 @@
-"""What a person and their agents say to each other: asked for, and sent, as that person; nothing here is drawn."""
+"""Conversations of a person with their agents, read and sent as that person; nothing here is drawn."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ _AT_ONCE = 200
 
 @dataclass(frozen=True)
 class ChatLocation:
-    """Where in Chat a person is: with which agent, in which conversation; as the address says it, empty for none."""
+    """An agent and a conversation, as the address of the page Chat names them; empty for none."""
 
     agent: str = ""
     conversation: str = ""
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, str]) -> "ChatLocation":
-        """Return the place that a page's address names; whether it is there, the service knows."""
+        """Return the location that a page's address names, which may not exist."""
         return cls(parameters.get("agent", ""), parameters.get("conversation", ""))
 
     def address(self) -> dict[str, str]:
@@ -37,7 +37,7 @@ class ChatLocation:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A conversation with all that was said in it, oldest first."""
+    """A conversation with all its messages, oldest first."""
 
     conversation: Conversation
     messages: list[ConversationMessage]
@@ -45,7 +45,7 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A message that is to be sent from a place; however often it is, it is answered once, by its key."""
+    """A message to send; its key has the effect that it is answered once, however often it is sent."""
 
     place: ChatLocation
     text: str
@@ -60,14 +60,14 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Sent:
-    """A message that the service has; `begun_at` is where it was sent from."""
+    """A message that the service has accepted; `begun_at` is the location it was sent from."""
 
     outgoing: Outgoing
     conversation_id: UUID
     message_id: UUID
 
     def is_again(self, place: ChatLocation, text: str) -> bool:
-        """Tell whether somebody sends the same from where this was sent, or where it has led them."""
+        """Return whether a text repeats this message, at its location or at the one it led to."""
         mine = {self.outgoing.place.conversation, str(self.conversation_id)}
         return text == self.outgoing.text and place.conversation in mine
 
@@ -79,7 +79,7 @@ def my_agents() -> list[Agent]:
 
 
 def read(conversation: str) -> Transcript | None:
-    """Return one of the person's conversations; None when they have no such."""
+    """Return one of the person's conversations; None when they have no such conversation."""
     try:
         pages = list(person_client().conversations.get(conversation, page_size=_AT_ONCE).pages())
     except (carrel.NotFoundError, carrel.BadRequestError, carrel.InvalidArgumentError):

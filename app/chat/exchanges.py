@@ -1,4 +1,4 @@
-"""What was said in a conversation: each message with its reply, or why there is none and what can be done."""
+"""Showing the messages of a conversation, each with its reply or the reason why there is none."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -26,7 +26,7 @@ def show_message(text: str, *, at: datetime | None = None) -> None:
 
 
 def show_exchange(agent_id: UUID, message: ConversationMessage, *, ask_again: Callable[[str], None] | None) -> None:
-    """Show a message and what became of it; `ask_again` sends its text once more, None where that can't be done."""
+    """Show a message and its reply or error; `ask_again` sends the text once more, None if that isn't possible."""
     show_message(message.message, at=message.created_at)
     with _reply():
         match message.status:
@@ -43,15 +43,15 @@ def show_exchange(agent_id: UUID, message: ConversationMessage, *, ask_again: Ca
 
 
 def show_growing(message: ConversationMessage, following: ReplyReader, *, ended: Callable[[], None]) -> None:
-    """Show a message and its reply as it grows; `ended` is called once it is whole, and the page drawn anew."""
+    """Show a message and its unfinished reply; `ended` is called when it is complete, and the page drawn again."""
     show_message(message.message, at=message.created_at)
     with _reply():
         if following.left:
-            show_warning("You have stopped watching. The agent goes on, and the conversation will have the reply.")
+            show_warning("You have stopped watching. The agent continues, and the conversation will have the reply.")
             st.button("Watch again", key="chat.again", on_click=ended)
         elif following.ended and following.problem is not None:
             problem_of(following.problem).show()
-            show_warning("The agent goes on, and the conversation will have the reply.")
+            show_warning("The agent continues, and the conversation will have the reply.")
             st.button("Refresh", key="chat.again", on_click=ended)
         else:
             _watch(following, ended)

@@ -1,4 +1,4 @@
-"""A reply as it grows, read by a thread of its own: a page is drawn again and again, and never waits for it."""
+"""Reading an unfinished reply in a thread of its own, because pages are drawn again and again and must not wait."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -11,10 +11,10 @@ Events: TypeAlias = Iterable[TextDelta | Restarted | Reply]
 
 
 class ReplyReader:
-    """The reply to one message. `text` is how far it is, `ended` that it needs no more looking at.
+    """Reads the reply to one message. `text` is the text so far; after `ended` nothing more comes.
 
-    After the end the conversation has the reply, or why there is none; with a `problem` the way to it is cut, and the
-    agent goes on.
+    After the end the conversation has the reply, or why there is none; with a `problem` the connection is lost, while
+    the agent continues.
     """
 
     def __init__(self, message_id: UUID, events: Callable[[UUID], Events]) -> None:
@@ -33,7 +33,7 @@ class ReplyReader:
         return self
 
     def leave(self) -> None:
-        """Look at it no further; the thread ends with the next sign of life, and the agent goes on."""
+        """Stop reading; the thread ends with the next event, and the agent continues."""
         self.left = True
 
     def _follow(self) -> None:

@@ -1,7 +1,7 @@
-"""Agents' replies as HTML: Markdown without HTML, links and images, and what they rest on beside them.
+"""Agents' replies as HTML: Markdown without HTML, links and images, with their sources.
 
-A reply is what a model wrote after reading what others wrote. Nothing in it leads or loads anywhere: addresses stand
-there as text, and the only links are the numbers of sources, which lead to the sources, and those to their documents.
+A reply is written by a model that has read texts of others. Nothing in it links or loads anything: addresses are shown
+as text, and the only links are the numbers of sources, which lead to the sources, and from there to documents.
 """
 
 import html
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"\[(\d{1,4})\]")
 
 
 def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UUID) -> str:
-    """Return a reply as HTML, its sources beside it; `[1]` in the text leads to the first of them."""
+    """Return a reply as HTML with its sources; `[1]` in the text links to the first of them."""
     body = _MARKDOWN.render(text, {"sources": sources, "message": message_id})
     said = f'<div class="carrel-reply">{body}</div>'
     if not sources:
@@ -33,7 +33,7 @@ def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UU
 
 
 def growing_html(text: str) -> str:
-    """Return a reply as far as it is; its sources come with its end."""
+    """Return an unfinished reply as HTML; its sources come with its end."""
     return (
         f'<div class="carrel-said"><div class="carrel-reply" aria-busy="true">{_MARKDOWN.render(text, {})}</div></div>'
     )

@@ -1,4 +1,4 @@
-"""The dialogs for an application: a new one, and changes of one."""
+"""The dialogs that create and change an application."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -22,20 +22,20 @@ _FIELDS = "client"
 
 
 def open_edit(client: OAuthClient) -> None:
-    """Open the dialog with what the application has."""
+    """Open the dialog, filled with the application's values."""
     _fill(client.name, client.redirect_uris, client.scopes)
     open_dialog(EDIT, str(client.client_id))
 
 
 def open_new() -> None:
-    """Open the dialog with nothing in it."""
+    """Open the dialog for a new application."""
     _fill("", [], [ApiScope.CATALOG_READ])
     open_dialog(NEW)
 
 
 @st.dialog("New application", width="large", on_dismiss=close_dialog)
 def show_new() -> None:
-    """Ask for a new application."""
+    """Show the dialog for a new application."""
     if not is_open(NEW):
         st.rerun()
     show_text("It is approved at once. It can do nothing for anybody who has not allowed it.")
@@ -45,7 +45,7 @@ def show_new() -> None:
 
 @st.dialog("Edit the application", width="large", on_dismiss=close_dialog)
 def show_edit(client: OAuthClient) -> None:
-    """Ask for changes of an application."""
+    """Show the dialog that changes an application."""
     if not is_open(EDIT):
         st.rerun()
     show_text("What is taken away here stops at once, for those who allowed it before, too.")
@@ -54,7 +54,7 @@ def show_edit(client: OAuthClient) -> None:
 
 
 def secret_of(client_id: UUID, value: str) -> Secret:
-    """Return an application's secret as it is shown."""
+    """Return an application's secret in the form in which it is shown once."""
     return Secret(
         "The application's secret",
         value,
@@ -71,7 +71,7 @@ def _fill(name: str, addresses: Sequence[str], scopes: Sequence[str]) -> None:
 
 
 def _ask() -> None:
-    """Ask for an application's name, its addresses, and what it may ask people for."""
+    """Show fields for an application's name, its addresses, and its scopes."""
     st.text_input("Name", key="client.name", max_chars=200, placeholder="As people will be asked to allow it")
     st.text_area(
         "Redirect addresses, one a line",
@@ -92,7 +92,7 @@ def _ask() -> None:
 
 
 def _read_fields() -> tuple[str, list[str], list[str]]:
-    """Return what the dialog's fields say; NotYetError says what is wrong with them."""
+    """Return the values of the dialog's fields; NotYetError says what is wrong with them."""
     state = st.session_state
     name, addresses = str(state["client.name"] or "").strip(), addresses_in(str(state["client.addresses"] or ""))
     if not name:
@@ -107,7 +107,7 @@ def _read_fields() -> tuple[str, list[str], list[str]]:
 
 
 def _create() -> None:
-    """Create it as the fields say, look at it, and have its secret shown."""
+    """Create the application from the fields, select it, and have its secret shown."""
     name, addresses, scopes = _read_fields()
     made = api.client().admin.oauth_clients.create(name, redirect_uris=addresses, scopes=scopes)
     hold_secret(secret_of(made.client_id, made.client_secret))

@@ -1,4 +1,4 @@
-"""Applications that sign people in: which there are, what their scopes mean, and what is wrong with an address."""
+"""Applications that sign people in: listing them, describing scopes, and checking addresses."""
 
 from collections.abc import Sequence
 
@@ -48,12 +48,12 @@ def clear_caches() -> None:
 
 
 def addresses_in(text: str) -> list[str]:
-    """Return the addresses of a field, one a line, each once."""
+    """Return the addresses in a field, one per line, each once."""
     return list(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
 
 
 def problems_with(addresses: Sequence[str]) -> list[str]:
-    """Say what is wrong with redirect addresses, a sentence each; nothing when they will be taken."""
+    """Return a sentence for each problem of the redirect addresses; none when the service will accept them."""
     if not addresses:
         return ["Give at least one redirect address: where people are sent back to when they have signed in."]
     if len(addresses) > MOST_ADDRESSES:
@@ -73,7 +73,7 @@ def meaning_of(scope: str) -> Meaning:
 
 
 def is_for_one_agent(scope: str) -> bool:
-    """Tell whether a scope is for a single agent."""
+    """Return whether a scope is for a single agent."""
     return scope.startswith(ONE_AGENT) and scope != ApiScope.AGENT_MESSAGE
 
 

@@ -15,7 +15,7 @@ from carrel.wire.service_accounts import ServiceAccountToken
 def show_credential(
     one: ServiceAccountToken | ApiKey, *, kind: str, facts: Sequence[tuple[str, str]], revoke: Callable[[], object]
 ) -> None:
-    """Show a credential with its `facts` and exact times; `kind` is what it is called in "Revoke this token?"."""
+    """Show a credential with its `facts` and exact times; `kind` is its noun in "Revoke this token?"."""
     show_heading(one.name, f"…{one.hint}", STATUSES[one.status])
     times = [
         ("Created", moment(one.created_at)),

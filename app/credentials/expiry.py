@@ -1,4 +1,4 @@
-"""Tokens and keys as people see them: until when, whether they work, how soon they end, and a line that uses one."""
+"""Texts about tokens and keys: their expiry, their status, and a command that uses one."""
 
 import shlex
 from collections.abc import Collection, Iterable, Mapping
@@ -49,13 +49,13 @@ def ends_exactly(at: datetime | None) -> str:
 
 
 def soon_over(one: ServiceAccountToken | ApiKey, *, now: datetime | None = None) -> bool:
-    """Tell whether something that works ends within a fortnight."""
+    """Return whether a working credential expires within a fortnight."""
     at = now or datetime.now(UTC)
     return one.status is CredentialStatus.ACTIVE and one.expires_at is not None and one.expires_at - at < SOON
 
 
 def end_noted(one: ServiceAccountToken | ApiKey) -> str:
-    """Return the day it ends and how soon that is, with a sign where it is very soon."""
+    """Return the day of expiry and how soon it is, with a sign if it is very soon."""
     at = one.expires_at
     if at is None or at.year >= NEVER.year:
         return ends(at)
@@ -71,7 +71,7 @@ def select_ending_soon(tokens: Iterable[ServiceAccountToken]) -> list[ServiceAcc
 
 
 def curl_line(token: str, scopes: Collection[str], *, base_url: str) -> str:
-    """Return a command that tries a token with the first thing that it may do; none for a token that may do nothing."""
+    """Return a command that tries a token with the first operation it may call; empty if it may call none."""
     head = f"curl -s {shlex.quote(f'{base_url}/api/v0/')}"
     bearer = f"-H {shlex.quote(f'Authorization: Bearer {token}')}"
     json = "-H 'Content-Type: application/json' -d"

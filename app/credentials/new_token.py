@@ -26,7 +26,7 @@ _MOST_NAMED = 8
 
 @st.dialog("Mint a token", width="large", on_dismiss=close_dialog)
 def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
-    """Ask what the token is for, and show how far it would reach; `done` is called when there is a new one."""
+    """Show the dialog for a new token with a preview of its reach; `done` is called with the created token."""
     if not is_open(MINT):
         st.rerun()
     show_text(f"A token with which a program acts as {account.display_name} ({account.email}).")
@@ -64,7 +64,7 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
 
 
 def ask_expiry(name: str, *, default: str = "90") -> None:
-    """Ask until when something works; `get_expiry` of the same name says it."""
+    """Show fields for an expiry; `get_expiry` with the same name returns it."""
     choice = st.segmented_control(
         "It ends",
         list(EXPIRIES),

@@ -1,4 +1,4 @@
-"""Scopes to choose from: what each is called, and under it what it lets whoever holds it do, and risks."""
+"""Fields for choosing scopes, each with its label, what it allows, and its risks."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -20,7 +20,7 @@ def fill_scopes(name: str, meanings: Mapping[S, Meaning], chosen: Iterable[str])
 
 
 def ask_scopes(name: str, meanings: Mapping[S, Meaning]) -> list[S]:
-    """Ask for scopes, and return those chosen; `get_scopes` of the same name says it in a callback."""
+    """Show fields for scopes, and return the chosen ones; in a callback `get_scopes` with the same name does."""
     for scope, meaning in meanings.items():
         with st.container(gap=None):
             st.checkbox(meaning.name, key=_key(name, scope))

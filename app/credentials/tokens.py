@@ -1,4 +1,4 @@
-"""The tokens of a service account: which there are, how far each reaches, and stopping one."""
+"""The tokens of a service account: listing them, showing the reach of each, and revoking them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -29,7 +29,7 @@ _SHOWN_ENDING = 10
 
 
 def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
-    """List first what has to be replaced soon."""
+    """List the tokens that must be replaced soon."""
     soon = select_ending_soon(tokens)
     if not soon:
         return
@@ -46,7 +46,7 @@ def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
 
 
 def show_tokens(account: ServiceAccount) -> None:
-    """List an account's tokens; choosing one looks at it."""
+    """List an account's tokens; choosing one shows it."""
 
     def fetch(page_token: str | None) -> AdminServiceAccountTokensListResponse:
         tokens = api.client().admin.service_account_tokens
@@ -75,7 +75,7 @@ def token_row(token: ServiceAccountToken) -> dict[str, str]:
 
 
 def show_token(account: ServiceAccount, token_id: str) -> None:
-    """Show a token of an account: exact times, how far it reaches now, and the way to stop it."""
+    """Show a token of an account: exact times, its present reach, and the button that revokes it."""
     offer_way_back("All its tokens", "token")
     token = show_errors(partial(token_of, token_id))
     if token is None or token.service_account_id != account.service_account_id:

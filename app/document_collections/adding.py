@@ -1,4 +1,4 @@
-"""Adding documents to a collection: found by name, several at once, and what becomes of those already in it."""
+"""Adding documents to a collection: finding several by name, and choosing what happens to present ones."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -39,7 +39,7 @@ def offer_adding(collection: DocumentCollection) -> None:
 
 
 def _begin_again(collection: DocumentCollection) -> None:
-    """After an addition leave what isn't done in the form, and nothing when all is."""
+    """Keep the documents that failed in the form after an addition, and empty the form when none did."""
     if _LEFT not in st.session_state:
         return
     st.session_state[_CHOSEN] = left = st.session_state.pop(_LEFT)
@@ -49,7 +49,7 @@ def _begin_again(collection: DocumentCollection) -> None:
 
 
 def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str, str]]]:
-    """Let documents be found and chosen; return their ids, and by id labels, and the fields of those already in it."""
+    """Show fields to find and choose documents; return their ids, labels by id, and fields of present ones by id."""
     query = st.text_input("Find documents", key=_QUERY, max_chars=200, placeholder="A part of the name").strip()
     named: dict[str, str] = st.session_state.setdefault(_NAMES, {})
     found = show_errors(lambda: _find_matches(query)) if query else {}
@@ -72,7 +72,7 @@ def _choose(where: UUID) -> tuple[list[str], dict[str, str], dict[str, dict[str,
 
 
 def _ask_about(collection: DocumentCollection, present: Mapping[str, Mapping[str, str]]) -> Again:
-    """Say which of the chosen are in the collection already (label: fields), and ask what becomes of their fields."""
+    """List the chosen documents that are in the collection already, and ask what happens to their fields."""
     if not present:
         return Again.LEAVE
     show_text(f"{count_text(len(present), 'of these is', 'of these are')} already in the collection:")

@@ -1,4 +1,4 @@
-"""What is in collections: what of it is stale, and changes to it, one document after the other."""
+"""The documents of collections: finding stale ones, adding, removing and changing them one after the other."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _PAGE = 1000
 
 
 class Again(StrEnum):
-    """What becomes of a document's fields when it is to be added to the collection that it is in."""
+    """What happens to the fields of a document that is added to its collection again."""
 
     LEAVE = "leave"
     CHANGE = "change"
@@ -29,7 +29,7 @@ class Again(StrEnum):
 class Done:
     """The result of a change to one document of a collection; `problem` is empty on success.
 
-    `left`: nothing was changed, since nothing was to be.
+    `left`: the document needed no change.
     """
 
     document_id: UUID
@@ -58,7 +58,7 @@ def embedding_models() -> list[str]:
 
 
 def find_stale(collection_id: UUID) -> Stale:
-    """Look through a collection for what is stale."""
+    """Find the stale documents of a collection."""
     documents: list[DocumentInCollection] = []
     looked = 0
     listing = api.client().document_collections.list_documents_in_collection(collection_id, page_size=_PAGE)
@@ -90,9 +90,9 @@ def fields_inside(collection_id: UUID, documents: Sequence[UUID]) -> dict[UUID, 
 def add(
     collection_id: UUID, documents: Sequence[tuple[UUID, str]], metadata: Mapping[str, str], *, again: Again
 ) -> Iterator[Done]:
-    """Add documents (id, name) to a collection, each with this metadata; yield what came of each.
+    """Add documents (id, name) to a collection, each with this metadata; yield the result of each.
 
-    The service replaces the fields of a document that is in it: which are, is asked now, since others add too.
+    The service replaces the fields of a document that is in it: which are, is read now, since others add too.
     """
     put = api.client().document_collections.add_document_to_collection
     present = fields_inside(collection_id, [document_id for document_id, _ in documents])

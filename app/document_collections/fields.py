@@ -1,4 +1,4 @@
-"""The fields of a collection's documents: their types as people call them, and a schema that somebody writes."""
+"""The fields of a collection's documents: labels of their types, and reading a schema that somebody typed."""
 
 from collections.abc import Iterable, Mapping
 
@@ -29,9 +29,9 @@ def type_in_words(kind: FieldType) -> str:
 
 
 def schema_of(written: Iterable[tuple[str, str]]) -> list[SchemaField]:
-    """Return the fields that somebody wrote, each a name and what its type is called.
+    """Return the fields that somebody typed, each a name and the label of its type.
 
-    Raises ValueError with what is wrong, in words.
+    Raises ValueError with a sentence about what is wrong.
     """
     fields = [SchemaField(name=name, type=TYPES[kind]) for name, kind in written]
     names = [field.name for field in fields]

@@ -1,4 +1,4 @@
-"""A collection's index made anew with another embedding model: started, watched, given up."""
+"""Rebuilding a collection's index with another embedding model: starting, watching and cancelling it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +23,7 @@ MOST_FAILURES = 50
 
 
 def show_index(collection: DocumentCollection) -> None:
-    """Show what a collection is indexed with, and the rebuild that goes on, or how the last one ended."""
+    """Show the model of a collection's index, and its running rebuild or how the last one ended."""
     where = collection.document_collection_id
     show_text(f"It is indexed with {collection.embeddings_model}.")
     rebuild = show_errors(lambda: _rebuild_of(where))
@@ -66,14 +66,14 @@ def _rebuild_in_words(rebuild: IndexRebuild) -> str:
     done, all_of_them = rebuild.indexed_count or 0, rebuild.document_count or 0
     match rebuild.status:
         case IndexRebuildStatus.RUNNING:
-            return f"Being made anew, {change}: {done:,} of {all_of_them:,} documents. Searches use the old one."
+            return f"Being rebuilt, {change}: {done:,} of {all_of_them:,} documents. Searches use the old one."
         case IndexRebuildStatus.HELD:
             left = f"{all_of_them - done:,} of {all_of_them:,}"
-            return f"Held back, {change}: {left} documents fail again and again. Searches use the old one."
+            return f"Blocked, {change}: {left} documents fail again and again. Searches use the old one."
         case IndexRebuildStatus.COMPLETED:
-            return f"Made anew, {change}."
+            return f"Rebuilt, {change}."
         case IndexRebuildStatus.CANCELLED:
-            return f"Given up, {change}: the index stayed as it was."
+            return f"Cancelled, {change}: the index stayed as it was."
 
 
 @st.fragment(run_every=REFRESH_SECONDS)
@@ -82,7 +82,7 @@ def _watch(where: UUID) -> None:
         rebuild = _rebuild_of(where)
         failures = _failures(where) if rebuild is not None and rebuild.failed_count else ()
     except carrel.CarrelError as error:
-        show_warning("How far it is can't be told now. This goes on asking.", problem_of(error).message)
+        show_warning("Its progress can't be read now. This page keeps trying.", problem_of(error).message)
         return
     if rebuild is None or not _is_running(rebuild):
         api.collections.clear()
@@ -117,18 +117,18 @@ def _offer_an_end(where: UUID, rebuild: IndexRebuild) -> None:
         if st.button("Try what failed again", key="rebuild.again"):
             show_errors(lambda: rebuilds.start_index_rebuild(where, embeddings_model=model))
             st.toast("They are tried again.")
-        if rebuild.status is IndexRebuildStatus.HELD and st.button("Go on without them …", key="rebuild.force"):
+        if rebuild.status is IndexRebuildStatus.HELD and st.button("Finish without them …", key="rebuild.force"):
             confirm(
-                "Go on without them?",
+                "Finish without them?",
                 "Documents that the new model fails on can't be found until it takes them; they are tried further.",
-                doing="Go on",
+                doing="Finish without them",
                 action=partial(rebuilds.start_index_rebuild, where, embeddings_model=model, force=True),
             )
-        if st.button("Give up …", key="rebuild.cancel"):
+        if st.button("Stop the rebuild …", key="rebuild.cancel"):
             confirm(
-                "Give up the new index?",
-                "What was made of it is thrown away. The index that is searched stays as it is.",
-                doing="Give up",
+                "Stop the rebuild?",
+                "The unfinished index is deleted. The index that is searched stays as it is.",
+                doing="Stop the rebuild",
                 action=partial(rebuilds.cancel_index_rebuild, where),
             )
 
@@ -136,7 +136,7 @@ def _offer_an_end(where: UUID, rebuild: IndexRebuild) -> None:
 def _offer_rebuild(collection: DocumentCollection) -> None:
     st.subheader("Another embedding model", anchor=False)
     show_text(
-        "The new index is made beside the old one, which is searched until the new one is whole. Everything is "
+        "The new index is built beside the old one, which is searched until the new one is complete. Everything is "
         "embedded again: that takes its time, and costs where the model does."
     )
     others = [model for model in show_errors(embedding_models) if model != collection.embeddings_model]
@@ -150,12 +150,12 @@ def _offer_rebuild(collection: DocumentCollection) -> None:
             accept_new_options=True,
             placeholder="Choose one, or write its name" if others else "Write its name",
         )
-        if st.button("Make it anew …", key="rebuild.start", disabled=not model) and model:
+        if st.button("Rebuild …", key="rebuild.start", disabled=not model) and model:
             rebuilds = api.client().document_collections.index_rebuilds
             confirm(
-                "Make the index anew?",
+                "Rebuild the index?",
                 f"{collection.collection_name}, with {model}: {count_text(collection.document_count, 'document')} that "
                 "you may read, and those you may not.",
-                doing="Make it anew",
+                doing="Rebuild",
                 action=partial(rebuilds.start_index_rebuild, collection.document_collection_id, embeddings_model=model),
             )

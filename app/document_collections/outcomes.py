@@ -1,4 +1,4 @@
-"""What came of changes to documents of a collection, one after the other: kept while they go on, and shown once."""
+"""Results of changes to documents of a collection, stored while the changes are made, and shown once."""
 
 from collections.abc import Iterable
 from typing import cast
@@ -17,7 +17,7 @@ _OUTCOMES = "collection.outcomes"
 
 
 def work_through(outcomes: Iterable[Done], kept: list[Done], *, of: int, doing: str) -> None:
-    """Keep each outcome as soon as it is known: who leaves the page half-way still learns what was done."""
+    """Store each result at once, so that a person who leaves the page half-way still sees what was done."""
     st.session_state[_OUTCOMES] = (kept, of)
     forget(INSIDE)
     kept.extend(show_progress(outcomes, of=of, doing=doing))

@@ -28,7 +28,7 @@ _STALE = "collection.stale"
 
 
 def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
-    """Show the documents of a collection, and what may be done with the one that is chosen."""
+    """Show the documents of a collection, with buttons for the chosen one."""
     where = collection.document_collection_id
 
     def fetch(token: str | None) -> ListDocumentsInCollectionResponse:
@@ -113,7 +113,7 @@ def _show_stale(collection: DocumentCollection) -> None:
     found: Stale | None = st.session_state.get(_STALE)
     if found is None or found.collection_id != where:
         show_text("A document is stale when its contents have changed since it was indexed here.")
-        if st.button("Look for stale ones", key="stale.look"):
+        if st.button("Find stale documents", key="stale.look"):
             with st.spinner("Looking …"):
                 st.session_state[_STALE] = show_errors(lambda: find_stale(where))
             st.rerun()

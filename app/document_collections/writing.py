@@ -1,4 +1,4 @@
-"""Fields of collections, and values for them, as somebody writes them: one a line, in fields that keep what is typed.
+"""Fields of collections and their values, typed one per line, in inputs that keep what is typed.
 
 An editable table is shorter, but loses letters that are typed while the page is drawn.
 """
@@ -17,7 +17,7 @@ _LONGEST_NAME, _LONGEST_VALUE = 200, 10_000
 
 
 def ask_for_fields(key: str) -> None:
-    """Offer writing fields with their types; under those that have a name there is always one more."""
+    """Show inputs for fields and their types; there is always one empty line more."""
     show_text("Fields that its documents may have; searches can be narrowed by them. They can't be changed later.")
     written = [number for number in range(MOST_FIELDS) if _name(key, number)]
     for number in range(min(max(written, default=-1) + 2, MOST_FIELDS)):
@@ -28,13 +28,13 @@ def ask_for_fields(key: str) -> None:
 
 
 def read_fields(key: str) -> list[SchemaField]:
-    """Return the fields that were written; raises ValueError with what is wrong, in words."""
+    """Return the fields that were typed; raises ValueError with a sentence about what is wrong."""
     names = ((number, _name(key, number)) for number in range(MOST_FIELDS))
     return schema_of([(name, str(st.session_state[f"{key}.{number}.type"])) for number, name in names if name])
 
 
 def ask_for_values(collection: DocumentCollection) -> dict[str, str]:
-    """Let values of the collection's fields be written, which hold for all that is added at once; return them."""
+    """Show inputs for values of the collection's fields, for all documents added at once; return the values."""
     fields = collection.custom_metadata_schema.fields
     if not fields:
         return {}
@@ -47,7 +47,7 @@ def ask_for_values(collection: DocumentCollection) -> dict[str, str]:
 
 
 def empty_values(collection: DocumentCollection) -> None:
-    """Empty what `ask_for_values` asks for; before it is drawn."""
+    """Clear the inputs of `ask_for_values`, before they are drawn."""
     for number in range(len(collection.custom_metadata_schema.fields)):
         st.session_state[_value_key(collection.document_collection_id, number)] = ""
 

@@ -1,1 +1,1 @@
-"""Documents: what they are, how far they are indexed, and a few of one's own loaded."""
+"""Documents: their state, how far they are indexed, and uploading a few of one's own."""

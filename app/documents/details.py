@@ -1,4 +1,4 @@
-"""One document in a dialog: its facts, who may read it, and its file. Asked for when it is opened, never before."""
+"""One document in a dialog: its facts, its readers, and its file, fetched when the dialog is opened."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -16,7 +16,7 @@ from carrel.wire.catalog import GetDocumentResponse
 
 @st.dialog("About this document", width="medium")
 def show_details(document_id: UUID) -> None:
-    """Show what the person may see of a document, and who can read it, if they are an admin."""
+    """Show the facts of a document and its file; for admins, also who can read it."""
     with error_boundary():
         document = api.client().catalog.get_document(document_id)
         readers = readers_of(document)
@@ -32,7 +32,7 @@ def show_details(document_id: UUID) -> None:
 
 
 def reader_of(document_id: UUID, version: int) -> Callable[[], bytes]:
-    """Return what gives a document's file as the person may read it; called when they ask for it, outside of a run."""
+    """Return a function that fetches a document's file as the person; it is called outside of the page's run."""
     given = api.client_for_later()
 
     def read() -> bytes:

@@ -9,7 +9,7 @@ from flows.operations.formatting import count_text
 
 
 def capitalize(name: str) -> str:
-    """Return a name as it stands alone: with a capital, whatever follows."""
+    """Return a name with a capital first letter, and the rest unchanged."""
     return name[:1].upper() + name[1:]
 
 
@@ -45,7 +45,7 @@ def name_of_place(place: DocumentIndexing) -> str:
 
 
 def state_in(place: DocumentIndexing) -> str:
-    """Say in a sentence how far a document is in a place."""
+    """Return a sentence about the state of a document in an index."""
     searchable = f"version {place.indexed_version} can be found" if place.indexed_version else "nothing can be found"
     if place.status is IndexingStatus.FAILED:
         return f"Not searchable: version {place.document_version} could not be indexed; {searchable}."
@@ -55,7 +55,7 @@ def state_in(place: DocumentIndexing) -> str:
 
 
 def is_stale(place: DocumentIndexing, document: GetDocumentResponse) -> bool:
-    """Tell whether what can be found in a collection isn't the newest contents, and nothing is on its way there."""
+    """Return whether a collection has older contents of a document, and no newer ones are being indexed."""
     return (
         place.document_collection_id is not None
         and place.status is not IndexingStatus.RUNNING

@@ -1,4 +1,4 @@
-"""A few files of a person's own, loaded one after the other: nothing here is drawn."""
+"""Uploading a few files of a person's own, one after the other; nothing here is drawn."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MOST_FILES = 20
 
 
 class ChosenFile(Protocol):
-    """A file that somebody dropped on a page."""
+    """A file that was dropped on a page."""
 
     @property
     def name(self) -> str:
@@ -52,14 +52,14 @@ class Outcome:
 
 
 def identifier_of(name: str) -> str:
-    """Return the identifier that a person's own file has: sent again under the same name it is the next version."""
+    """Return the external id of a person's own file; a file of the same name becomes the next version."""
     return f"{api.me().email}/{PurePosixPath(name.replace(chr(92), '/')).name}"[:1024]
 
 
 def load(files: Iterable[ChosenFile], *, everybody: bool) -> Iterator[tuple[str, Outcome]]:
-    """Load files one after the other as the person; yield what came of each, by the file's id.
+    """Upload files one after the other as the person; yield the outcome of each, by the file's id.
 
-    One that fails stops no other, but for a sign-in that has ended: that fails all that are left.
+    A failed file doesn't stop the others, unless the sign-in has ended: then all others fail too.
     """
     for file in files:
         yield file.file_id, _load(file, everybody=everybody)

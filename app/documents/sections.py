@@ -45,7 +45,7 @@ def show_about(document: GetDocumentResponse) -> None:
 
 
 def show_places(document: GetDocumentResponse) -> None:
-    """Show where a document is indexed; while it is on its way somewhere, this refreshes itself."""
+    """Show the indexes of a document with its state in each; refreshes itself while that changes."""
     problem: Problem | None = st.session_state.pop(_PROBLEM, None)
     if problem is not None:
         problem.show()
@@ -60,7 +60,7 @@ def _watch(document_id: UUID) -> None:
     try:
         document = api.client().catalog.get_document(document_id)
     except carrel.CarrelError as error:
-        show_warning("How far it is can't be told now. This goes on asking.", problem_of(error).message)
+        show_warning("Its progress can't be read now. This page keeps trying.", problem_of(error).message)
         return
     if not _is_indexing(document):
         st.rerun()
@@ -117,7 +117,7 @@ def _reindex(document_id: UUID, collection_id: UUID) -> None:
 
 
 def show_versions(document: GetDocumentResponse) -> None:
-    """Show a document's versions, and give any of them."""
+    """Show a document's versions, each with a download."""
     rows = [
         (
             f"{version.document_version:,}",
@@ -145,7 +145,7 @@ def show_versions(document: GetDocumentResponse) -> None:
 
 
 def show_chunks(document: GetDocumentResponse) -> None:
-    """Show the passages that a place has of a document, as they are found and quoted."""
+    """Show a document's chunks in an index, as they are found and quoted."""
     named = {"": "The whole catalog"} | {
         str(place.document_collection_id): name_of_place(place)
         for place in document.indexed_in
@@ -177,7 +177,7 @@ def _show_chunk(chunk: DocumentChunk) -> None:
 
 
 def show_readers(document: GetDocumentResponse) -> None:
-    """Show the grants on a document to admins; tell other people whom to ask."""
+    """Show admins the grants on a document; tell other people whom to ask."""
     show_text(f"It belongs to {owner_of(document)}.")
     if not api.me().is_admin:
         show_text("Who else may read it, an admin of your organization can tell you.")
@@ -197,7 +197,7 @@ def show_readers(document: GetDocumentResponse) -> None:
         empty=lambda: show_text("Nobody else was given it by name."),
     )
     resource = f"{document.resource.resource_type}:{document.resource.resource_id}"
-    show_link("Who can read this, all told, and why?", "who_can_read", resource=resource)
+    show_link("Who can read this in the end, and why?", "who_can_read", resource=resource)
 
 
 def _grant(grant: GrantInfo) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Loading a few files of one's own, beside the list they then stand in."""
+"""The section that uploads a few files of one's own, above the list of documents."""
 
 from typing import cast
 
@@ -54,7 +54,7 @@ def _choose() -> list[ChosenFile]:
 
 
 def _load(files: list[ChosenFile], *, everybody: bool) -> None:
-    """Load what is left, each outcome kept as soon as it is known: who leaves the page half-way loses no word of it."""
+    """Upload the remaining files, and store each outcome at once in case the person leaves the page."""
     for file_id, outcome in show_progress(load(files, everybody=everybody), of=len(files), doing="Loading"):
         _outcomes()[file_id] = outcome
 
@@ -69,7 +69,7 @@ def _show_outcomes() -> None:
             f"{len(failed)} of {len(outcomes)} could not be added.",
             "The others are there. Mend what is wrong and drop the file again, or press Add to try once more.",
         )
-    show_table([(outcome.name, outcome.said) for outcome in outcomes.values()], heads=("File", "What came of it"))
+    show_table([(outcome.name, outcome.said) for outcome in outcomes.values()], heads=("File", "Result"))
 
 
 def _outcomes() -> dict[str, Outcome]:

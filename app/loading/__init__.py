@@ -1,1 +1,1 @@
-"""Loading: runs planned, started, watched, and run by schedule, and what they could not take."""
+"""Loading: planning, starting and watching runs, schedules, and the quarantine."""

@@ -19,11 +19,11 @@ KINDS: Mapping[str, str] = {
     "collection-add": "Addition to a collection",
     "docstore-sync": "Sync",
     "permission-snapshot": "Snapshot of permissions",
-    "quarantine": "Look at what was not loaded",
+    "quarantine": "See what was not loaded",
     "quarantine-retry": "Retry",
     "reindex": "Indexing again",
 }
-NOBODY_WORKS = "Nobody carries out runs now, so this one waits."
+NOBODY_WORKS = "No process carries out runs now, so this one waits."
 START_WORK = "It begins when somebody does. On a machine that reaches the documents: python -m flows serve"
 PHASES: Mapping[str, str] = {
     "scanning": "Reading the source",
@@ -45,7 +45,7 @@ _CODE = re.compile(r" \(\d{3} [a-z_]+(?:, request ([\w-]+))?\)$")
 
 
 def is_of_dropped_files(source: str) -> bool:
-    """Tell whether a run's source are files that were dropped here."""
+    """Return whether a run's source is a folder of files that were dropped on the workbench."""
     return bool(source) and Path(source).parent == settings().uploads_dir
 
 
@@ -82,7 +82,7 @@ def state_in_words(run: RunStatus) -> str:
         return "Planned"
     if not_loaded := count_not_loaded(run):
         return f"Done, {not_loaded:,} not loaded" if run.flow != "reindex" else f"Done, {not_loaded:,} failed"
-    return "Done, deletion held back" if run.counts.held_back else "Done"
+    return "Done, deletion blocked" if run.counts.held_back else "Done"
 
 
 def count_not_loaded(run: RunStatus) -> int:
@@ -96,7 +96,7 @@ def starter_in_words(run: RunStatus) -> str:
 
 
 def seconds_of(run: RunStatus, *, now: datetime | None = None) -> float | None:
-    """Return how long a run has taken so far; None before it has begun."""
+    """Return the seconds that a run has taken so far; None before it has begun."""
     if run.started_at is None:
         return None
     until = run.ended_at if run.finished and run.ended_at else now or datetime.now(UTC)
@@ -123,12 +123,12 @@ def rate_of(run: RunStatus) -> float:
 
 
 def reason(message: str) -> str:
-    """Return a failed run's message without the name of Python's class that Prefect puts before it."""
+    """Return a failed run's message without the name of the Python class that Prefect puts first."""
     return _CLASS.sub("", message)
 
 
 def why_in_words(message: str) -> str:
-    """Return why a document was not loaded, without the code that programs know it by."""
+    """Return the reason why a document was not loaded, without its code."""
     return _CODE.sub(lambda found: f" Request id: {found[1]}" if found[1] else "", message)
 
 

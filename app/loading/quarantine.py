@@ -88,7 +88,7 @@ def _wait_for(run: UUID) -> None:
         _end_wait("Its run was removed from Prefect, so nobody knows whether it was done. Look again.")
     except RunsError as error:
         problem = problem_of(error)
-        show_warning("How far this is can't be told now. This goes on asking.", problem.message, *problem.notes)
+        show_warning("Its progress can't be read now. This page keeps trying.", problem.message, *problem.notes)
         return
     if status.finished:
         _end_wait(_end_in_words(status))

@@ -1,4 +1,4 @@
-"""One run: where it is, its counts, its plan, and what it could not take."""
+"""Showing one run: its status, its counts, its plan, and its failures."""
 
 from collections.abc import Mapping, Sequence
 
@@ -45,7 +45,7 @@ _PLANNED = (
 
 
 def show_run(run: RunStatus, *, left_waiting: bool = False) -> None:
-    """Show a run beneath its head; `left_waiting` is one that nobody has come for."""
+    """Show a run below its heading; `left_waiting` is True if no process takes it up."""
     _show_state(run, left_waiting=left_waiting)
     if run.only_plans:
         show_planned(run)
@@ -80,7 +80,7 @@ def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
 
 
 def show_head(run: RunStatus) -> None:
-    """Head a run: what it does, with what, and since when."""
+    """Show the heading of a run: its kind, its source, and its start."""
     begun = "not begun yet" if run.started_at is None else f"begun {ago(run.started_at)} ({moment(run.started_at)})"
     took, owner = duration_in_words(seconds_of(run)), run.options.get("upload_as_user_email")
     show_heading(
@@ -123,7 +123,7 @@ def show_planned(run: RunStatus) -> None:
 
 
 def phase_in_words(run: RunStatus) -> str:
-    """Say in a line where a run is that has not ended badly."""
+    """Return a line about the phase of a run that hasn't failed."""
     if run.state in {"SCHEDULED", "PENDING"}:
         return "Waiting to begin …"
     if run.state == "CANCELLING":
@@ -159,7 +159,7 @@ def show_failures(run: RunStatus) -> None:
 
 
 def document_of(row: Mapping[str, str]) -> str:
-    """Return what a failure is about: a document, and where it lies if that is elsewhere."""
+    """Return the document of a failure, with its place if that differs."""
     document, place = row.get("document") or "", row.get("place") or ""
     return f"{document} ({place})" if document and place not in {"", document} else document or place
 

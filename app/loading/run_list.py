@@ -37,7 +37,7 @@ class _Page:
 
 
 def show_runs() -> None:
-    """Show the list, and go to the run that is chosen in it."""
+    """Show the list, and open the run that is chosen in it."""
     if st.button("Refresh", icon=":material/refresh:", key="runs.again"):
         forget(LIST)
     show_pages(
@@ -53,7 +53,7 @@ def show_runs() -> None:
             "A second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
         },
         go=lambda chosen: look_at("run", chosen.flow_run_id),
-        hint="Choose a row to see how it went, or goes on.",
+        hint="Choose a row to see its progress or result.",
     )
 
 
@@ -78,7 +78,7 @@ def _row(run: RunStatus) -> dict[str, Any]:
 
 
 def count_taken(run: RunStatus) -> str:
-    """Return how many documents a run has created, updated or indexed again; nothing where it doesn't count any."""
+    """Return how many documents a run has created, updated or indexed again; empty for runs that don't count."""
     if not run.figures or run.only_plans:
         return ""
     return f"{int(run.figures.get('reindexed' if run.flow == 'reindex' else 'sent', 0)):,}"

@@ -1,4 +1,4 @@
-"""A run by its address: watched while it goes on, stopped, started again, or begun after its plan."""
+"""The page of a run: watching it, stopping it, starting it again, or starting what it has planned."""
 
 from collections.abc import Callable
 from functools import partial
@@ -48,7 +48,7 @@ def _find(name: str) -> RunStatus | None:
 
 @st.fragment(run_every=REFRESH_SECONDS)
 def watch(run: UUID) -> None:
-    """Show a run that goes on; when it has ended, draw the page once more without watching."""
+    """Show a running run, refreshed; when it has ended, draw the page again without refreshing."""
     try:
         status = runs().run_status(run)
         left_waiting = runs().is_left_waiting(status)
@@ -56,7 +56,9 @@ def watch(run: UUID) -> None:
         st.rerun()
     except RunsError as error:
         problem = problem_of(error)
-        show_warning("Where this run is can't be told now. This goes on asking.", problem.message, *problem.notes)
+        show_warning(
+            "The state of this run can't be read now. This page keeps trying.", problem.message, *problem.notes
+        )
         return
     if status.finished:
         st.rerun()
@@ -65,12 +67,12 @@ def watch(run: UUID) -> None:
 
 
 def _offer_stop(run: RunStatus) -> None:
-    """Offer to stop a run; not where it is watched, which would draw over the question."""
+    """Show a button that stops a run; outside of the refreshed part, which would draw over the question."""
     stops = run.state == "CANCELLING"
     if st.button("Stop …", key=f"stop.{run.flow_run_id}", icon=":material/stop_circle:", disabled=stops):
         confirm(
             "Stop this run?",
-            "What it has sent stays. Started again, it goes on from there.",
+            "What it has sent stays. Started again, it continues from there.",
             doing="Stop it",
             action=lambda: runs_to_change().cancel(run.flow_run_id),
         )
@@ -91,17 +93,17 @@ def _show_ended(run: RunStatus) -> None:
 
 
 def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, kind: str = "secondary") -> None:
-    """Offer what starts another run, and looks at that one then: a second click finds another page."""
+    """Show a button that starts another run and opens its page, once for two clicks."""
     st.button(
         label,
         key=f"{label}.{run.flow_run_id}",
         type="primary" if kind == "primary" else "secondary",
-        on_click=_go_on_with,
+        on_click=_start_from,
         args=(run, start),
     )
 
 
-def _go_on_with(run: RunStatus, start: Callable[[RunStatus], UUID]) -> None:
+def _start_from(run: RunStatus, start: Callable[[RunStatus], UUID]) -> None:
     try:
         st.query_params["run"] = str(start(run))
     except RunsError as error:

@@ -26,10 +26,10 @@ class NotForYouError(RunsError):
 
 
 def runs() -> Runs:
-    """Return the way to the flows, for an admin whose session lasts. Raises RunsError.
+    """Return a client of the flows, for an admin whose session is valid. Raises RunsError.
 
-    Prefect asks nobody who they are: this is asked each time, as buttons and fragments of a page that is open are not
-    asked by the page.
+    Prefect has no accounts, so this is checked at each call: buttons and fragments of an open page run without the
+    page's own check.
     """
     return _for_admins(api.me)
 
@@ -53,16 +53,16 @@ def _for_admins(who: Callable[[], api.Me]) -> Runs:
 
 @st.cache_resource(show_spinner=False)
 def _runs() -> Runs:
-    """Return what is safe to share between sessions."""
+    """Return the part that all sessions can share."""
     return Runs(settings().prefect_api_url)
 
 
 def start_dropped(
     files: Sequence[staging.DroppedFile], options: UploadOptions, *, only_plan: bool, key: str | None
 ) -> UUID:
-    """Put dropped files where the flow reads them, and start it; each was chosen, whatever its name.
+    """Copy dropped files to where the flow reads them, and start it; all are included, whatever their names.
 
-    Of a plan the files stay, for the run that may follow. Raises RunsError and StagingError, leaving nothing behind.
+    After a plan the files stay, for the run that may follow. Raises RunsError and StagingError, leaving nothing behind.
     """
     uploads = settings().uploads_dir
     staging.sweep(uploads, is_done)
@@ -80,12 +80,12 @@ def start_dropped(
 
 
 def start_planned(plan: RunStatus) -> UUID:
-    """Start what a run has planned, once however often it is asked. Raises RunsError and StartError."""
+    """Start what a run has planned, once even if called again. Raises RunsError and StartError."""
     folder = _dropped_folder(plan)
     try:
         options = UploadOptions.model_validate(plan.options)
     except ValidationError as error:  # it was started by something else, or by another version
-        msg = "It was planned with choices that aren't known here. Plan the upload anew."
+        msg = "It was planned with options that aren't known here. Plan the upload again."
         raise StartError(msg) from error
     run = runs_to_change().start_upload(plan.source, options, person=api.me().email, key=f"planned-{plan.flow_run_id}")
     if folder is not None:
@@ -94,7 +94,7 @@ def start_planned(plan: RunStatus) -> UUID:
 
 
 def start_again(run: RunStatus, *, key: str) -> UUID:
-    """Start what a run was, once however often it is asked with this key. Raises RunsError and StartError."""
+    """Start a run again, once for each key. Raises RunsError and StartError."""
     folder = _dropped_folder(run)
     again = runs_to_change().start_again(run, person=api.me().email, key=key)
     if folder is not None and not run.only_plans:
@@ -114,7 +114,7 @@ def _dropped_folder(run: RunStatus) -> Path | None:
 
 
 def is_done(run: UUID) -> bool:
-    """Tell whether a run has completed, or is gone, so that nobody will start it again with the same files."""
+    """Return whether a run has completed or is gone, so that nobody will start it again with its files."""
     try:
         return runs().run_status(run).state == "COMPLETED"
     except UnknownError:

@@ -23,7 +23,7 @@ _WITH_SEEN = tuple[Schedule, Seen]
 
 
 def show_schedules() -> None:
-    """Show what is served by schedule, and what can be done with the chosen one."""
+    """Show the schedules, with buttons for the chosen one."""
     if st.button("Refresh", icon=":material/refresh:", key="schedules.again"):
         forget(LIST)
         _read.clear()
@@ -100,7 +100,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
             confirm(
                 "Pause this schedule?",
                 "It starts nothing until it is resumed here, also when the file of schedules is read again or what "
-                "carries out the runs is started anew. A run that goes on isn't stopped.",
+                "carries out the runs is restarted. A run in progress isn't stopped.",
                 doing="Pause it",
                 action=partial(_change, pause, schedule),
             )

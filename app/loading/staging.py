@@ -1,4 +1,4 @@
-"""Files dropped in the workbench, on their way to the flow: each start has a folder of its own until its run is done.
+"""Files dropped on the workbench for a flow: each start has a folder of its own until its run is done.
 
 uploads_dir/<id>/      the files under their own names
 uploads_dir/<id>.run   the id of the run that reads them, written once it has been started
@@ -40,9 +40,9 @@ class DroppedFile(Protocol):
 
 
 def plain_name(name: str) -> str:
-    """Return a browser's name for a file as a name in a folder: its last part, printable, at most 255 bytes.
+    """Return a browser's file name as a name in a folder: its last part, printable, at most 255 bytes.
 
-    The suffix is kept where a name is cut, since it tells what the file is.
+    The suffix is kept when a name is cut, since it gives the format.
     """
     last = _CONTROLS.sub("", re.split(r"[/\\]", name)[-1]).strip()
     if not last.strip("."):
@@ -55,7 +55,7 @@ def plain_name(name: str) -> str:
 
 
 def find_repeated_names(names: Iterable[str]) -> list[str]:
-    """Return the names that several files would have; on some file systems upper and lower case are the same."""
+    """Return the names that several files would have, upper and lower case being equal on some file systems."""
     counts = Counter(plain_name(name).casefold() for name in names)
     return sorted(name for name, count in counts.items() if count > 1)
 
@@ -80,7 +80,7 @@ def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
 
 
 def hand_over(folder: Path, run: UUID) -> None:
-    """Note which run reads a folder; one without a note stays until it is forgotten."""
+    """Record which run reads a folder; a folder without a record stays until it expires."""
     with contextlib.suppress(OSError):  # the run has begun, and is not to be started again for a full disk
         _note(folder).write_text(str(run))
 

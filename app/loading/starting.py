@@ -1,4 +1,4 @@
-"""Starting runs: uploads with their plan first, additions to collections, and indexing again."""
+"""Starting a bulk upload: the source, the options, and the buttons."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,16 +32,16 @@ _READERS = "start.readers"
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a person wants loaded: dropped files, or a place that the runs can read."""
+    """A source that a person has chosen: dropped files, or a place that the runs can read."""
 
     files: tuple[UploadedFile, ...] = ()
     place: str = ""
 
 
 def batch() -> str:
-    """Return what fields are named by until something was started: then they are empty again.
+    """Return the key of the present form, which changes when something was started, so that its fields are empty.
 
-    It is the key of the start as well, so that one that is sent twice starts one run.
+    It is also the key of the start, so that one sent twice starts one run.
     """
     return st.session_state.setdefault(_BATCH, uuid4().hex)
 
@@ -80,7 +80,7 @@ def begin(start: Callable[[], UUID]) -> None:
 
 
 def refuse(message: str, hint: str) -> None:
-    """Say under the button why nothing was started."""
+    """Show under the button why nothing was started."""
     st.session_state[_PROBLEM] = Problem(message, (hint,))
 
 
@@ -92,7 +92,7 @@ def show_refusal() -> None:
 
 
 def offer_upload() -> None:
-    """Ask what is loaded, where to, and who may read it; then show what would happen, or begin."""
+    """Show the form of a bulk upload; then plan or start it."""
     chosen = choose_source()
     options = choose_options(dropped=not (chosen and chosen.place))
     with st.container(horizontal=True):
@@ -110,7 +110,7 @@ def offer_upload() -> None:
 
 
 def choose_source() -> Chosen | None:
-    """Let a person drop files here or name a place; None while there is nothing to start with."""
+    """Show inputs for files or a place; return None until one is given."""
     kind = st.segmented_control(
         "From", [DROPPED, NAMED], key="start.from", default=DROPPED, required=True, label_visibility="collapsed"
     )
@@ -127,7 +127,7 @@ def choose_source() -> Chosen | None:
 
 
 def names_are_good(files: list[UploadedFile]) -> bool:
-    """Refuse files that would overwrite each other, and say under which name a file with an odd one is kept."""
+    """Return whether the files' names differ; show problems, and under which name an odd one is stored."""
     if repeated := staging.find_repeated_names(file.name for file in files):
         show_problem(
             f"Several files are called {', '.join(repeated)}.",
@@ -143,7 +143,7 @@ def names_are_good(files: list[UploadedFile]) -> bool:
 
 
 def choose_options(*, dropped: bool) -> UploadOptions | None:
-    """Ask where the documents go, whose they are and who may read them; None while the answer is incomplete."""
+    """Show inputs for collection, owner and readers; return None while they are incomplete."""
     with error_boundary():
         collections = {"": "No"} | {str(at.document_collection_id): at.collection_name for at in api.collections()}
     left, right = st.columns(2)
@@ -173,7 +173,7 @@ def choose_options(*, dropped: bool) -> UploadOptions | None:
 
 
 def choose_owner() -> str | None:
-    """Ask whom the documents are to belong to; None: whoever the runs act as."""
+    """Show an input for the documents' owner; None: whoever the runs act as."""
     owner = st.radio("They belong to", [MINE, THEIRS], horizontal=True, key=f"owner-{batch()}")
     if owner == MINE:
         show_note(
@@ -186,7 +186,7 @@ def choose_owner() -> str | None:
 
 
 def choose_more() -> UploadOptions:
-    """Ask for what few need: what happens with what vanished, with hidden files, and with what was refused."""
+    """Show inputs for rare options: deletions, hidden files, and documents that were refused before."""
     with st.expander("More choices"):
         delete = st.toggle("Delete what the source no longer has", key=f"delete-{batch()}")
         show_note(
@@ -207,7 +207,7 @@ def choose_more() -> UploadOptions:
 
 
 def _press(chosen: Chosen | None, options: UploadOptions | None, *, only_plan: bool) -> None:
-    """Start, or say what is missing: a button that waits for a field to be left would have to be pressed twice."""
+    """Start the upload, or show what is missing (a disabled button would need a second press after a field)."""
     if chosen is None:
         refuse("There is nothing to load yet.", "Choose files, or name a place, and start again.")
     elif options is None:

@@ -1,4 +1,4 @@
-"""Starting what loads nothing: additions to collections of what the catalog has, and indexing again."""
+"""Starting runs that upload nothing: adding the catalog's documents to a collection, and indexing again."""
 
 import streamlit as st
 
@@ -17,7 +17,7 @@ STALE, EVERYTHING, MODEL = "What has changed since", "Everything", "Everything, 
 
 
 def offer_addition() -> None:
-    """Ask which of the catalog's documents a collection is to get; then begin."""
+    """Show the form that adds documents of the catalog to a collection; then start the run."""
     collections = show_errors(api.collections)
     if not collections:
         show_empty("There is no collection yet.", "Make one on the page Collections.")
@@ -50,10 +50,10 @@ def offer_addition() -> None:
 
 
 def offer_indexing() -> None:
-    """Ask what is to be indexed again; then begin."""
+    """Show the form that indexes documents again; then start the run."""
     show_text(
         "A document is indexed again by itself when it changes. This is for those that were told not to be, and for "
-        "another embedding model; searches go on meanwhile."
+        "another embedding model; searches continue meanwhile."
     )
     collection = _choose_collection(show_errors(api.collections), everything=True)
     kinds = [MODEL] if collection == CATALOG else [STALE, EVERYTHING, MODEL]
@@ -74,7 +74,7 @@ def offer_indexing() -> None:
             placeholder="Choose one, or write its name",
         )
         force = st.toggle("Go without the documents that fail", key=f"force-{batch()}")
-        show_text("The new index is made beside the old one, and takes its place when it is whole.")
+        show_text("The new index is built beside the old one, and replaces it when it is complete.")
     if was_pressed(st.button("Start the indexing", type="primary", key="start.indexing")):
         if what == MODEL and not model:
             refuse("It isn't said with which embedding model.", "Choose one, or write its name, and start again.")

@@ -1,1 +1,1 @@
-"""Permissions: who may read what, why, and changing it."""
+"""Permissions: who may read what, why, and changing that."""

@@ -1,4 +1,4 @@
-"""Why somebody may read something, or what they lack: a small graph, and the same in words."""
+"""Explaining why a principal may read a resource, or what it lacks, as a small graph and in words."""
 
 import html
 
@@ -16,7 +16,7 @@ _IN_WORDS = 10
 
 
 def show_why(resource: Resource, principal: Principal) -> None:
-    """Explain whether a principal may read a resource, and by what, or what it lacks."""
+    """Show why a principal may read a resource, or what it lacks."""
     found = show_errors(lambda: explanation(resource, principal))
     name, who = one_line(resource.name), one_line(principal.name)
     if not found.authorized:

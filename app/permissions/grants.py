@@ -1,4 +1,4 @@
-"""Grants on a resource as they are and as somebody wants them: what would change, and making it so."""
+"""Grants on a resource: the present ones, the wanted ones, and the changes between them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Grants:
     def with_changes(
         self, *, added: Iterable[Principal], role: GrantRole, removed: Iterable[str], everybody: bool
     ) -> "Grants":
-        """Return them with these given a role, whatever they had, those without any, and everybody or not."""
+        """Return the grants with a role for the added principals, without the removed, and for everybody or not."""
         new = list(added)
         gone = frozenset(removed)
         roles = {key: had for key, had in self.roles.items() if key not in gone}

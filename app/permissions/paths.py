@@ -38,7 +38,7 @@ Names = Mapping[tuple[str, str], str]
 
 
 def names_in(paths: Iterable[Path]) -> Names:
-    """Return what each stop is called: of a kind, those of the same name with what tells them apart."""
+    """Return a name for each stop of the paths, with facts that distinguish equal names of a kind."""
     stops = {_identity(step): step for path in paths for step in path if step.type is not StepType.GRANT}
     names = {identity: one_line(step.name or step.email or step.id or "") for identity, step in stops.items()}
     shared = Counter((identity[0], name) for identity, name in names.items())
@@ -49,7 +49,7 @@ def names_in(paths: Iterable[Path]) -> Names:
 
 
 def draw_paths(paths: Iterable[Path], names: Names) -> str:
-    """Return paths as one graph in DOT, in which what several pass through stands once."""
+    """Return the paths as one graph in DOT, with each shared stop once."""
     nodes: dict[tuple[str, str], str] = {}
     lines: dict[str, None] = {}
     for path in paths:

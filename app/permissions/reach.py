@@ -1,4 +1,4 @@
-"""How much somebody may read, and what one may read and another may not, by kind."""
+"""Counting what somebody may read, and what another may not, by kind."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ class Counts:
         return sum(self.by_type.values())
 
     def of(self, kind: str) -> int:
-        """Those of a kind, whatever source they are from."""
+        """Return the number of a kind, from all sources."""
         return sum(count for resource_type, count in self.by_type.items() if kind_of(resource_type) == kind)
 
 
 def count_resources(client: Carrel, who: Principal, *, without: Principal | None = None, query: str = "") -> Counts:
-    """Count what somebody may read, without what another may read, too; `query` narrows it to names."""
+    """Count what somebody may read, without what another may read if given; `query` filters by name."""
     found = client.admin.access.count_resources(
         readable_by=who.reference, not_readable_by=without.reference if without else None, query=query or None
     )

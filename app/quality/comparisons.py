@@ -1,4 +1,4 @@
-"""Configurations of search compared on judged queries: given, measured query by query, and shown."""
+"""Comparing configurations of search with judged queries: choosing them, measuring query by query, and the results."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,7 @@ _EXAMPLE = "query,external id,grade\nmay dogs travel free,fares,2\nmay dogs trav
 
 
 def show_comparison() -> None:
-    """Let judged queries be given and configurations chosen; show the comparison that was begun."""
+    """Show inputs for judged queries and configurations, and the comparison that was begun."""
     show_text(
         f"Give queries with the documents that answer them, {MOST_QUERIES} queries at most, and compare how well "
         f"searches rank them among their first {CUTOFF} results. They search as you: what you may not read counts as "
@@ -76,7 +76,7 @@ def _begin(given: Sequence[bytes | str], where: str, modes: Sequence[SearchMode]
 
 
 def _measure(run: Comparison) -> None:
-    """Measure what is left; pressing anything meanwhile draws the page anew, which goes on where this was."""
+    """Measure the remaining queries; a click meanwhile draws the page again, which continues."""
     whole = len(run.judgements.queries)
     bar = st.progress(len(run.scores) / whole, text=f"{len(run.scores):,} of {count_text(whole, 'query', 'queries')}")
     stop = st.empty()
@@ -98,14 +98,14 @@ def _stop(run: Comparison) -> None:
     run.stopped = True
 
 
-def _go_on(run: Comparison) -> None:
+def _continue(run: Comparison) -> None:
     run.stopped = False
 
 
 def _show(run: Comparison) -> None:
     if run.left:
         show_warning(f"Stopped: {len(run.left):,} of {len(run.judgements.queries):,} queries are not measured.")
-        st.button("Go on", key="compare.on", on_click=_go_on, args=(run,))
+        st.button("Continue", key="compare.on", on_click=_continue, args=(run,))
     if run.judgements.left_out:
         left_out = count_text(len(run.judgements.left_out), "query is", "queries are")
         show_warning(f"{left_out} left out: no document with a grade above 0 answers them.")

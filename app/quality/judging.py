@@ -1,7 +1,7 @@
-"""How well configurations of search rank what people judged to answer their questions: the judgements, and measuring.
+"""Measuring how well configurations of search rank documents that people judged to answer their queries.
 
 Judgements are CSV: a query, the external id of a document that answers it, and perhaps how well (a whole number, 1
-where there is none). A query stands in as many lines as it has judged documents.
+where there is none). A query has as many lines as judged documents.
 """
 
 import csv
@@ -31,7 +31,7 @@ _HEADS = {
 
 
 class JudgementsError(ValueError):
-    """The text isn't one of judgements; `problems` say where."""
+    """The text has no valid judgements; `problems` say in which lines."""
 
     def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is compared: modes of search in one place (CATALOG or a collection's id)."""
+    """A configuration to compare: modes of search, and where to search (CATALOG or a collection's id)."""
 
     where: str
     modes: tuple[SearchMode, ...]
@@ -65,7 +65,7 @@ class Setting:
 
 @dataclass
 class Comparison:
-    """A comparison that goes on, is stopped, or is done; what is measured so far is kept as it comes."""
+    """A comparison that is running, stopped or done, with the measurements so far."""
 
     judgements: Judgements
     setting: Setting
@@ -78,7 +78,7 @@ class Comparison:
         return [query for query in self.judgements.queries if query not in self.scores]
 
     def take(self, query: str) -> None:
-        """Measure a query in every mode; raises carrel.CarrelError, and then nothing of it counts."""
+        """Measure a query in every mode; raises carrel.CarrelError, and then no mode of it counts."""
         grades = self.judgements.queries[query]
         self.scores[query] = {
             mode: scores_of(rank(query, where=self.setting.where, mode=mode), grades) for mode in self.setting.modes
@@ -105,7 +105,7 @@ class Comparison:
 
 
 def read(data: bytes | str) -> Judgements:
-    """Read judgements; raises JudgementsError with what is wrong, line by line, when a line can't be understood."""
+    """Read judgements; raises JudgementsError with the problems of all lines."""
     if len(data) > MOST_BYTES:
         msg = f"This is larger than {MOST_BYTES // 1_000_000} MB. Leave queries out."
         raise JudgementsError(msg)
@@ -208,7 +208,7 @@ def _check_bounds(found: Mapping[str, Mapping[str, int]]) -> Judgements:
 
 
 def rank(query: str, *, where: str, mode: SearchMode) -> list[str]:
-    """Return the external ids that a search finds as the person who looks, best first, the first ten documents."""
+    """Return the external ids of the first ten documents that a search as the signed-in person finds, best first."""
     search = api.client().search
     if where == CATALOG:
         found = search.search_document_catalog(query, max_results=CUTOFF, mode=mode).results

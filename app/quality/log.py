@@ -1,4 +1,4 @@
-"""What people thought of searches: counts over time, comments, and a search done again in every mode."""
+"""Opinions on searches: counts over time, comments, and repeating a search in every mode."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class Totals:
 
 
 def counts(span: Span, *, now: datetime | None = None) -> list[SearchesInBucket]:
-    """Return the searches of a time that ends now, step by step; a first week is a whole one."""
+    """Return the searches of a span that ends now, in buckets, the first of which may begin earlier."""
     until = now or datetime.now(UTC)
     midnight = until.replace(hour=0, minute=0, second=0, microsecond=0)
     begin = midnight - timedelta(days=span.days - 1)
@@ -66,7 +66,7 @@ def counts(span: Span, *, now: datetime | None = None) -> list[SearchesInBucket]
 
 
 def share(part: int, whole: int) -> str:
-    """Return a part with how many in a hundred it is; a dash where there is nothing to be a part of."""
+    """Return a count with its percentage of the whole; a dash if the whole is zero."""
     if not whole:
         return "–"  # noqa: RUF001 - the dash is meant
     percent = f"{part / whole:.0%}"
@@ -77,19 +77,19 @@ def share(part: int, whole: int) -> str:
 
 
 def get_search(address: str) -> LoggedSearch | None:
-    """Return the search of this id, as the log has it."""
+    """Return the search of this id from the log; None when there is none."""
     return by_id(api.client().admin.search_log.query, address)
 
 
 def comments_on(search_id: UUID) -> AdminAuditLogQueryResponse:
-    """Return the newest of what was said about a search; without words, it is a thumb alone."""
+    """Return the newest feedback on a search; without a text it is only a thumb."""
     listed = api.client().admin.audit_log.query(action="search.feedback", target_id=str(search_id), page_size=50)
     return next(listed.pages())
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that a search finds, and the words of it that answer best."""
+    """A document that a search finds, with its best passage."""
 
     document_id: UUID
     name: str
@@ -108,9 +108,9 @@ def names_of(documents: Iterable[str]) -> dict[str, str]:
 
 @st.cache_data(ttl=300, show_spinner=False, scope="session")
 def search_again(query: str, *, where: str, mode: SearchMode) -> list[Hit]:
-    """Search now, as the person who looks; return the first few documents, best first.
+    """Search now, as the signed-in person; return the first few documents, best first.
 
-    It stands in the log as every search: kept a while, so that looking on at the page adds no more to it.
+    Every search is logged; this one is cached, so that drawing the page again adds no more to the log.
     """
     search = api.client().search
     if where == CATALOG:

@@ -1,4 +1,4 @@
-"""Searches that went badly: listed, and one of them done again in every mode beside what was said about it."""
+"""Searches that went badly: lists, and repeating one of them in every mode next to its feedback."""
 
 import html
 from functools import partial
@@ -27,7 +27,7 @@ REPLIES = {"action": "agent.feedback"}
 
 
 def list_without_results() -> None:
-    """List the searches that found nothing; one that is chosen is done again."""
+    """List the searches without results; choosing one repeats it."""
     _show_list(
         "without",
         partial(_fetch, without_results=True, feedback=None),
@@ -37,7 +37,7 @@ def list_without_results() -> None:
 
 
 def list_thumbs_down() -> None:
-    """List the searches that were given thumbs down; one that is chosen is done again."""
+    """List the searches with thumbs down; choosing one repeats it."""
     show_link_to_replies()
     hint = "Searches that people give thumbs down are listed here, with what they said."
     _show_list(
@@ -49,7 +49,7 @@ def list_thumbs_down() -> None:
 
 
 def show_link_to_replies() -> None:
-    """Say where thumbs for replies stand, which the log of searches doesn't have."""
+    """Show a link to the thumbs for agents' replies, which the search log doesn't have."""
     show_link("This is about searches. What people thought of replies in Chat: the audit log", "audit_log", **REPLIES)
 
 
@@ -61,7 +61,7 @@ def _fetch(token: str | None, *, without_results: bool, feedback: SearchFeedback
 
 
 def _show_list(key: str, fetch: "partial[AdminSearchLogQueryResponse]", *, empty: "partial[None]", unsaid: str) -> None:
-    """Show one of the lists; `unsaid` is the column that would say the same in every row."""
+    """Show one of the lists, without the column `unsaid`, which would be equal in every row."""
     places = _places()
     show_pages(
         f"searches.{key}",
@@ -104,7 +104,7 @@ def _row(search: LoggedSearch, places: dict[str, str]) -> dict[str, object]:
 
 
 def show_replay(address: str) -> None:
-    """Show the search of this id: what was said about it, and what it finds now in every mode."""
+    """Show the search of this id: its feedback, and its results now in every mode."""
     offer_way_back("All of these searches", "search")
     search = show_errors(lambda: get_search(address))
     if search is None:
@@ -123,7 +123,7 @@ def show_replay(address: str) -> None:
     _show_comments(search.search_id)
     st.subheader("What it finds now", anchor=False)
     if search.query is None:
-        show_text("The words of this search have been erased, so it can't be done again.")
+        show_text("The query of this search has been erased, so it can't be repeated.")
     elif where not in places:
         show_empty("This collection isn't here.", "It was deleted, or you may not search it.")
     else:
@@ -155,7 +155,7 @@ def _show_comments(search_id: UUID) -> None:
             entry.actor.name if entry.actor is not None else "",
             _THUMBS[SearchFeedback(entry.details["feedback"])],
             names.get(document, "A document that is gone"),
-            entry.text or "No words.",
+            entry.text or "No text.",
             f"{ago(entry.at)} ({moment(entry.at)})",
         )
         for entry, document in zip(page.entries, about, strict=True)

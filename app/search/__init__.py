@@ -1,1 +1,1 @@
-"""Search: what is asked, under which conditions, and what is found."""
+"""Search: queries, their conditions, and results."""

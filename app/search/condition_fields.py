@@ -42,7 +42,7 @@ def offer_conditions(question: SearchQuery, collection: DocumentCollection | Non
 
 
 def show_applied(found: Answer, kinds: Kinds) -> None:
-    """Say which filters the service applied, where it tells."""
+    """Show the filters that the service applied."""
     if isinstance(found, SearchDocumentCollectionResponse) and found.structured_filters_applied:
         told = " · ".join(condition_of(one).in_words(kinds) for one in found.structured_filters_applied)
         st.html(f'<p class="carrel-facts">Filters the service applied: {escape(told)}</p>')
@@ -80,7 +80,7 @@ def _field(kinds: Kinds, *, has_schema: bool) -> str:
 
 
 def _value(kind: FieldType) -> str:
-    """Show a field for a value of a type; return it as it travels, empty while there is none."""
+    """Show an input for a value of a type, and return it as requests have it; empty without one."""
     key = f"only.value.{kind}"
     match kind:
         case FieldType.BOOLEAN:

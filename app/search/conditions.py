@@ -57,7 +57,7 @@ Kinds: TypeAlias = Mapping[str, FieldType]
 
 @dataclass(frozen=True)
 class Condition:
-    """One of them; the value is text, as it travels."""
+    """A condition on a metadata field; the value is text, as in requests."""
 
     field: str
     operator: FilterOperator
@@ -96,12 +96,12 @@ def kinds_of(collection: DocumentCollection | None) -> Kinds:
 
 
 def condition_of(found: AppliedFilter) -> Condition:
-    """Return a condition that a search says it applied."""
+    """Convert a condition that the service applied."""
     return Condition(found.field, found.operator, found.value)
 
 
 def from_address(texts: Iterable[str]) -> tuple[Condition, ...]:
-    """Return the conditions that an address names, each once; what is none is left out."""
+    """Return the valid conditions in an address, each once."""
     read = (_read(text) for text in texts)
     return tuple(dict.fromkeys(condition for condition in read if condition is not None))[:MOST]
 

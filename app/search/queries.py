@@ -1,4 +1,4 @@
-"""What a search depends on, and asking it: kept apart from the page, whose script runs anew at every interaction."""
+"""Search queries, and sending them; in a module of its own, because the page's script runs at every interaction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 class SearchQuery:
     """A search with everything its answer depends on; the answer is cached by this value.
 
-    `where` is CATALOG or a collection's id; `only` is what a document's metadata must fit, all of it.
+    `where` is CATALOG or a collection's id; `only` are conditions that a document's metadata must all meet.
     """
 
     text: str
@@ -39,7 +39,7 @@ class SearchQuery:
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "SearchQuery":
-        """Return the question a page's address asks; what can't be known here (`in`) is taken as it is.
+        """Return the query in a page's address; a collection in `in` need not exist.
 
         The parameters have all their values; of all but `only` the last one counts.
         """
@@ -52,7 +52,7 @@ class SearchQuery:
         return cls(last.get("q", "").replace("\0", " "), last.get("in") or CATALOG, mode, only)
 
     def address(self) -> dict[str, list[str]]:
-        """Return the parameters of the address that asks this again; what is as usual is left out."""
+        """Return the address parameters for this query, without default values."""
         wanted = {
             "q": [self.text],
             "in": ["" if self.where == CATALOG else self.where],

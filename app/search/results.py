@@ -1,4 +1,4 @@
-"""Results as HTML: the name, how well it fits, the passages, and where it is from."""
+"""Search results as HTML: name, relevance, passages, and source."""
 
 import html
 import re
@@ -46,9 +46,9 @@ def offer_document(document_id: UUID) -> None:
 
 
 def by_meaning_alone(found: Answer, question: SearchQuery) -> bool:
-    """Tell whether a search by words and meaning found none of the words, nor one that begins alike.
+    """Return whether a hybrid search found no word of the query, nor a word that begins alike.
 
-    It always finds what is nearest in meaning, however far that is.
+    Such a search finds the texts nearest in meaning, however far they are.
     """
     if question.mode is not SearchMode.HYBRID or not found.results:
         return False
@@ -66,7 +66,7 @@ def by_meaning_alone(found: Answer, question: SearchQuery) -> bool:
 def _passages(
     found: Answer, result: CatalogSearchResult | CollectionSearchResult
 ) -> list[tuple[str, Sequence[TextSpan]]]:
-    """Return a document's passages, each with what in it matched."""
+    """Return a document's passages, each with its matches."""
     if isinstance(result, CatalogSearchResult):
         return [(result.snippet.text, result.snippet.matches)]
     terms = found.search_terms_used if isinstance(found, SearchDocumentCollectionResponse) else []
@@ -84,7 +84,7 @@ def _beneath(name: str, text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequ
 
 
 def _in_the_middle(text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequence[TextSpan]]:
-    """Say of what begins within a sentence that it does."""
+    """Put an ellipsis before a passage that begins within a sentence."""
     if not text[:1].islower():
         return text, spans
     left_out = "… "

@@ -1,1 +1,1 @@
-"""Syncs: collections kept as document databases have them."""
+"""Syncs: collections kept equal to document databases."""

@@ -1,4 +1,4 @@
-"""A sync as its form has it: where from, which documents, who may read them, and what becomes of what vanishes."""
+"""The values of a sync's form: source, documents, readers, and what happens to deleted documents."""
 
 import json
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Draft:
         return [LABELS[name] for name, value in wanted.items() if not value]
 
     def config(self) -> dict[str, Any]:
-        """Return the sync's config as requests have it. Raises ValueError for a filter that is no JSON object."""
+        """Return the sync's config for requests. Raises ValueError for a filter that is no JSON object."""
         return {
             "sync_name": self.name,
             "collection_name": self.source,
@@ -59,7 +59,7 @@ class Draft:
 
 
 def filter_of(text: str) -> dict[str, Any]:
-    """Return a query that somebody wrote. Raises ValueError, in words."""
+    """Parse a filter that somebody typed. Raises ValueError with a sentence."""
     if not text.strip():
         return {}
     try:
@@ -74,7 +74,7 @@ def filter_of(text: str) -> dict[str, Any]:
 
 
 def draft_of(config: DocstoreConfigInfo) -> Draft:
-    """Return a sync's config as the form has it; its address is nobody's to see."""
+    """Convert a sync's config to the values of the form; its address is never shown."""
     fields = config.source_fields
     return Draft(
         name=config.sync_name,

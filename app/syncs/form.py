@@ -1,4 +1,4 @@
-"""The form of a sync: made anew, or changed. Its address is a secret, and is asked for each time."""
+"""The form that creates or changes a sync. The address is a secret, and is typed each time."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ _ADDRESS = "sync.address"
 
 
 def ask(draft: Draft, *, doing: str, known: list[Principal], save: Callable[[Draft], object]) -> None:
-    """Show the form, filled with a draft, and save what it holds when asked; `known` are the readers it names."""
+    """Show the form, filled with a draft, and call `save` with its values; `known` are the readers in the draft."""
     filled = _with_readers(_with_fields(draft), known)
     # Above the button, which stands at the window's end: what is wrong is seen by whoever presses it.
     said = st.container()
@@ -41,7 +41,7 @@ def _answer(filled: Draft | None, save: Callable[[Draft], object]) -> None:
 
 
 def forget() -> None:
-    """Keep no address in the session once it isn't needed, and nobody who was chosen for another sync."""
+    """Remove the address and the chosen readers from the session."""
     st.session_state.pop(_ADDRESS, None)
     drop_choice(_READERS)
 
@@ -83,7 +83,7 @@ def _with_fields(draft: Draft) -> Draft:
         updated = _text("sourceSystemUpdated", draft.updated, "updatedAt")
         url = _text("sourceUrl", draft.url, "links.public")
         show_note("Fields in fields are joined by dots. Without a time of the last change, every run reads everything.")
-    delete = st.toggle("Remove what vanishes from the database", draft.delete_missing, key="sync.delete")
+    delete = st.toggle("Remove documents that are deleted in the database", draft.delete_missing, key="sync.delete")
     limit = st.number_input(
         "The most that may be removed at once, in percent", 0, 100, draft.limit, key="sync.limit", disabled=not delete
     )

@@ -56,9 +56,9 @@ _HINTS: Mapping[str, str] = {
     "source_without_ids": "Name a collection, or a view that keeps _id.",
     "source_failed": "See what answers at this address.",
     "docstore_uri_lost": "Give its address again.",
-    "sync_owner_inactive": "Whoever made the sync is no longer active: make it anew.",
-    "collection_not_found": "The collection is gone: make the sync anew, into another.",
-    "collection_editor_required": "Whoever made the sync may no longer change the collection.",
+    "sync_owner_inactive": "The creator of the sync is no longer active: create it again.",
+    "collection_not_found": "The collection is gone: create the sync again, into another.",
+    "collection_editor_required": "The creator of the sync may no longer change the collection.",
     "deletion_limit": "When they are meant to go, change the sync to allow more, and start it again.",
     "listing_incomplete": "Start it again when nobody changes the database.",
     "source_not_mapped": "Choose Change …, and name the fields as the database has them.",
@@ -68,7 +68,7 @@ _HINTS: Mapping[str, str] = {
 
 
 def hint_for(code: str) -> str:
-    """Return what to do about what a run says went wrong."""
+    """Return what to do about an error of a run."""
     return _HINTS.get(code, "")
 
 
@@ -86,13 +86,13 @@ def refusal_in_words(error: carrel.CarrelError) -> Problem:
 
 
 def in_words_of_the_form(message: str) -> str:
-    """Return what a run says of a document, whose member comes first, with what the form calls that member."""
+    """Return a message about a document with the form's label for the member that it begins with."""
     member, colon, said = message.partition(": ")
     return f"{_label(member)}: {said}" if colon else message
 
 
 def notice_in_words_of_the_form(message: str) -> str:
-    """Return a run's warning or error with what the form calls the members that the message names."""
+    """Return a run's warning or error with the form's labels for the members in it."""
     return _MEMBERS.sub(lambda found: _IN_NOTICES.get(found[0]) or LABELS[found[0]], message)
 
 
@@ -100,10 +100,10 @@ def state_in_words(sync: DocstoreSync) -> str:
     """Return how a sync is doing, for a list: its status, and what its last run left out or left undone."""
     if sync.warning is None:
         return STATES[sync.status]
-    return "Done, some not taken" if sync.warning.code == "documents_failed" else "Done, something held back"
+    return "Done, some not taken" if sync.warning.code == "documents_failed" else "Done, with work left undone"
 
 
 def _label(member: str) -> str:
-    """Return what the form calls a member, which requests write in one way and programs in another."""
+    """Return the form's label for a member in either spelling, of requests or of Python."""
     name = member.rsplit(".", 1)[-1].replace("_", "").lower()
     return next((label for known, label in LABELS.items() if known.lower() == name), member)

@@ -20,7 +20,7 @@ def targets() -> dict[str, str]:
 
 
 def find_sync(name: str) -> DocstoreSync | None:
-    """Return the sync of this id, if there is one for the person."""
+    """Return the sync of this id, if the person may know about it."""
     try:
         identifier = UUID(name)
         return api.client().document_collections.docstore.get_docstore_sync(identifier)
@@ -29,7 +29,7 @@ def find_sync(name: str) -> DocstoreSync | None:
 
 
 def is_running(sync: DocstoreSync) -> bool:
-    """Tell whether a run of the sync is going on or about to begin."""
+    """Return whether a run of the sync is in progress or about to begin."""
     return sync.status in {DocstoreSyncStatus.PENDING, DocstoreSyncStatus.RUNNING}
 
 

@@ -1,4 +1,4 @@
-"""A sync by its address: its runs, how it is made, and what can be done with it."""
+"""The page of a sync: its last run, its config, and its buttons."""
 
 import json
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def show_sync_page(name: str) -> None:
         sync.config.sync_name,
         f"into {collection_name(str(sync.document_collection_id))}",
         count_text(sync.document_count, "document"),
-        f"made {ago(sync.created_at)}",
+        f"created {ago(sync.created_at)}",
     )
     if "change" in st.query_params:
         _show_change(sync)
@@ -79,16 +79,16 @@ def _delete(sync: DocstoreSync) -> None:
 
 def _show_config(sync: DocstoreSync) -> None:
     config, fields = sync.config, sync.config.source_fields
-    st.subheader("How it is made", anchor=False)
+    st.subheader("Configuration", anchor=False)
     show_table(
         [
             ("From", config.collection_name),
             ("Which documents", json.dumps(config.filter_expression) if config.filter_expression else "All"),
             ("Text, title", f"{fields.body}, {fields.source_name}"),
-            ("Time of the last change", fields.source_system_updated or "Not told: every run reads everything"),
+            ("Time of the last change", fields.source_system_updated or "None: every run reads everything"),
             ("Link", fields.source_url or "None"),
             ("Who may read them", ", ".join(one.name for one in readers_of(sync)) or _others(sync)),
-            ("What vanishes", _deletion_label(sync)),
+            ("Deleted in the source", _deletion_label(sync)),
             ("Address", "Kept encrypted, and never shown"),
         ],
         named=True,
@@ -98,7 +98,7 @@ def _show_config(sync: DocstoreSync) -> None:
 
 
 def _others(sync: DocstoreSync) -> str:
-    return "Everybody in the organization" if sync.config.internal_public else "Only whoever made the sync"
+    return "Everybody in the organization" if sync.config.internal_public else "Only the creator of the sync"
 
 
 def _deletion_label(sync: DocstoreSync) -> str:
@@ -122,7 +122,7 @@ def _principal(kind: str, identifier: str) -> Principal:
 
 def _show_change(sync: DocstoreSync) -> None:
     show_text(
-        "Give the address again: nobody gets it back. Saving ends a run that goes on, and begins one that reads "
+        "Type the address again: it is never shown. Saving ends a run in progress, and begins one that reads "
         "everything; who may read the documents becomes what you say here."
     )
     save: Callable[[Draft], None] = partial(_change, sync)

@@ -1,4 +1,4 @@
-"""How the last run of a sync went, or goes on, and what it could not take."""
+"""Showing the last run of a sync, in progress or ended, and its failures."""
 
 import json
 
@@ -28,12 +28,12 @@ _COUNTS = (
 
 @st.fragment(run_every=REFRESH_SECONDS)
 def watch(name: str) -> None:
-    """Show a run that goes on; when it has ended, draw the page once more without watching."""
+    """Show a running run, refreshed; when it has ended, draw the page again without refreshing."""
     try:
         sync = find_sync(name)
     except carrel.CarrelError as error:
         problem = problem_of(error)
-        show_warning("How far it is can't be told now. This goes on asking.", problem.message, *problem.notes)
+        show_warning("Its progress can't be read now. This page keeps trying.", problem.message, *problem.notes)
         return
     if sync is None or not is_running(sync):
         st.rerun()
@@ -52,21 +52,21 @@ def show_state(sync: DocstoreSync) -> None:
 
 def _show_outcome(sync: DocstoreSync) -> None:
     if sync.last_error is not None and sync.status is DocstoreSyncStatus.FAILED:
-        again = "What it has brought stays; the next run goes on from there."
+        again = "What it has brought stays; the next run continues from there."
         message = notice_in_words_of_the_form(sync.last_error.message)
         show_problem("The last run failed.", message, hint_for(sync.last_error.code), again)
     elif waits := waiting_text(sync):
         show_warning(f"A run is to begin, wanted {ago(sync.wanted_at)}.", waits)
     elif is_running(sync):
         is_begun = sync.status is DocstoreSyncStatus.RUNNING
-        doing = f"goes on, begun {ago(sync.started_at)}" if is_begun else "is to begin"
+        doing = f"running, begun {ago(sync.started_at)}" if is_begun else "is to begin"
         show_text(f"A run {doing}. It is the service's: leave the page if you like.")
     else:
         show_text(f"The last run ended {ago(sync.finished_at)} ({moment(sync.finished_at)}).")
 
 
 def show_failures(sync: DocstoreSync) -> None:
-    """List what the last run could not take, where there is anything."""
+    """List the documents that the last run could not take, if any."""
     if not sync.counts.failed:
         return
     st.subheader("Not taken", anchor=False)

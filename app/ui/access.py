@@ -18,12 +18,12 @@ def require_editor() -> None:
     """End the page's run here for everybody who is no admin and may change no collection."""
     if not show_errors(api.me).is_admin and not show_errors(api.edits_collections):
         show_empty(
-            "This page is for admins, and for those who look after a collection.",
+            "This page is for admins, and for editors of a collection.",
             "Ask an admin of your organization to make you an editor of one.",
         )
         st.stop()
 
 
 def show_closed() -> None:
-    """Say that a page is for admins only."""
+    """Show that a page is for admins only."""
     show_empty("This page is for admins.", "Ask an admin of your organization for what you need here.")

@@ -1,4 +1,4 @@
-"""Dialogs that every page asks and tells in: is this really meant, and a secret that is shown once."""
+"""Dialogs for all pages: confirming an action, and showing a secret once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _OPEN, _LED, _SECRET, _PAGE = "dialog.open", "dialog.led", "dialog.secret", "dia
 
 
 def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], object], name: str | None = None) -> None:
-    """Ask in a dialog before `action` is done, then draw the page anew; what fails is said in the dialog.
+    """Show a dialog that confirms `action`, then draw the page again; an error is shown in the dialog.
 
     `consequence` says what will be lost. With `name` it must be typed: for what can't be undone and is large.
     """
@@ -27,7 +27,7 @@ def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], ob
             st.rerun()
         show_text(consequence)
         if name is not None:
-            show_text(f"To go on, type its name: {one_line(name)}")
+            show_text(f"To continue, type its name: {one_line(name)}")
         typed = st.text_input("Name", key="confirm.name") if name is not None else None
         sure, never = st.columns(2)
         if never.button("Cancel", key="confirm.no", width="stretch"):
@@ -48,7 +48,7 @@ def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], ob
 
 
 def _do(action: Callable[[], object]) -> None:
-    """Do what was confirmed: in a callback, which no second click ends half-way, and once for two clicks."""
+    """Run the confirmed action in a callback, which a second click can't interrupt or repeat."""
     if st.session_state.get(_DONE):
         return
     try:
@@ -64,9 +64,9 @@ class NotYetError(Exception):
 
 
 def open_dialog(name: str, about: str = "") -> None:
-    """Open a dialog of the page's, which draws it while `is_open(name)`; for the callback of a button.
+    """Open a dialog, which the page draws while `is_open(name)`; for the callback of a button.
 
-    `about` is what the page looks at, where the dialog is about that alone: it doesn't open again about another.
+    `about` is what the dialog is about, if that is the page's subject: the dialog is closed for another subject.
     """
     st.session_state[_OPEN] = (name, about)
     for kept in (_PROBLEM, _LED):
@@ -74,7 +74,7 @@ def open_dialog(name: str, about: str = "") -> None:
 
 
 def is_open(name: str, about: str | None = None) -> bool:
-    """Tell whether this dialog is open, about this if it is said. One that finds itself closed ends with a rerun."""
+    """Return whether a dialog is open, and about this subject if one is given. A dialog that finds it closed reruns."""
     opened, of = st.session_state.get(_OPEN, ("", ""))
     return opened == name and about in {None, of}
 
@@ -85,7 +85,7 @@ def close_dialog() -> None:
 
 
 def offer_submit(name: str, label: str, *, action: Callable[[], object], disabled: bool = False) -> None:
-    """Offer doing what a dialog is for, which closes it, and leaving it; what failed is said, and it stays open.
+    """Show the buttons that submit and cancel a dialog; an error is shown, and the dialog stays open.
 
     `action` runs in a callback: no second click ends it half-way, and for two clicks it runs once. It reads fields from
     the session, since those may have changed after they were drawn, and raises NotYetError for what is wrong with them.
@@ -125,7 +125,7 @@ def _submit(name: str, action: Callable[[], object]) -> None:
 
 @dataclass(frozen=True)
 class Secret:
-    """What is shown once: `hint` says what it is for, `command` is a line that uses it."""
+    """A secret to show once: `hint` says what it is for, `command` is a line that uses it."""
 
     title: str
     value: str = field(repr=False)
@@ -134,7 +134,7 @@ class Secret:
 
 
 def hold_secret(secret: Secret) -> None:
-    """Keep a secret that was just made until `show_held_secret` has shown it; call it in the callback that makes it.
+    """Keep a new secret until `show_held_secret` has shown it; call it in the callback that creates the secret.
 
     A run of the page can be ended by the next click at any line: a secret that only its variables hold could be lost
     unseen. It is kept no longer than its dialog is open.
@@ -143,9 +143,9 @@ def hold_secret(secret: Secret) -> None:
 
 
 def show_held_secret() -> None:
-    """Show a secret that was just made in a dialog, if there is one; a page that makes some draws nothing else then.
+    """Show a new secret in a dialog, if there is one; a page that creates secrets draws nothing else then.
 
-    It goes with the dialog, and with the page.
+    The secret is forgotten with the dialog, and with the page.
     """
     secret: Secret | None = st.session_state.get(_SECRET)
     if secret is None:
@@ -166,12 +166,12 @@ def show_held_secret() -> None:
 
 
 def drop_secret() -> None:
-    """Forget the secret that is shown, if there is one."""
+    """Forget the held secret, if there is one."""
     st.session_state.pop(_SECRET, None)
 
 
 def leave_others(page: str) -> None:
-    """Close what is open, and forget the secret that is shown, when another page is looked at than the one before."""
+    """Close dialogs and forget the held secret when the person has changed to another page."""
     if st.session_state.get(_PAGE) != page:
         drop_secret()
         close_dialog()

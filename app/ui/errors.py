@@ -26,7 +26,7 @@ ENDED = (SignInRequiredError, InvalidClientError)
 
 @dataclass(frozen=True)
 class Problem:
-    """An error as a person reads it; kept where it is shown later than it happened."""
+    """An error in words for a person, for showing it later."""
 
     message: str
     notes: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ def error_boundary() -> Generator[None]:
 
 
 def show_errors(work: Callable[[], T]) -> T:
-    """Return what `work` returns; on an error, show it and end the page's run."""
+    """Return the result of `work`; on an error, show it and end the page's run."""
     with error_boundary():
         return work()
 
@@ -88,14 +88,14 @@ def line_of(error: carrel.CarrelError) -> str:
 
 
 def _message_of(error: carrel.APIError) -> tuple[str, ...]:
-    """Return what the service says is wrong: all in all, unless what it says of the parts of a request says it anew."""
+    """Return the service's message, or its messages about parts of the request if they say the same in detail."""
     parts = tuple(_of_part(detail) for detail in error.details)
     repeats = any(detail.message in error.message for detail in error.details)
     return parts if repeats else (error.message, *parts)
 
 
 def _of_part(detail: ErrorDetail) -> str:
-    """Say what is wrong with a part of a request; of their names people know those of their own fields alone."""
+    """Return a message about a part of a request, with the part's name if people know it."""
     part, _, field = detail.field.partition(".")
     return f"{field}: {detail.message}" if part == "customMetadata" and field else detail.message
 
@@ -107,7 +107,7 @@ def _problem_of_runs(error: RunsError) -> Problem:
             return Problem("Prefect, which has the runs, doesn't answer.", (away,))
         case NotServedError():
             start = "Start what does, on a machine that reaches the documents: python -m flows serve"
-            return Problem("Nobody carries out runs.", (start,))
+            return Problem("No process carries out runs.", (start,))
         case UnknownError():
             return Problem("It isn't there any more.", ("Go back to the list, and look again.",))
         case _:

@@ -15,7 +15,7 @@ _KEPT = "export.kept"
 
 @dataclass(frozen=True)
 class Export:
-    """A file of a list: its columns' heads, its rows page by page, and what it depends on."""
+    """A list as a file: the columns' headings, its rows page by page, and what it depends on."""
 
     file_name: str
     heads: Sequence[str]
@@ -32,7 +32,7 @@ class _Kept:
 
 
 def offer_export(export: Export) -> None:
-    """Offer a list as CSV; a session keeps the last one it made, and forgets it when another list is looked at."""
+    """Show buttons that make a list's CSV and download it; the session keeps the last file only."""
     about = (export.file_name, export.about)
     kept: _Kept | None = st.session_state.get(_KEPT)
     if kept is not None and kept.about != about:

@@ -1,4 +1,4 @@
-"""Thumbs and a comment about something, sent by callbacks: once when given, never again when the page is drawn."""
+"""Thumbs and a comment on something, sent in callbacks: once when clicked, and not again when the page is drawn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ THUMBS = ((True, "Helpful", "thumb_up"), (False, "Not helpful", "thumb_down"))
 
 @dataclass(frozen=True)
 class About:
-    """What feedback is about; `send` puts it on the audit log: whether it was good, and words if there are any."""
+    """The subject of feedback; `send` records on the audit log whether it was good, and an optional text."""
 
     name: str
     send: Callable[[bool, str | None], object]
@@ -31,7 +31,7 @@ class About:
 
 
 def about_search(search_id: UUID, document_id: UUID | None = None) -> About:
-    """Return feedback about one result of a search, or about all of it."""
+    """Return the subject for one result of a search, or for the whole search."""
     return About(f"{search_id}-{document_id}", partial(_send_of_search, search_id, document_id))
 
 
@@ -41,9 +41,9 @@ def about_reply(agent_id: UUID, message_id: UUID) -> About:
 
 
 def offer_feedback(about: About, *, given: bool | None = None) -> None:
-    """Offer two thumbs and, once one is chosen, a comment; `given` is the one that the service has already.
+    """Show two thumbs and, once one is chosen, a comment; `given` is the one that the service has already.
 
-    Buttons, because a second click of a double click takes Streamlit's own thumbs back before the first one is told.
+    Buttons, because a second click of a double click takes Streamlit's own thumbs back before the first one is sent.
     """
     chosen = st.session_state.setdefault(about.key("thumb"), given)
     for good, word, icon in THUMBS:
@@ -69,7 +69,7 @@ def _offer_comment(about: About, *, placeholder: str) -> None:
 
 
 def show_failure(about: About) -> None:
-    """Show why the last feedback about this didn't reach the service, if it didn't."""
+    """Show why the last feedback on this subject didn't reach the service, if it didn't."""
     problem: Problem | None = st.session_state.get(about.key("problem"))
     if problem is not None:
         problem.show()
@@ -81,7 +81,7 @@ def _send_thumb(about: About, good: bool) -> None:
 
 
 def _send_comment(about: About) -> None:
-    """Send what is in the field, unless it has just been sent: a second click can come before the field is empty."""
+    """Send the comment in the field, unless it was just sent: a second click can come before the field is empty."""
     comment = str(st.session_state[about.key("comment")] or "").strip()
     if not comment:
         st.toast("There is no comment yet.")
@@ -90,11 +90,11 @@ def _send_comment(about: About) -> None:
     ):
         st.session_state[about.key("said")] = comment
         st.session_state[about.key("comment")] = ""
-        st.toast("Thank you. Those who look after Carrel read it.")
+        st.toast("Thank you. The admins of Carrel read it.")
 
 
 def _send(about: About, good: bool, *, comment: str | None) -> bool:
-    """Put feedback on the audit log; tell whether it got there."""
+    """Record feedback on the audit log; return whether that succeeded."""
     st.session_state.pop(about.key("problem"), None)
     try:
         about.send(good, comment)

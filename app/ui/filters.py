@@ -1,4 +1,4 @@
-"""Fields that narrow a list, kept in the page's address: a reload or a shared address shows the same rows."""
+"""Fields that filter a list, kept in the page's address: a reload or a shared address shows the same rows."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ LONGEST = 200
 
 
 def text_filter(label: str, parameter: str, *, placeholder: str = "") -> str:
-    """Show a field for a part of something, and return what is in it."""
+    """Show a field for a part of a text, and return its contents."""
     key = _follow_address(parameter, "")
     text = st.text_input(
         label, key=key, max_chars=LONGEST, placeholder=placeholder, on_change=_tell_address, args=(parameter, "")
@@ -17,7 +17,7 @@ def text_filter(label: str, parameter: str, *, placeholder: str = "") -> str:
 
 
 def choice_filter(label: str, parameter: str, options: Mapping[str, str], *, default: str = "") -> str:
-    """Show a choice of `options` (what the address says: how people call it), and return what is chosen."""
+    """Show a choice of `options` (value in the address: label), and return the chosen value."""
     key = _follow_address(parameter, default)
     if st.session_state[key] not in options:
         st.session_state[key] = default
@@ -32,7 +32,7 @@ def choice_filter(label: str, parameter: str, options: Mapping[str, str], *, def
 
 
 def part_of(parameter: str, parts: Mapping[str, str], *, default: str) -> str:
-    """Show the parts of what is looked at beside each other, and return the one to draw; names are Markdown."""
+    """Show the labels of a page's parts side by side, and return the part to draw; labels are Markdown."""
     key = _follow_address(parameter, default)
     if st.session_state[key] not in parts:
         st.session_state[key] = default

@@ -1,4 +1,4 @@
-"""Ways from one page to another, and back from what is looked at to its list."""
+"""Links between pages, and from an item back to its list."""
 
 import html
 from collections.abc import Callable
@@ -8,12 +8,12 @@ import streamlit as st
 
 
 def address(page: str, **parameters: str) -> str:
-    """Return where a page is (the name of its file in app/views), looking at what the parameters name."""
+    """Return the address of a page (the name of its file in app/views) with these parameters."""
     return f"{page}?{urlencode(parameters)}" if parameters else page
 
 
 def show_link(text: str, page: str, **parameters: str) -> None:
-    """Show a link to another page in the same window; `text` may be anybody's."""
+    """Show a link to another page in the same window; `text` is escaped."""
     where = html.escape(address(page, **parameters))
     st.html(f'<p class="carrel-text"><a href="{where}" target="_self">{html.escape(text)}</a></p>')
 
@@ -25,13 +25,13 @@ def look_at(parameter: str, one: object) -> None:
 
 
 def leave(*parameters: str) -> None:
-    """Go back to a list from one of its rows, whose address has these parameters more."""
+    """Go back from an item to its list, by removing these parameters from the address."""
     for name in parameters:
         st.query_params.pop(name, None)
 
 
 def offer_way_back(text: str, *parameters: str, also: Callable[[], object] | None = None) -> None:
-    """Offer the way to a list from one of its rows, whose address has these parameters more."""
+    """Show a button that goes back from an item to its list, by removing parameters from the address."""
 
     def go() -> None:
         leave(*parameters)

@@ -1,4 +1,4 @@
-"""What goes wrong, in words; and text of others in tables. All of it escaped, none of it Markdown."""
+"""Messages, headings, and tables of foreign text, all of it escaped and none of it Markdown."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ def show_warning(message: str, *notes: str) -> None:
 
 
 def show_text(text: str) -> None:
-    """Show text of anybody's as it is, in the page's own type."""
+    """Show a foreign text escaped, in the page's font."""
     st.html(f'<p class="carrel-text">{html.escape(text)}</p>')
 
 
@@ -27,7 +27,7 @@ def show_note(text: str) -> None:
 
 
 def show_empty(title: str, hint: str = "") -> None:
-    """Say in place of a list that there is nothing in it, what would be, and what to do."""
+    """Show in place of an empty list a title, what it would contain, and what to do."""
     more = f"<p>{html.escape(hint)}</p>" if hint else ""
     st.html(
         f'<div class="carrel-empty" role="status"><p class="carrel-empty-title">{html.escape(title)}</p>{more}</div>'
@@ -35,19 +35,19 @@ def show_empty(title: str, hint: str = "") -> None:
 
 
 def show_title(title: str, purpose: str) -> None:
-    """Head a page: what it is called, and in a sentence what it is for."""
+    """Show a page's title, and a sentence about its purpose."""
     st.title(title, anchor=False)
     st.html(f'<p class="carrel-purpose">{html.escape(purpose)}</p>')
 
 
 def show_heading(name: str, *facts: str) -> None:
-    """Head what somebody named: its name as it is, and in a line under it what is to know first."""
+    """Show a name that somebody chose as a heading, escaped, with a line below."""
     line = f'<p class="carrel-facts">{html.escape(" · ".join(fact for fact in facts if fact))}</p>' if facts else ""
     st.html(f'<h2 class="carrel-name">{html.escape(name)}</h2>{line}')
 
 
 def show_table(rows: Iterable[Sequence[str]], *, heads: Sequence[str] = (), named: bool = False) -> None:
-    """Show rows of text; `named` rows begin with what they are called."""
+    """Show rows of text; `named` rows begin with their heading."""
     head = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in heads)
     body = "".join(f"<tr>{_cells(row, named=named)}</tr>" for row in rows)
     top = f"<thead><tr>{head}</tr></thead>" if head else ""

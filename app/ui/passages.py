@@ -23,7 +23,7 @@ def highlight(text: str, spans: Iterable[TextSpan]) -> str:
 
 
 def words_like(text: str, beginnings: Iterable[str]) -> list[TextSpan]:
-    """Return where in `text` the words are that begin like one of these."""
+    """Return the spans of words in `text` that begin like one of these."""
     wanted = "|".join(re.escape(one) for one in beginnings if one.strip())
     if not wanted:
         return []
@@ -44,7 +44,7 @@ def paragraph(escaped: str) -> str:
 
 
 def label(text: str) -> str:
-    """Return text of anybody's as what a button is called: a code span, in which Streamlit's Markdown means nothing."""
+    """Return a foreign text as a button's label: a code span, in which Streamlit's Markdown means nothing."""
     line = " ".join(text.split())
     fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
     return f"{fence} {line} {fence}"

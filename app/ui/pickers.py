@@ -1,6 +1,6 @@
-"""Finding somebody or something by typing: each stroke asks the service for a handful, and one of them is chosen.
+"""Inputs that find principals or resources: each key press asks the service for a few, of which one is chosen.
 
-`pick_principal("who", …)` and `pick_resource("resource", …)` keep what was chosen in the page's address, so that a
+`pick_principal("who", …)` and `pick_resource("resource", …)` keep the choice in the page's address, so that a
 reload or a shared address shows it again. `pick_principals` chooses several, for a dialog or a form of the page's.
 """
 
@@ -38,12 +38,12 @@ NOBODY, NOTHING = "Nobody is called that.", "Nothing is called that."
 
 
 def pick_principal(name: str, *, label: str, kinds: Sequence[str] = EVERYBODY) -> Principal | None:
-    """Return who is chosen as the address's `name`; until somebody is, or to choose another, offer finding them."""
+    """Return the principal in the address's parameter `name`, with an input to find one or another."""
     return _pick(name, label=label, find=partial(_principals, kinds=tuple(kinds)), at=_principal, kinds=kinds)
 
 
 def pick_resource(name: str, *, label: str, kinds: Sequence[str] = RESOURCES) -> Resource | None:
-    """Return what is chosen as the address's `name`; until something is, or to choose another, offer finding it."""
+    """Return the resource in the address's parameter `name`, with an input to find one or another."""
     return _pick(name, label=label, find=partial(_resources, kinds=tuple(kinds)), at=_resource, kinds=kinds)
 
 
@@ -55,7 +55,7 @@ def pick_principals(
     kinds: Sequence[str] = EVERYBODY,
     most: int | None = None,
 ) -> list[Principal]:
-    """Offer finding several, `chosen` being those at first, the latest `most` of them; return who is chosen now.
+    """Show an input that finds several principals, at first `chosen`, at most the latest `most`; return them.
 
     Not in an `st.form`, in which nobody can search. What was chosen is forgotten with `drop_choice(key)`, and when a
     run of the page doesn't draw this: nobody is left over for another thing.
@@ -87,13 +87,13 @@ def get_principals(key: str) -> list[Principal]:
 
 
 def drop_choice(key: str) -> None:
-    """Forget whom `pick_principals` of this key has: the next time it begins with its `chosen` again."""
+    """Forget the choice of `pick_principals` with this key, which then begins with its `chosen` again."""
     for name in (key, _stored_keys(key), _typed_text(key), _match(key)):
         st.session_state.pop(name, None)
 
 
 def _offer_adding(key: str, found: Mapping[str, Principal], *, most: int | None) -> None:
-    """Offer those who match: one by a button, several in a list that closes when one of them is chosen."""
+    """Show the matches: one by a button, several in a list that closes when one of them is chosen."""
     options = disambiguate(found.values())
     if len(options) == 1:
         name, one = next(iter(options.values()))
@@ -162,7 +162,7 @@ def _pick(
 
     @st.fragment
     def offer() -> None:
-        """Typing draws no more of the page than this."""
+        """Show the input and the matches, so that a key press draws only them."""
         options = disambiguate(_search(name, label=label, find=find, none=none))
         picked = _only(options, typed=str(st.session_state[_typed_text(name)] or "")) if options else None
         if options and picked is None:
@@ -176,7 +176,7 @@ def _pick(
 
 
 def _only(options: Mapping[str, object], *, typed: str) -> str | None:
-    """Return the one match, once so much was typed that it is no matter of chance."""
+    """Return the only match, if enough was typed that it isn't a coincidence."""
     return next(iter(options)) if len(options) == 1 and len(typed.strip()) >= TELLING else None
 
 

@@ -1,4 +1,4 @@
-"""How far work is that goes on one by one while the page waits."""
+"""The progress of work that goes step by step while the page waits."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T")
 def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
     """Yield outcomes one by one under a progress bar; `doing` is the label of the bar.
 
-    Pressing anything meanwhile ends the page's run at the bar: after an outcome was passed on, never before.
+    A click meanwhile ends the page's run at the bar: after an outcome was yielded, never before.
     """
     bar = st.progress(0.0, text=f"{doing} 1 of {of:,}")
     for number, outcome in enumerate(outcomes, 1):

@@ -1,4 +1,4 @@
-"""Lists that the service gives page by page, as tables: one page is fetched, shown and kept, never the whole list."""
+"""Tables of lists that the service gives in pages: one page is fetched, shown and kept, never the whole list."""
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -29,9 +29,9 @@ _FRESH_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[Page, Item]):
-    """A list of the service's: `fetch` asks for the page of a token (None: the first), `items` are its rows.
+    """A list of the service's: `fetch` returns the page of a token (None: the first), `items` its rows.
 
-    `about` is what the list depends on (filters, whose it is): another one begins at the first page again.
+    `about` is what the list depends on (filters, whose it is): a changed value begins at the first page again.
     """
 
     fetch: Callable[[str | None], Page]
@@ -48,7 +48,7 @@ class ItemsPage(Generic[Item]):
 
 
 def source_of(items: Sequence[Item], *, about: Hashable) -> Source[ItemsPage[Item], Item]:
-    """Return a list that is at hand, page by page; `about` changes with what is in it."""
+    """Return a list in memory, page by page; `about` changes with its items."""
 
     def fetch(token: str | None) -> ItemsPage[Item]:
         start = int(token or 0)
@@ -60,9 +60,9 @@ def source_of(items: Sequence[Item], *, about: Hashable) -> Source[ItemsPage[Ite
 
 @dataclass
 class _Cursor:
-    """Where in a list a person is: the tokens of the pages up to this one, and this page, while it is fresh.
+    """A person's position in a list: the tokens of the pages up to this one, and this page, while it is fresh.
 
-    `chosen` are the rows of it that whoever draws the whole page knows to be chosen.
+    `chosen` are the rows that were known as chosen when the whole page was drawn.
     """
 
     about: Hashable
@@ -73,7 +73,7 @@ class _Cursor:
 
 
 def forget(key: str) -> None:
-    """Have the table of this key ask anew, where it is: what it shows was changed."""
+    """Make a table fetch its page again, because its rows were changed."""
     place = st.session_state.get(_place_key(key))
     if place is not None:
         place.page = None
@@ -89,9 +89,9 @@ def show_pages(
     go: Callable[[Item], object] | None = None,
     hint: str = "",
 ) -> Item | None:
-    """Show the page of a list a person is at, with the way to the next ones; return the row they chose.
+    """Show the current page of a list, with buttons for other pages; return the row that was chosen.
 
-    `row` gives what the columns hold; `columns` is Streamlit's column_config; `empty` is drawn in place of an empty
+    `row` returns the cells of an item; `columns` is Streamlit's column_config; `empty` is drawn in place of an empty
     list. An error of the service ends the page's run, as app.ui.errors.error_boundary does. `go` leads away
     from the list to the chosen row, and so at once, before the list would be drawn again. `hint` says under the
     rows what choosing one does.
@@ -108,7 +108,7 @@ def choose_rows(
     empty: Callable[[], None],
     columns: Mapping[str, Any] | None = None,
 ) -> list[Item]:
-    """Show the page of a list as `show_pages` does; return the rows of it that they chose, any number."""
+    """Show the current page of a list as `show_pages` does; return all rows that were chosen."""
     return _show(key, source, row=row, empty=empty, columns=columns, mode="multi-row")
 
 
@@ -146,7 +146,7 @@ def _draw(
     mode: Literal["single-row", "multi-row"],
     go: Callable[[Item], object] | None,
 ) -> None:
-    """Draw the rows. Going on and back draws no more of the page than this; choosing draws all of it."""
+    """Draw the rows. Changing the page draws only this part; choosing draws the whole page."""
     table = _table_key(key, place)
     chosen = _selected_row(table)
     if chosen != place.chosen:
@@ -170,7 +170,7 @@ def _draw(
 
 
 def _table_key(key: str, place: _Cursor) -> str:
-    """Return the key of a page's table: its state is of one page of one list, and no selection moves to another."""
+    """Return the key of a page's table, different for each page, so that no selection moves to another."""
     return f"{key}.rows.{hash((place.about, place.tokens[-1]))}"
 
 
@@ -182,7 +182,7 @@ def _selected_row(table: str) -> list[int]:
 def show_each(
     key: str, source: Source[Page, Item], *, each: Callable[[Item], object], empty: Callable[[], None]
 ) -> None:
-    """Show the page of a list as `show_pages` does, for what no table holds well: `each` draws one."""
+    """Show the current page of a list as `show_pages` does, but draw each item with `each`."""
     place = _place(key, source.about)
     page = _page(place, source)
     items = source.items(page)
@@ -225,13 +225,13 @@ def _page(place: _Cursor, source: Source[Page, Item]) -> Page:
 
 
 def _offer_pages(key: str, place: _Cursor, *, count: int, more: str | None) -> None:
-    """Offer the pages before and after this one, where there are any."""
+    """Show buttons for the pages before and after this one, if there are any."""
     number = len(place.tokens)
     if number == 1 and more is None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Previous", key=f"{key}.back", disabled=number == 1, on_click=_go_back, args=(place,))
-        st.button("Next", key=f"{key}.on", disabled=more is None, on_click=_go_on, args=(place, more))
+        st.button("Next", key=f"{key}.on", disabled=more is None, on_click=_show_next, args=(place, more))
         st.caption(f"Page {number}, with {count} rows")
 
 
@@ -241,7 +241,7 @@ def _go_back(place: _Cursor) -> None:
     place.page = None
 
 
-def _go_on(place: _Cursor, token: str | None) -> None:
+def _show_next(place: _Cursor, token: str | None) -> None:
     # A second click may come before the next page is drawn: it goes no further than the first.
     if token is not None and token not in place.tokens:
         place.tokens.append(token)

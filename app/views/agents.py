@@ -1,4 +1,4 @@
-"""The organization's agents: what they are told, from what they answer, who may use them, and trying them."""
+"""The page of the organization's agents: their settings, who may use them, and trying them."""
 
 from functools import partial
 from uuid import UUID
@@ -26,7 +26,7 @@ PARTS = {"define": "What it is", "deploy": "Who may use it", "try": "Try it"}
 
 
 def row(agent: AgentDefinition) -> dict[str, object]:
-    """Return what the list tells of an agent."""
+    """Return the table row of an agent."""
     return {
         "Name": agent.name,
         "What it is for": agent.description,
@@ -45,7 +45,7 @@ def fetch(name: str, token: str | None) -> AdminAgentsListResponse:
 
 
 def show_no_agents(name: str) -> None:
-    """Say what the list would hold."""
+    """Show that the list is empty."""
     if name:
         show_empty("No agent is called that.", "Try another part of its name.")
     else:
@@ -56,7 +56,7 @@ def show_no_agents(name: str) -> None:
 
 
 def show_list() -> None:
-    """Show the list, and go to the agent that is chosen in it."""
+    """Show the list, and open the agent that is chosen in it."""
     st.button("New agent", type="primary", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
     if is_open(NEW):
         ask_for_agent()
@@ -77,7 +77,7 @@ def show_list() -> None:
 
 @st.dialog("New agent", on_dismiss=close_dialog)
 def ask_for_agent() -> None:
-    """Ask what a new agent is called; the rest is said on its page, and nobody may use it before that."""
+    """Ask for a new agent's name; the rest is set on its page, and nobody may use it before that."""
     if not is_open(NEW):
         st.rerun()
     st.text_input("Name", key="new.name", max_chars=200)
@@ -86,7 +86,7 @@ def ask_for_agent() -> None:
 
 
 def make() -> None:
-    """Make the agent that the dialog's fields tell of, and look at it."""
+    """Create the agent from the dialog's fields, and open it."""
     name, description = (str(st.session_state[f"new.{part}"] or "").strip() for part in ("name", "description"))
     if not name:
         raise NotYetError("An agent needs a name.")

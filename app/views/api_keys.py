@@ -1,4 +1,4 @@
-"""API keys: what people's own programs call with, as the person whom the key is for."""
+"""The page of API keys, with which programs act as the person whom the key is for."""
 
 from functools import partial
 
@@ -42,7 +42,7 @@ def key_of(key_id: str) -> ApiKey | None:
 
 
 def show_keys() -> None:
-    """List the keys; choosing one looks at it."""
+    """List the keys; choosing one shows it."""
 
     def fetch(token: str | None) -> AdminApiKeysListResponse:
         return next(api.client().admin.api_keys.list(page_size=PAGE_ROWS, page_token=token).pages())
@@ -70,7 +70,7 @@ def key_row(key: ApiKey) -> dict[str, str]:
 
 
 def show_key(key_id: str) -> None:
-    """Show a key with exact times, and the way to stop it."""
+    """Show a key with exact times, and the button that revokes it."""
     offer_way_back("All API keys", "key")
     key = show_errors(partial(key_of, key_id))
     if key is None:
@@ -89,14 +89,14 @@ def revoke(key: ApiKey) -> None:
 
 
 def open_new() -> None:
-    """Open the dialog for a new key, with nobody chosen yet."""
+    """Open the dialog for a new key, with no person chosen."""
     drop_choice(OWNER)
     open_dialog(NEW)
 
 
 @st.dialog("New API key", width="large", on_dismiss=close_dialog)
 def show_new() -> None:
-    """Ask whose it is, what it may do, and until when."""
+    """Show the dialog for a new key: its owner, what it may do, and its expiry."""
     if not is_open(NEW):
         st.rerun()
     show_text(

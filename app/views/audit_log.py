@@ -30,7 +30,7 @@ HEADS = ("At (UTC)", "What happened", "Who", "For", "Action", "Kind", "Id", "Com
 
 
 class Filters:
-    """What the log is narrowed to."""
+    """The filters of the log."""
 
     def __init__(
         self, who: Principal | None, *, action: str, target: str, days: tuple[date | None, date | None]
@@ -67,12 +67,12 @@ def names() -> Names:
 
 
 def names_for(entries: Sequence[AuditEntry]) -> dict[str, str]:
-    """Return what these entries name."""
+    """Return the names of everything in these entries."""
     return show_errors(lambda: names().of(api.client(), ids_in(entries)))
 
 
 def ask_filters() -> Filters:
-    """Ask what the log is narrowed to; all of it is in the address."""
+    """Show the filters, which are kept in the address, and return them."""
     who = pick_principal("who", label="Who did it, or for whom", kinds=(PERSON, SERVICE_ACCOUNT))
     what, which = st.columns(2)
     with what:
@@ -85,7 +85,7 @@ def ask_filters() -> Filters:
 
 
 def ask_day(place: Any, label: str, name: str) -> date | None:
-    """Ask for a day, which is in the address; None for any."""
+    """Show an input for a day, which is kept in the address; return None for any."""
     key = f"log.{name}"
     st.session_state[key] = day_of(str(st.query_params.get(name, "")))
     bounds = {"min_value": FIRST_DAY, "max_value": LAST_DAY}
@@ -111,7 +111,7 @@ def keep_day(name: str, key: str) -> None:
 
 
 def show_entries(filters: Filters) -> None:
-    """List the entries; choosing one looks at it."""
+    """List the entries; choosing one shows it."""
     known: dict[str, str] = {}
 
     def entries_of(page: AdminAuditLogQueryResponse) -> Sequence[AuditEntry]:
@@ -178,7 +178,7 @@ def narrow_to(target: str) -> None:
 
 
 def address_of(principal: Any) -> str:
-    """Return somebody's address, or a group's id."""
+    """Return a principal's address, or a group's id."""
     return getattr(principal, "email", "") or principal.id
 
 

@@ -1,4 +1,4 @@
-"""Ask agents that answer from documents, and go on with what was asked before."""
+"""The page Chat: asking agents that answer from documents, and continuing conversations."""
 
 from collections.abc import Callable, Mapping
 from typing import cast
@@ -26,7 +26,7 @@ MORE, AGENT, WORDS = "chat.more", "chat.agent", "chat.words"
 
 
 def go(place: ChatLocation) -> None:
-    """Be somewhere else in Chat."""
+    """Put a location of Chat into the page's address."""
     for name in (SENT, MORE):
         st.session_state.pop(name, None)
     st.query_params.from_dict(place.address())
@@ -37,19 +37,19 @@ def go_to(conversation: Conversation) -> None:
     go(ChatLocation(str(conversation.agent_id), str(conversation.conversation_id)))
 
 
-def look_anew() -> None:
-    """Have what is shown asked for again, and what is followed followed from its beginning."""
+def refresh_conversation() -> None:
+    """Drop cached conversations and readers of replies, so that all is fetched again."""
     st.session_state.pop(FOLLOWING, None)
     forget_conversations()
 
 
 def submit(place: ChatLocation) -> None:
-    """Send what is in the field."""
+    """Send the text in the input."""
     send_once(place, str(st.session_state[WORDS] or "").strip())
 
 
 def send_once(place: ChatLocation, text: str) -> None:
-    """Send words, unless the same are on their way: Enter, or a button, may be pressed twice."""
+    """Send a text, unless an equal one is being sent: Enter, or a button, may be pressed twice."""
     sent = cast("Sent | None", st.session_state.get(SENT))
     if not text or (sent is not None and sent.is_again(place, text)):
         return
@@ -63,14 +63,14 @@ def send_once(place: ChatLocation, text: str) -> None:
 
 
 def post(outgoing: Outgoing) -> None:
-    """Send a message, and be in its conversation; what the service doesn't take stays, with the reason."""
+    """Send a message, and open its conversation; a message that the service refuses stays, with the reason."""
     state = st.session_state
     try:
         taken = outgoing.send()
     except carrel.CarrelError as error:
         state[UNSENT] = outgoing, problem_of(error)
         return
-    look_anew()
+    refresh_conversation()
     state.pop(UNSENT, None)
     state[SENT] = Sent(outgoing, taken.conversation_id, taken.job_id)
     st.query_params.from_dict(ChatLocation(outgoing.place.agent, str(taken.conversation_id)).address())
@@ -83,7 +83,7 @@ def unsent_at(place: ChatLocation) -> tuple[Outgoing, Problem] | None:
 
 
 def show_unsent(place: ChatLocation) -> None:
-    """Show the message that didn't reach the service, and what can be done."""
+    """Show the message that didn't reach the service, with buttons to send or drop it."""
     kept = unsent_at(place)
     if kept is None:
         return
@@ -96,8 +96,8 @@ def show_unsent(place: ChatLocation) -> None:
         st.button("Discard", key="chat.discard", on_click=lambda: st.session_state.pop(UNSENT, None))
 
 
-def show_transcript(transcript: Transcript, place: ChatLocation, *, can_go_on: bool) -> None:
-    """Show what was said, and the reply that is being made as it grows."""
+def show_transcript(transcript: Transcript, place: ChatLocation, *, can_continue: bool) -> None:
+    """Show the messages of a conversation, and the unfinished reply."""
     hidden = max(len(transcript.messages) - int(st.session_state.get(MORE, SHOWN)), 0)
     if hidden:
         more = len(transcript.messages) - hidden + SHOWN
@@ -105,9 +105,9 @@ def show_transcript(transcript: Transcript, place: ChatLocation, *, can_go_on: b
     running = next((one for one in transcript.messages if one.status is MessageStatus.RUNNING), None)
     for message in transcript.messages[hidden:]:
         if message is running:
-            show_growing(message, get_reply_reader(message), ended=look_anew)
+            show_growing(message, get_reply_reader(message), ended=refresh_conversation)
         else:
-            show_exchange(transcript.conversation.agent_id, message, ask_again=resend(place) if can_go_on else None)
+            show_exchange(transcript.conversation.agent_id, message, ask_again=resend(place) if can_continue else None)
     forget_sent(transcript)
 
 
@@ -117,7 +117,7 @@ def resend(place: ChatLocation) -> Callable[[str], None]:
 
 
 def get_reply_reader(message: ConversationMessage) -> ReplyReader:
-    """Return the reading of a reply that this window began, or begin it: also after a reload, or in another window."""
+    """Return this window's reader of a reply, or begin one: also after a reload, or in another window."""
     current = cast("ReplyReader | None", st.session_state.get(FOLLOWING))
     if current is None or current.message_id != message.message_id:
         if current is not None:
@@ -128,7 +128,7 @@ def get_reply_reader(message: ConversationMessage) -> ReplyReader:
 
 
 def forget_sent(transcript: Transcript) -> None:
-    """Let the same words be sent again, once they have been answered."""
+    """Forget the last message once it is answered, so that an equal one can be sent."""
     sent = cast("Sent | None", st.session_state.get(SENT))
     running = {one.message_id for one in transcript.messages if one.status is MessageStatus.RUNNING}
     if sent is not None and sent.message_id not in running:
@@ -136,7 +136,7 @@ def forget_sent(transcript: Transcript) -> None:
 
 
 def choose_agent(agents: Mapping[str, Agent], place: ChatLocation) -> Agent:
-    """Let the person choose whom to ask; the address has their choice."""
+    """Show a choice of the agent, which is kept in the address, and return it."""
     if place.agent and place.agent not in agents:
         show_warning("The agent that the address names isn't there for you.", "Choose another one.")
     chosen = place.agent if place.agent in agents else next(iter(agents))
@@ -157,7 +157,7 @@ def choose_agent(agents: Mapping[str, Agent], place: ChatLocation) -> Agent:
 
 
 def begin(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | None:
-    """Show where a conversation begins; return the place to write from, None without agents."""
+    """Show a new conversation; return the location to send messages from, None without agents."""
     if not agents:
         show_no_agents()
         return None
@@ -168,7 +168,7 @@ def begin(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | No
 
 
 def show_no_agents() -> None:
-    """Say what would be here, and what to do."""
+    """Show that no agent is deployed to the person, and what to do."""
     if show_errors(api.me).is_admin:
         show_empty(
             "No agent is deployed to you yet.",
@@ -179,19 +179,19 @@ def show_no_agents() -> None:
         show_empty("No agent is deployed to you yet.", "An agent answers from documents. Ask an admin for one.")
 
 
-def go_on(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | None:
-    """Show a conversation; return the place to write from, None where nothing more can be said."""
+def show_conversation(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | None:
+    """Show a conversation; return the location to send messages from, None if it can't be continued."""
     transcript = show_errors(lambda: read(place.conversation))
     if transcript is None:
         show_warning(
             "You have no such conversation.",
-            "It may be another person's, or it was deleted because nobody has gone on with it for long.",
+            "It may be another person's, or it was deleted because it has not been used for long.",
         )
         return None
     agent_id = str(transcript.conversation.agent_id)
     here = ChatLocation(agent_id, place.conversation)
     show_heading(transcript.conversation.agent_name, agents[agent_id].description if agent_id in agents else "")
-    show_transcript(transcript, here, can_go_on=agent_id in agents)
+    show_transcript(transcript, here, can_continue=agent_id in agents)
     show_unsent(here)
     if agent_id not in agents:
         show_warning("This agent isn't deployed to you any more: you can read on here, and ask another one.")
@@ -210,7 +210,7 @@ def page() -> None:
         st.button("New conversation", icon=":material/add:", width="stretch", on_click=go, args=(new,))
         show_conversations(place.conversation, choose=go_to)
     with main:
-        here = go_on(agents, place) if place.conversation else begin(agents, place)
+        here = show_conversation(agents, place) if place.conversation else begin(agents, place)
     if here is not None:
         st.chat_input("Your message", key=WORDS, on_submit=submit, args=(here,))
 

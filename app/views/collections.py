@@ -1,4 +1,4 @@
-"""The collections that a person may search; those who look after one say what is in it and how it is indexed."""
+"""The page of the collections that a person may search; editors change their contents, fields and index."""
 
 from functools import partial
 
@@ -32,7 +32,7 @@ READERS_PARTS = {"documents": "Documents", "about": "About"}
 
 
 def row(collection: DocumentCollection) -> dict[str, object]:
-    """Return what the list tells of a collection."""
+    """Return the table row of a collection."""
     return {
         "Name": collection.collection_name,
         "Documents": collection.document_count,
@@ -52,7 +52,7 @@ def fetch(name: str, token: str | None) -> ListDocumentCollectionsResponse:
 
 
 def show_no_collections(name: str) -> None:
-    """Say what the list would hold."""
+    """Show that the list is empty."""
     if name:
         show_empty("No collection is called that.", "Try another part of its name.")
     else:
@@ -64,7 +64,7 @@ def show_no_collections(name: str) -> None:
 
 
 def show_list() -> None:
-    """Show the list, and go to the collection that is chosen in it."""
+    """Show the list, and open the collection that is chosen in it."""
     st.button("New collection", type="primary", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
     if is_open(NEW):
         ask_for_collection()
@@ -82,7 +82,7 @@ def show_list() -> None:
 
 @st.dialog("New collection", width="medium", on_dismiss=close_dialog)
 def ask_for_collection() -> None:
-    """Ask what a new collection is called, which fields it has, and what it is indexed with."""
+    """Show the dialog for a new collection: its name, its fields, and its embedding model."""
     if not is_open(NEW):
         st.rerun()
     st.text_input("Name", key="new.name", max_chars=200)
@@ -99,7 +99,7 @@ def ask_for_collection() -> None:
 
 
 def make() -> None:
-    """Make the collection that the dialog's fields tell of, and look at it."""
+    """Create the collection from the dialog's fields, and open it."""
     state = st.session_state
     name = str(state["new.name"] or "").strip()
     if not name:
@@ -117,7 +117,7 @@ def make() -> None:
 
 
 def show_about(collection: DocumentCollection) -> None:
-    """Show a collection's facts, who may search it, and the way to delete it."""
+    """Show a collection's facts, who may search it, and the button that deletes it."""
     show_table(
         [
             ("Documents that you may read", f"{collection.document_count:,}"),

@@ -1,4 +1,4 @@
-"""The documents that a person may read: what state they are in, what is in them, and adding a few of one's own."""
+"""The page of the documents that a person may read: their state, their contents, and uploading a few."""
 
 from functools import partial
 from typing import NamedTuple
@@ -30,7 +30,7 @@ ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES
 
 
 class Wanted(NamedTuple):
-    """What the list is narrowed to; a tuple, since this script's own classes are others at every run of it."""
+    """The filters of the list; a tuple, because classes of this script differ at every run of it."""
 
     name: str
     kind: str
@@ -68,7 +68,7 @@ def fetch(wanted: Wanted, token: str | None) -> ListDocumentsResponse:
 
 
 def row(document: Document) -> dict[str, object]:
-    """Return what the list tells of a document."""
+    """Return the table row of a document."""
     return {
         "Name": document.document_name,
         "State": "" if document.indexing is None else STATES[document.indexing],
@@ -80,7 +80,7 @@ def row(document: Document) -> dict[str, object]:
 
 
 def show_no_documents(wanted: Wanted) -> None:
-    """Say what the list would hold."""
+    """Show that the list is empty."""
     mine = wanted.owner == api.me().email
     if wanted.name or wanted.kind or wanted.state or (wanted.owner and not mine):
         show_empty("No document is like that.", "Take something out of the fields above, or look at whose it may be.")
@@ -92,7 +92,7 @@ def show_no_documents(wanted: Wanted) -> None:
 
 
 def show_list() -> None:
-    """Show the list, and go to the document that is chosen in it."""
+    """Show the list, and open the document that is chosen in it."""
     me = show_errors(api.me)
     offer_upload("documents")
     wanted = choose(is_admin=me.is_admin, email=me.email)
@@ -140,7 +140,7 @@ def show_document(document: GetDocumentResponse) -> None:
 
 
 def offer_deletion(document: GetDocumentResponse) -> None:
-    """Offer to delete a document, once it is clear what goes with it."""
+    """Show a button that deletes a document, with what is deleted with it."""
     if not st.button("Delete …", key="delete", icon=":material/delete:"):
         return
     places = [name_of_place(place) for place in document.indexed_in if place.document_collection_id is not None]

@@ -1,4 +1,4 @@
-"""How Carrel is now: what works, what is at work, and what somebody should look at."""
+"""The page Health: what works, what is running, and what needs attention."""
 
 import html
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ REFRESH_SECONDS = 5.0
 
 @st.fragment(run_every=REFRESH_SECONDS)
 def watch() -> None:
-    """Ask how everything is, and show it; this goes on by itself while the page is open."""
+    """Read the state of everything, and show it; refreshes itself while the page is open."""
     status = show_errors(ask_service)
     found = [status] if isinstance(status, Finding) else findings_of(status)
     found.append(of_flows())
@@ -30,7 +30,7 @@ def watch() -> None:
 
 
 def summary(found: Sequence[Finding]) -> str:
-    """Return in a line whether somebody should look at something."""
+    """Return a line that says whether something needs attention."""
     count = troubles(found)
     said = (
         "Everything is fine." if not count else f"{count_text(count, 'thing needs', 'things need')} somebody to look."
@@ -51,7 +51,7 @@ def show_numbers(status: AdminStatusGetResponse) -> None:
 
 
 def card(finding: Finding) -> str:
-    """Return what is found of one thing as HTML."""
+    """Return a finding as HTML."""
     todo = f"<p>{html.escape(finding.todo)}</p>" if finding.todo else ""
     see = _link(finding.see) if finding.see else ""
     return (

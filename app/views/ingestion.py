@@ -19,7 +19,7 @@ JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing
 
 
 def show_start() -> None:
-    """Let a person start a run."""
+    """Show the forms that start runs."""
     job = choice_filter("What to do", "job", JOBS, default="upload")
     if job == "upload":
         offer_upload()
@@ -32,7 +32,7 @@ def show_start() -> None:
 def page() -> None:
     """Draw the page."""
     require_admin()
-    show_title("Ingestion", "Load documents, see how that goes, and look after what could not be loaded.")
+    show_title("Ingestion", "Load documents, see how that goes, and handle what could not be loaded.")
     if run := st.query_params.get("run"):
         show_run_page(run)
         return

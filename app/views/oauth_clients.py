@@ -24,7 +24,7 @@ STATUSES = {OAuthClientStatus.PENDING: "Waits for an admin", OAuthClientStatus.A
 
 
 def show_clients() -> None:
-    """List the applications; choosing one looks at it."""
+    """List the applications; choosing one shows it."""
     options = {"": "All", **{status.value: words for status, words in STATUSES.items()}}
     status = choice_filter("Status", "status", options)
 
@@ -36,7 +36,7 @@ def show_clients() -> None:
         CLIENTS,
         Source(fetch, lambda page: page.oauth_clients, about=status),
         row=lambda client: client_row(client, show_errors(agents)),
-        empty=partial(say_none, status),
+        empty=partial(show_none, status),
         go=lambda chosen: look_at("client", chosen.client_id),
     )
 
@@ -52,8 +52,8 @@ def client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, str]:
     }
 
 
-def say_none(status: str) -> None:
-    """Say that there is no application, and what one is."""
+def show_none(status: str) -> None:
+    """Show that there is no application, and what one is for."""
     if status:
         show_empty("No application has this status.")
     else:
@@ -61,7 +61,7 @@ def say_none(status: str) -> None:
 
 
 def show_client(client_id: str) -> None:
-    """Show an application: what it may ask people for and where it sends them, and what can be done with it."""
+    """Show an application: its scopes, its redirect addresses, and its buttons."""
     offer_way_back("All applications", "client")
     client = show_errors(partial(application, client_id))
     if client is None:
@@ -88,7 +88,7 @@ def show_client(client_id: str) -> None:
 
 
 def show_scopes(scopes: Sequence[str], names: dict[str, str]) -> None:
-    """Show what an application may ask people for, with what that lets it do and risks."""
+    """Show an application's scopes, each with what it allows and its risk."""
     rows = [
         (scope_named(scope, agents=names), meaning.lets, meaning.risk)
         for scope in scopes
@@ -122,7 +122,7 @@ def show_actions(client: OAuthClient) -> None:
 
 
 def ask_approving(client: OAuthClient) -> None:
-    """Say what approving means, and ask."""
+    """Ask for confirmation before an application is approved."""
     names = show_errors(agents)
     confirm(
         "Approve this application?",
@@ -135,20 +135,20 @@ def ask_approving(client: OAuthClient) -> None:
 
 
 def approve(client: OAuthClient) -> None:
-    """Let it be used."""
+    """Approve an application."""
     api.client().admin.oauth_clients.approve(client.client_id)
     clear_caches()
 
 
 def rotate(client: OAuthClient) -> None:
-    """Give it a new secret, and have that shown."""
+    """Replace an application's secret, and have the new one shown."""
     given = api.client().admin.oauth_clients.rotate_secret(client.client_id)
     hold_secret(secret_of(client.client_id, given.client_secret))
     clear_caches()
 
 
 def delete(client: OAuthClient) -> None:
-    """Delete it, and go back to the list."""
+    """Delete an application, and go back to the list."""
     api.client().admin.oauth_clients.delete(client.client_id)
     leave("client")
     clear_caches()

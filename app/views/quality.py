@@ -1,4 +1,4 @@
-"""How well searches serve people: over time, where they find nothing, what people complain of, and measured."""
+"""The page Quality: searches over time, those without results, complaints, and measured rankings."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ BLUE, ORANGE = "#2f7fb8", "#d9730d"
 
 
 def show_overview() -> None:
-    """Show the searches of a time: how many, how many found nothing, and what people thought of them."""
+    """Show the searches of a span: how many, how many without results, and the feedback on them."""
     chosen = choice_filter("Over", "over", {key: span.name for key, span in SPANS.items()}, default="month")
     buckets = show_errors(lambda: counts(SPANS[chosen]))
     totals = Totals.of(buckets)
@@ -68,7 +68,7 @@ def show_charts(buckets: Sequence[SearchesInBucket]) -> None:
 
 
 def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]], *, alt: str) -> None:
-    """Draw two counts of searches over each other; `alt` is told to those who don't see the chart."""
+    """Draw two counts of searches in one chart; `alt` describes it for people who don't see the chart."""
     st.subheader(title, anchor=False)
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {"From": at, **counted},

@@ -1,4 +1,4 @@
-"""Search the catalog or a collection, and say whether it helped."""
+"""The page Search: searching the catalog or a collection, and giving feedback."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, Sear
 
 
 def ask() -> SearchQuery | None:
-    """Show the form, filled from the page's address, and return the question once there is one that can be asked."""
+    """Show the form, filled from the page's address, and return the query; None while there is none."""
     collections = collections_by_id()
     places = {CATALOG: "The whole catalog", **{key: found.collection_name for key, found in collections.items()}}
     follow_address(places)
@@ -70,12 +70,12 @@ def follow_address(places: Mapping[str, str]) -> None:
 
 
 def words_now() -> str:
-    """Return what is in the form."""
+    """Return the text in the form."""
     return str(st.session_state["words"] or "").strip()
 
 
 def submit(collections: Mapping[str, DocumentCollection]) -> None:
-    """Ask what is in the form, with the conditions that make sense there; what is too long stays in the form alone."""
+    """Search for the form's text with the applicable conditions; a text that is too long stays in the form."""
     if len(words_now()) > LONGEST:
         return
     state = st.session_state
@@ -88,14 +88,14 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
 
 
 def go(question: SearchQuery) -> None:
-    """Make a question the page's address, and ask anew even what was asked before: access may have changed."""
+    """Put a query into the page's address, and drop its cached answer: access may have changed."""
     st.query_params.from_dict(question.address())
     st.session_state["address"] = question.address()
     st.session_state.pop("answer", None)
 
 
 def answer(question: SearchQuery) -> tuple[Answer, int]:
-    """Return the question's answer and the size asked for; kept for the session until another is asked."""
+    """Return the query's answer and the size asked for; cached in the session until the next query."""
     kept: tuple[SearchQuery, Answer, int] | None = st.session_state.get("answer")
     if kept is None or kept[0] != question:
         kept = ask_service(question, SIZES[0])
@@ -106,14 +106,14 @@ def answer(question: SearchQuery) -> tuple[Answer, int]:
 
 
 def ask_service(question: SearchQuery, size: int) -> tuple[SearchQuery, Answer, int]:
-    """Ask, with a sign that it goes on; an error ends the page's run."""
+    """Search, with a spinner; an error ends the page's run."""
     with st.spinner("Searching …"):
         kinds = kinds_of(collections_by_id().get(question.where))
         return question, show_errors(lambda: search(question, kinds, size=size)), size
 
 
 def show(found: Answer, result: CatalogSearchResult | CollectionSearchResult) -> None:
-    """Show a result with what can be done with it."""
+    """Show a result with its links and feedback."""
     about = about_search(found.search_id, result.document_id)
     with st.container(border=True):
         show_result(found, result)
@@ -126,7 +126,7 @@ def show(found: Answer, result: CatalogSearchResult | CollectionSearchResult) ->
 
 
 def show_no_results(found: Answer, question: SearchQuery) -> None:
-    """Say that there is nothing, and what could be tried; whoever expected something can say so."""
+    """Show that there are no results, what to try, and the feedback."""
     tries = ["other words"]
     if question.mode is SearchMode.LEXICAL:
         tries.append("a hybrid search")

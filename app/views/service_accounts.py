@@ -1,4 +1,4 @@
-"""Service accounts and their tokens: what programs call with, how far each reaches, and when it ends."""
+"""The page of service accounts and their tokens: what programs call with, its reach, and its expiry."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -34,12 +34,12 @@ NEW = "new_account"
 
 
 def show_switch(settings: Organization) -> None:
-    """Say whether the organization has service accounts switched on, and offer the other."""
+    """Show whether service accounts are enabled, with a button that changes it."""
     if settings.service_accounts_enabled:
         if st.button("Switch service accounts off", key="switch.off", type="tertiary", icon=":material/toggle_off:"):
             confirm(
                 "Switch service accounts off?",
-                "Every request with a token of a service account is refused from now on, and none can be made. What "
+                "Every request with a token of a service account is refused from now on, and none can be created. What "
                 "there is stays, and works again when they are switched on.",
                 doing="Switch them off",
                 action=partial(switch, on=False),
@@ -47,7 +47,7 @@ def show_switch(settings: Organization) -> None:
         return
     show_warning(
         "Service accounts are switched off for your organization.",
-        "Every request with a token of theirs is refused, and neither accounts nor tokens can be made.",
+        "Every request with a token of theirs is refused, and neither accounts nor tokens can be created.",
     )
     if st.button("Switch service accounts on", key="switch.on", type="primary"):
         show_errors(partial(switch, on=True))
@@ -61,7 +61,7 @@ def switch(*, on: bool) -> None:
 
 
 def show_accounts(tokens: Sequence[ServiceAccountToken]) -> None:
-    """List the accounts; choosing one looks at it."""
+    """List the accounts; choosing one shows it."""
     query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
 
     def fetch(token: str | None) -> AdminServiceAccountsListResponse:
@@ -72,7 +72,7 @@ def show_accounts(tokens: Sequence[ServiceAccountToken]) -> None:
         ACCOUNTS,
         Source(fetch, lambda page: page.service_accounts, about=query),
         row=partial(account_row, tokens),
-        empty=partial(say_none, query),
+        empty=partial(show_none, query),
         go=lambda chosen: look_at("account", chosen.service_account_id),
     )
 
@@ -91,8 +91,8 @@ def account_row(tokens: Sequence[ServiceAccountToken], account: ServiceAccount) 
     }
 
 
-def say_none(query: str) -> None:
-    """Say that there is no account, and what one is for."""
+def show_none(query: str) -> None:
+    """Show that there is no account, and what one is for."""
     if query:
         show_empty("No service account has this in its name or address.", "Try fewer letters.")
     else:
@@ -105,7 +105,7 @@ def say_none(query: str) -> None:
 
 @st.dialog("New service account", on_dismiss=close_dialog)
 def show_new() -> None:
-    """Ask for a name."""
+    """Show the dialog for a new account."""
     if not is_open(NEW):
         st.rerun()
     show_text("An identity for a program. It may read nothing before it is granted something, or put into a group.")
@@ -114,7 +114,7 @@ def show_new() -> None:
 
 
 def create() -> None:
-    """Create the account, and look at it."""
+    """Create the account, and open it."""
     name = str(st.session_state["new.name"] or "").strip()
     if not name:
         raise NotYetError("Give it a name: what the program is that uses it.")
@@ -131,7 +131,7 @@ def delete(account: ServiceAccount) -> None:
 
 
 def ask_deleting(account: ServiceAccount) -> None:
-    """Say what stops before an account is deleted."""
+    """Ask for confirmation before an account is deleted, naming what stops."""
     working = sum(
         token.status is CredentialStatus.ACTIVE and token.service_account_id == account.service_account_id
         for token in show_errors(all_tokens)

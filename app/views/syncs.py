@@ -1,4 +1,4 @@
-"""Syncs: collections kept as document databases have them."""
+"""The page of syncs: collections kept equal to document databases."""
 
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ _MADE = "sync.made"
 
 
 def show_list() -> None:
-    """Show the syncs, and go to the one that is chosen."""
+    """Show the syncs, and open the one that is chosen."""
     with st.container(horizontal=True):
         if st.button("New sync", type="primary", icon=":material/add:", key="new"):
             st.query_params["new"] = "yes"
@@ -37,7 +37,7 @@ def show_list() -> None:
         empty=lambda: show_empty(
             "There is no sync yet.",
             "A sync keeps a collection as a collection of a document database (MongoDB) has it: what is new or changed "
-            "there is brought over, what vanished is removed. Make the first one.",
+            "there is brought over, what was deleted is removed. Create the first one.",
         ),
         columns={
             "Documents": st.column_config.NumberColumn(format="localized", help="Those it brought that exist"),
@@ -54,7 +54,7 @@ def fetch(token: str | None) -> ListDocstoreSyncsResponse:
 
 
 def row(sync: DocstoreSync) -> dict[str, Any]:
-    """Return what the list tells of a sync."""
+    """Return the table row of a sync."""
     at = sync.finished_at or sync.started_at
     return {
         "Name": one_line(sync.config.sync_name),
@@ -69,7 +69,7 @@ def row(sync: DocstoreSync) -> dict[str, Any]:
 
 
 def show_new() -> None:
-    """Ask for a new sync, and make it."""
+    """Show the form for a new sync, and create it."""
     offer_way_back("All syncs", "new")
     made: str | None = st.session_state.pop(_MADE, None)
     collections = show_errors(targets)
@@ -81,7 +81,7 @@ def show_new() -> None:
 
 
 def make(into: str, made: str | None, draft: Draft) -> None:
-    """Make a sync, and look at it; for a second click, before the page is drawn anew, it is the one that was made."""
+    """Create a sync, and open it; a second click, before the page is drawn again, opens the one that was created."""
     if made is None:
         docstore = api.client().document_collections.docstore
         answer = docstore.create_docstore_sync(into, docstore_uri=draft.address, config=draft.config())

@@ -1,4 +1,4 @@
-"""What a person, a group or a service account may read, why, and what another may not."""
+"""The page "What can they read?": what a principal may read, why, and what another may not."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ MOST_SORTED = 20_000
 
 @dataclass(frozen=True)
 class ReachQuery:
-    """Whose list it is, without whose, and what it is narrowed to."""
+    """The query of the list: whose it is, without whose, and its filters."""
 
     who: Principal
     without: Principal | None
@@ -76,12 +76,12 @@ def row_of(found: ClassedResource) -> tuple[str, str, str]:
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def counts(who: Principal, without: Principal | None = None, query: str = "") -> Counts:
-    """Count for the session what somebody may read."""
+    """Count what somebody may read; cached in the session."""
     return count_resources(api.client(), who, without=without, query=query)
 
 
 def show_counts(found: Counts) -> None:
-    """Show how much somebody may read of each kind."""
+    """Show the number of readable resources of each kind."""
     names = {DOCUMENT: "Documents", COLLECTION: "Collections", AGENT: "Agents"}
     for column, kind in zip(st.columns(len(SHOWN)), SHOWN, strict=True):
         column.metric(names[kind], f"{found.of(kind):,}", border=True)
@@ -112,7 +112,7 @@ def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Pri
 
 
 def disambiguate_names(first: Principal, second: Principal) -> tuple[str, str]:
-    """Return what two are called: by their names, and where these are alike by what else tells them apart."""
+    """Return the names of two principals, with distinguishing facts if they are equal."""
     names = one_line(first.name), one_line(second.name)
     if names[0] != names[1]:
         return names
@@ -121,7 +121,7 @@ def disambiguate_names(first: Principal, second: Principal) -> tuple[str, str]:
 
 
 def ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
-    """Ask for a part of the name, and for the kind of thing."""
+    """Show filters by name and kind, and return the query."""
     found = show_errors(lambda: counts(who, without))
     kinds = {"": "Everything"} | {
         kind.value: f"{TYPES[kind]} ({count:,})" for kind, count in found.by_type.items() if count
@@ -150,7 +150,7 @@ def show_list(question: ReachQuery, *, order: ResourceOrder) -> None:
 
 
 def say_nothing(question: ReachQuery) -> None:
-    """Say why the list is empty."""
+    """Show why the list is empty."""
     if question.query or question.types:
         show_empty("Nothing of that name or kind.", "Take the filters away to see everything.")
     elif question.without is not None:
@@ -163,7 +163,7 @@ def say_nothing(question: ReachQuery) -> None:
 
 
 def show_reach(who: Principal) -> None:
-    """Show what somebody may read, beside another if one is chosen."""
+    """Show what somebody may read, next to another if one is chosen."""
     if "with" not in st.query_params:
         show_counts(show_errors(lambda: counts(who)))
     second = pick_principal("with", label="Compare with somebody")

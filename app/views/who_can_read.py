@@ -1,4 +1,4 @@
-"""Who may read a document, a collection or an agent, why, and who gave it to them; and changing that."""
+"""The page "Who can read this?": who may read a resource, why, and who granted it; and changing the grants."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -27,12 +27,12 @@ SHOWN_GRANTS = 20
 
 
 def key_of(principal: UserPrincipal | GroupPrincipal) -> str:
-    """Return what an address calls somebody of the list of readers."""
+    """Return the key of a reader for an address."""
     return f"{PERSON}:{principal.email}" if principal.type == PERSON else f"{principal.type}:{principal.id}"
 
 
 def show_readers(resource: Resource, grants: Grants) -> None:
-    """List everybody who may effectively read it, page by page; choosing one asks why."""
+    """List everybody who may effectively read a resource, page by page; choosing one explains why."""
 
     direct = directly(grants)
 
@@ -53,7 +53,7 @@ HEADS = ("Who", "Person or group", "Address", "Granted directly")
 
 
 def directly(grants: Grants) -> dict[str, str]:
-    """Return what was granted by itself to whom: to addresses, and to groups' ids."""
+    """Return the roles granted directly, by address or, for groups, by id."""
     return {
         holder.id if holder.kind == GROUP else holder.note: GRANTED[grants.roles[key]]
         for key, holder in grants.who.items()
@@ -76,7 +76,7 @@ def rows_of(resource: Resource, grants: Grants) -> Iterator[Sequence[Sequence[st
 
 
 def show_grants(grants: Grants) -> None:
-    """Show what was granted, which is less than who may read: groups hold others."""
+    """Show the grants, which name fewer principals than may read: groups have members."""
     everybody = [("Everybody in the organization", "", "Viewer")] if grants.everybody else []
     held = [
         (one_line(holder.name), holder.facts, GRANTED[grants.roles[key]])
@@ -93,14 +93,14 @@ def show_grants(grants: Grants) -> None:
 
 
 def open_change(resource: Resource) -> None:
-    """Open the dialog for changes, with nobody chosen yet."""
+    """Open the dialog that changes grants, with no principal chosen."""
     drop_choice(ADDED)
     open_dialog(CHANGE, resource.key)
 
 
 @st.dialog("Change who may read it", width="large", on_dismiss=close_dialog)
 def change(resource: Resource, before: Grants) -> None:
-    """Ask for changes of the grants, say what they come to, and make those that were said."""
+    """Show the dialog that changes grants, with the effect of the changes, and save them."""
     if not is_open(CHANGE):
         st.rerun()
     show_text(resource.name)
@@ -126,17 +126,17 @@ def change(resource: Resource, before: Grants) -> None:
 
 
 def show_changes(resource: Resource, said: Sequence[str]) -> None:
-    """Say what saving will change."""
+    """Show what saving will change."""
     if not said:
         show_text("Nothing will change.")
         return
     show_table([(sentence,) for sentence in said], heads=("What will change, from the next request on",))
     if resource.kind == "document" and resource.type is not ResourceType.UPLOADED_DOCUMENT:
-        show_warning("The next load from its source may set who may read it anew.")
+        show_warning("The next load from its source may set its readers again.")
 
 
 def save(resource: Resource, before: Grants, after: Grants) -> None:
-    """Make the changes, unless somebody else made others meanwhile."""
+    """Save the changes, unless somebody else has changed the grants meanwhile."""
     try:
         make_so(api.client(), resource, before=before, after=after)
     except ConflictError:
@@ -155,7 +155,7 @@ def owner_of(resource: Resource) -> str:
 
 
 def show_resource(resource: Resource) -> None:
-    """Show a resource with what is granted, who may read it, and the way to why."""
+    """Show a resource with its grants, its readers, and a search for why somebody can read it."""
     grants = show_errors(partial(grants_on, api.client(), resource))
     st.subheader("Granted", anchor=False)
     if owner := show_errors(partial(owner_of, resource)):
@@ -177,7 +177,7 @@ def show_resource(resource: Resource) -> None:
 
 
 def show_one(resource: Resource) -> None:
-    """Show why somebody may read it, or why not, in place of the list."""
+    """Show why somebody may read a resource, or why not, in place of the list."""
     offer_way_back("All who may read it", "who")
     who: Principal | None = pick_principal("who", label="Why may they read it, or why not?")
     if who is not None:

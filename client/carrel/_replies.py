@@ -112,7 +112,7 @@ def send_and_wait(call: Call[SendMessageResponse], connection: Connection, *, ti
         answer = yield from within(Deadline(timeout), perform(call, connection))
     except APIError as error:
         if error.code == DELAYED:
-            raise ReplyTimeoutError("There is no reply yet; the agent goes on with it.") from error
+            raise ReplyTimeoutError("There is no reply yet; the agent continues with it.") from error
         if error.code.startswith(NO_REPLY):
             raise failure(error.code, error.message) from error
         raise
@@ -158,7 +158,7 @@ class Deadline:
 
     def passed(self) -> ReplyTimeoutError:
         """Build the exception for waiting until the deadline."""
-        return ReplyTimeoutError(f"No reply within {self.seconds:g} seconds; an agent that has the message goes on.")
+        return ReplyTimeoutError(f"No reply within {self.seconds:g} seconds; an agent that has the message continues.")
 
 
 def within(deadline: Deadline, flow: Flow[T]) -> Flow[T]:

@@ -169,7 +169,7 @@ class _IndexWait:
             msg = (
                 f"The service has made nothing searchable for {seconds:.0f} s, and {count_text(waiting, 'document')}"
                 f"{such_as} still wait{'s' if waiting == 1 else ''}. All is stored, {_what_next(backlog)}"
-                " Run again: the run goes on from here."
+                " Run again: the run continues from here."
             )
             raise ServiceDownError(msg)
 
@@ -177,7 +177,7 @@ class _IndexWait:
 def _what_next(backlog: Backlog | None) -> str:
     if backlog is not None and backlog.is_paused:
         return "but a disk of the service runs short, and nothing is indexed until there is room: make room there."
-    return "and the service goes on with it."
+    return "and the service continues with it."
 
 
 def left_text(waiting: int, *, chunks: tuple[int, int], per_second: float, backlog: Backlog | None) -> str:

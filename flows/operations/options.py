@@ -64,8 +64,10 @@ class SyncOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    launch: bool = Field(default=True, description="Launch a run; without, the one that goes on, or was last, is told.")
-    wait_for_end: bool = Field(default=True, description="End only when the run has; without, it goes on by itself.")
+    launch: bool = Field(default=True, description="Launch a run; without, the running or last one is reported.")
+    wait_for_end: bool = Field(
+        default=True, description="Wait until the run has ended; without, it continues by itself."
+    )
 
 
 class CollectionOptions(BaseModel):
@@ -94,9 +96,9 @@ class ReindexOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     everything: bool = Field(default=False, description="Every document, not only those whose contents have changed.")
-    model: str | None = Field(default=None, description="Make the whole index anew with this embedding model.")
+    model: str | None = Field(default=None, description="Rebuild the whole index with this embedding model.")
     force: bool = Field(default=False, description="With a model: go without the documents that fail.")
-    wait_for_end: bool = Field(default=True, description="End only when it is done; without, it goes on by itself.")
+    wait_for_end: bool = Field(default=True, description="Wait until it is done; without, it continues by itself.")
 
     @model_validator(mode="after")
     def _fit(self) -> "ReindexOptions":

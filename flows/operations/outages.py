@@ -118,7 +118,7 @@ class OutagePolicy:
         if now - self._away_since > seconds:
             busy = isinstance(exc, APIError) and exc.status in BUSY
             state = "taken nothing" if busy else "been away"
-            msg = f"The service has {state} for {seconds:.0f} s ({exc}). Run again: the run goes on from here."
+            msg = f"The service has {state} for {seconds:.0f} s ({exc}). Run again: the run continues from here."
             raise ServiceDownError(msg) from exc
 
 

@@ -113,7 +113,7 @@ async def _watch(
         try:
             now = await outages.call(lambda: rebuilds.get_index_rebuild(collection_id))
         except NotFoundError as exc:
-            raise NameUnknownError("The collection was deleted while its index was made anew.") from exc
+            raise NameUnknownError("The collection was deleted while its index was rebuilt.") from exc
 
 
 async def failure_rows(

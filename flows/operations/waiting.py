@@ -13,6 +13,6 @@ def waiting_text(sync: DocstoreSync, *, now: datetime | None = None) -> str:
     if sync.wanted_at is None or (now or datetime.now(UTC)) - sync.wanted_at < PATIENCE:
         return ""
     return (
-        "No worker of the service has begun this run yet. It begins when one is free; where no other sync goes on, see"
+        "No worker of the service has begun this run yet. It begins when one is free; if no other sync is running, see"
         " that a process of the service runs which has workers for syncs (CARREL_DOCSTORE_WORKERS)."
     )

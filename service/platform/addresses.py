@@ -6,7 +6,11 @@ from carrel.wire.oauth_clients import LOOPBACK
 
 
 def parts_of(address: str) -> SplitResult | None:
-    """Split an absolute http or https address into its parts; None for any other text."""
+    """Split an absolute http or https address into its parts; None for any other text.
+
+    Accepted is printable ASCII without spaces, with a host and, if any, a valid port, and neither user, password nor
+    fragment.
+    """
     try:
         parts = urlsplit(address)
         host, _port = parts.hostname, parts.port

@@ -73,7 +73,7 @@ def test_deeds_are_sentences_with_names(house: House) -> None:
     assert said(house.open("audit_log", target=crew)) == [
         "admin took Ada out of “Log crew”",
         "admin added Ada to “Log crew”",
-        "admin made the group “Log crew”",
+        "admin created the group “Log crew”",
     ]
 
 
@@ -82,12 +82,12 @@ def test_what_is_called_alike_is_told_apart(house: House) -> None:
     house.client.admin.organization.update(service_accounts_enabled=True)
     accounts = [house.client.admin.service_accounts.create("Log twin") for _ in range(2)]
     sentences = said(house.open("audit_log", action="serviceAccount.create"))
-    assert sentences == [f"admin made the service account “Log twin ({one.email})”" for one in reversed(accounts)]
+    assert sentences == [f"admin created the service account “Log twin ({one.email})”" for one in reversed(accounts)]
     groups = [
         str(house.client.admin.groups.upsert([{"name": "Log twins", "external_id": one}]).groups[0].id) for one in "ab"
     ]
     told = said(house.open("audit_log", action="group.create"))
-    assert [f"admin made the group “Log twins (…{one[-6:]})”" for one in reversed(groups)] == told[:2]
+    assert [f"admin created the group “Log twins (…{one[-6:]})”" for one in reversed(groups)] == told[:2]
 
 
 def test_a_file_of_the_log_has_all_names(house: House) -> None:

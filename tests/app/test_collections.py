@@ -84,7 +84,7 @@ def fields_in(client: Carrel, collection: UUID) -> dict[str, dict[str, str]]:
 def test_a_member_without_a_collection_to_look_after_is_told_so(house: House) -> None:
     """The page says for whom it is; the one who becomes an editor has it, without what only an owner may do."""
     page = house.open("collections", signed_in_as=MEMBER)
-    assert "for those who look after a collection" in html_of(page)
+    assert "for editors of a collection" in html_of(page)
     assert not page.button
     collection = a_collection(house.client)
     grant = {"principal": {"type": "user", "email": EDITOR}, "role": "EDITOR"}
@@ -249,12 +249,12 @@ def test_stale_documents_are_looked_for_and_indexed_again(house: House) -> None:
     identifier = f"rules {uuid4()}"
     load(house.client, "Rules", "Sheep travel.", identifier=identifier, collection_id=collection)
     load(house.client, "Fares", collection_id=collection)
-    page = press(open_collection(house, collection), "Look for stale ones")
+    page = press(open_collection(house, collection), "Find stale documents")
     assert "None is stale." in html_of(page)
     load(house.client, "Rules", "Goats travel.", identifier=identifier, reindex_collections=False)
     page = open_collection(house, collection)
     assert sorted(page.dataframe[0].value["State"]) == ["Searchable", "Stale"]
-    page = press(page, "Look for stale ones")
+    page = press(page, "Find stale documents")
     assert "1 document of those that you may read" in html_of(page)
     page = press(page, "Index them again")
     assert "Done: 1 document." in html_of(page)
@@ -297,18 +297,18 @@ def test_an_index_is_made_anew_watched_and_given_up(house: House, embeddings: Em
     embeddings.refuse("stubborn")
     page = open_collection(house, collection, "index")
     page.selectbox(key="rebuild.model").set_value(MODEL).run()
-    page = press(page, "Make it anew …")
+    page = press(page, "Rebuild …")
     page.selectbox(key="rebuild.model").set_value(MODEL)
-    page = answer(page, "Make it anew …", "Make it anew")
+    page = answer(page, "Rebuild …", "Rebuild")
     house.service.run(rebuild_all(house.service.runtime.indexer, house.service.runtime.disk))
     page = open_collection(house, collection, "index")
     shown = html_of(page)
     assert "Searches use the old one." in shown
     assert "1 document failed." in shown
     assert html.escape(HOSTILE) in shown
-    page = press(page, "Give up …")
-    answer(page, "Give up …", "Give up")
-    assert "Given up" in html_of(open_collection(house, collection, "index"))
+    page = press(page, "Stop the rebuild …")
+    answer(page, "Stop the rebuild …", "Stop the rebuild")
+    assert "Cancelled" in html_of(open_collection(house, collection, "index"))
     (found,) = [
         one
         for one in house.client.document_collections.list_document_collections()

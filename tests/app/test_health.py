@@ -174,7 +174,7 @@ def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(
         assert not page.exception
         assert "2 things need somebody to look." in html_of(page)
         assert '<section class="carrel-is-trouble"><h3>The service</h3>' in html_of(page)
-        assert "Look at its log." in html_of(page)
+        assert "See its log." in html_of(page)
         proxy.away = False
         assert "It answers, and its database does." in html_of(page.run())
 

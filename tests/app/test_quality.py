@@ -147,8 +147,8 @@ def test_what_was_said_of_a_search_stands_beside_what_it_finds_now(house: House)
     page = house.open("quality", search=str(found.search_id))
     assert html.escape(f"Not about dogs. {HOSTILE}") in html_of(page)
     assert f"<td>Thumbs down</td><td>All of it</td><td>Not about dogs. {html.escape(HOSTILE)}</td>" in html_of(page)
-    assert f"<td>{html.escape(found.results[0].document_name)}</td><td>No words.</td>" in html_of(page)
-    assert "<td>A document that is gone</td><td>No words.</td>" in html_of(page)
+    assert f"<td>{html.escape(found.results[0].document_name)}</td><td>No text.</td>" in html_of(page)
+    assert "<td>A document that is gone</td><td>No text.</td>" in html_of(page)
     assert "<img" not in html_of(page)
     assert "evil" not in markdown_of(page)
 
@@ -272,7 +272,7 @@ def test_a_stopped_comparison_keeps_what_it_has_and_goes_on(house: House) -> Non
     page.run()
     assert "Stopped: 1 of 3 queries are not measured." in html_of(page)
     assert "Means of 2 queries" in page.subheader[0].value
-    page = press(page, "Go on")
+    page = press(page, "Continue")
     assert "Means of 3 queries" in page.subheader[0].value
 
 

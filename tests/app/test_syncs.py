@@ -146,7 +146,7 @@ def test_a_run_that_failed_says_why_and_what_to_do(house: House, syncing: Syncin
         said = html_of(house.open("syncs", sync=of(sync)))
         assert "The last run failed." in said
         assert words in said
-        assert "the next run goes on from there" in said
+        assert "the next run continues from there" in said
         assert "docstoreURI" not in said
 
 

@@ -136,7 +136,7 @@ async def _outcome(runtime: Runtime, started: _Started) -> Reply | ServiceError:
     except ServiceError as error:
         return error
     except TimeoutError:
-        return Unavailable("The reply took too long, and was given up. Send the message again.", code="reply_timeout")
+        return Unavailable("The reply took too long, and was cancelled. Send the message again.", code="reply_timeout")
     except Exception as error:
         if _is_away(error):
             raise

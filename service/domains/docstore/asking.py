@@ -123,5 +123,5 @@ def _connection_error(error: ConnectionFailure) -> SourceError:
         )
     return SourceError(
         "source_unreachable",
-        "The document database does not answer at its host and port. The next run goes on where this one stopped.",
+        "The document database does not answer at its host and port. The next run continues where this one stopped.",
     )

@@ -87,7 +87,7 @@ async def cancel_rebuild(connection: AsyncConnection, caller: Caller, *, collect
     rebuild = await _newest(connection, caller, collection_id)
     if rebuild.status != IndexRebuildStatus.RUNNING:
         raise Conflict(
-            f"No rebuild of this index goes on; the newest is {rebuild.status}. getIndexRebuild shows it.",
+            f"No rebuild of this index is running; the newest is {rebuild.status}. getIndexRebuild shows it.",
             code="rebuild_over",
         )
     await retire_replacement(connection, caller.organization_id, space_id=space.space_id)

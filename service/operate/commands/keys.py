@@ -14,7 +14,7 @@ from service.operate.deployment.rotation import Rotation, rotate_secret_key
 def rotate_key(
     context: typer.Context,
     lost: Annotated[
-        bool, typer.Option("--lost", help="The old key is lost: go on without what only it could read.")
+        bool, typer.Option("--lost", help="The old key is lost: continue without what only it could decrypt.")
     ] = False,
 ) -> None:
     """Change the secret key; no service may be running. Page tokens that were handed out end."""

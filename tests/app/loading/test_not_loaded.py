@@ -61,7 +61,7 @@ def test_a_look_that_nobody_carries_out_is_not_waited_for_without_end(house: Loa
     with offered(house.prefect, "quarantine") as telling:
         page = press(house.open("ingestion", part="quarantine"), look_of(house))
         (run,) = house.prefect.runs_of(telling)
-        assert "Nobody carries out runs now" in html_of(page)
+        assert "No process carries out runs now" in html_of(page)
         assert "python -m flows serve" in html_of(page)
         page = press(page, "Wait no longer")
         assert "It was stopped before it was done." in html_of(page)

@@ -21,7 +21,7 @@ FAILURE = {
 def test_a_reload_shows_the_run_that_goes_on(house: LoadingHouse) -> None:
     """The address is enough to watch a run again, in another window too; what nobody carries out yet says so."""
     run = run_of(start(name_place(house.open("ingestion"), "/srv/handbook")))
-    assert "Nobody carries out runs now" in html_of(house.open("ingestion", run=run))
+    assert "No process carries out runs now" in html_of(house.open("ingestion", run=run))
     house.prefect.move(run, "RUNNING")
     house.prefect.tell(run, Summary(documents=8, to_send=8, created=3, waiting=5), phase="sending")
     again = house.open("ingestion", run=run)

@@ -114,7 +114,7 @@ class Run:
         if caller is None:
             raise RunError(
                 "sync_owner_inactive",
-                "Whoever made this sync is not active any more. Delete it, and create it anew as somebody who is.",
+                "The creator of this sync is not active any more. Delete it, and create it again as an active user.",
             )
         try:
             await require_collection(connection, caller, collection_id=self.sync.collection_id, at_least=Role.EDITOR)
