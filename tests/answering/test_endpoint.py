@@ -16,11 +16,11 @@ from tests.harness.model_server import (
     Answer,
     ModelServer,
     calls,
-    goes_on,
     is_cut_off,
     passages_in,
     refuses,
-    runs_on,
+    repeats_fast,
+    repeats_slowly,
     says,
     streams,
     trails_off,
@@ -176,7 +176,7 @@ ODD = streams('{"id": "c", "choices": [{"index": 0, "delta": {"content": 7}}]}',
         (calls("search_passages", query="leave"), "model_too_many_steps"),
         (calls("delete_everything", query="leave"), "model_too_many_steps"),
         (calls("search_passages", words="leave"), "model_too_many_steps"),
-        (runs_on("and so on "), "model_reply_too_long"),
+        (repeats_fast("and so on "), "model_reply_too_long"),
     ],
 )
 def test_every_failure_has_a_code_and_says_what_to_do(
@@ -202,7 +202,7 @@ def test_a_reply_that_never_ends_is_ended_by_the_deadline(
     """However slowly it goes on; the connection is given up."""
     library = a_library(make_service(**model.settings, model_seconds=0.5))
     over = threading.Event()
-    model.in_turn(goes_on("and ", until=over))
+    model.in_turn(repeats_slowly("and ", until=over))
     with failing("model_timeout"):
         library.ask("Hello", collection_ids=[])
     over.set()

@@ -56,7 +56,7 @@ def test_feedback_says_which_way_it_went(action: str, verdict: str) -> None:
     assert told(against).endswith(" not helpful")
 
 
-def test_deeds_are_sentences_with_names(house: House) -> None:
+def test_actions_are_sentences_with_names(house: House) -> None:
     """Who was given what on what, whom groups got, and which document came, are told by name, newest first."""
     people(house, ADA, BEN)
     crew = group(house, "Log crew", ADA)
@@ -148,7 +148,7 @@ def test_feedback_shows_its_comment(house: House) -> None:
 
 
 def test_the_log_is_narrowed_by_person_and_day(house: House) -> None:
-    """Somebody's deeds alone, and days of UTC with the last one whole; all of it from the address."""
+    """A person's actions alone, and days of UTC with the last one whole; all of it from the address."""
     a_person(house.service, BEN, name="Ben")
     house.open("search", signed_in_as=BEN)
     page = house.open("audit_log", who=f"user:{BEN}")

@@ -59,7 +59,7 @@ def test_what_fails_holds_it_back_until_it_is_left_out(run: Run, shelf: Shelf, e
     embeddings.refuse("crew")
     assert run("reindex", "Shelf", "--model", MODEL, "--no-wait").code == 0
     for _ in range(6):
-        shelf.go_on()
+        shelf.take_all_steps()
         let_time_pass(shelf.service)
     cancelled = run("reindex", "Shelf", "--cancel")
     assert (cancelled.code, "cancelled" in cancelled.out) == (0, True), cancelled

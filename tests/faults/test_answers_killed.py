@@ -18,8 +18,8 @@ from tests.harness.model_server import (
     MODEL,
     ModelServer,
     calls,
-    goes_on,
     passages_in,
+    repeats_slowly,
     says,
     serving_model,
 )
@@ -73,7 +73,7 @@ def test_a_message_on_v1_is_answered_once(process: ServiceProcess, model: ModelS
     """kill -9 while its job is RUNNING and half the reply is shown: the job goes on, to one reply and one entry."""
     desk: Desk = a_desk(process)
     visitor = a_visitor(desk)
-    model.in_turn(SEARCH, goes_on("It leaves at dawn. ", until=never))
+    model.in_turn(SEARCH, repeats_slowly("It leaves at dawn. ", until=never))
     sent = done(visitor.send())
     until(lambda: "dawn" in visitor.fetch(sent["jobId"]).get("partialText", ""))
     process.kill()
@@ -97,7 +97,7 @@ def test_a_message_on_v1_is_answered_once(process: ServiceProcess, model: ModelS
 def test_a_message_on_v0_is_answered_once(process: ServiceProcess, model: ModelServer, never: threading.Event) -> None:
     """Its sender, whose connection was lost, asks again by the same Idempotency-Key, and gets the one reply."""
     desk: Desk = a_desk(process)
-    model.in_turn(SEARCH, goes_on("It leaves at dawn. ", until=never))
+    model.in_turn(SEARCH, repeats_slowly("It leaves at dawn. ", until=never))
     body = {"agentId": desk.agent_id, "message": "When does the ferry leave?"}
 
     def send() -> httpx.Response:
@@ -152,7 +152,7 @@ def reply_and_kill(process: ServiceProcess, model: ModelServer, kills: Sequence[
     visitor = a_visitor(desk)
     for number, kill in enumerate(kills, 1):
         going_on = threading.Event()
-        begins = goes_on("It leaves at dawn. ", until=going_on)
+        begins = repeats_slowly("It leaves at dawn. ", until=going_on)
         model.script = lambda request, begins=begins: begins if passages_in(request) else SEARCH
         sent = done(visitor.send())
         time.sleep(dice.uniform(0, 1))

@@ -47,7 +47,7 @@ async def _elsewhere(*_: object, **__: object) -> None:
 TASK = Task("tests.work", _elsewhere)
 
 
-class Worksite:
+class Deployment:
     """Services with the task above that share a database and a folder, and what the task wrote down."""
 
     def __init__(self, folder: Path, loop: LoopThread) -> None:
@@ -110,9 +110,9 @@ async def _enqueue(url: URL, organization_id: UUID, things: list[UUID]) -> None:
 
 
 @pytest.fixture
-def site(tmp_path: Path, harness_loop: LoopThread) -> Iterator[Worksite]:
+def site(tmp_path: Path, harness_loop: LoopThread) -> Iterator[Deployment]:
     """Services are started on it, and all ended."""
-    site = Worksite(tmp_path, harness_loop)
+    site = Deployment(tmp_path, harness_loop)
     yield site
     site.close()
 
@@ -133,7 +133,7 @@ def queued(url: URL) -> int:
     return int(row[0])
 
 
-def replica(site: Worksite, url: URL, **environment: str) -> ServiceProcess:
+def replica(site: Deployment, url: URL, **environment: str) -> ServiceProcess:
     """Start a service on a database outside it."""
     address = url.set(drivername="postgresql").render_as_string(hide_password=False)
     return site.start(CARREL_DATABASE_URL=address, CARREL_SECRET_KEY="k" * 32, **environment)
@@ -158,7 +158,7 @@ def kill_both(process: ServiceProcess) -> None:
 
 @pytest.mark.parametrize("kill", [kill_service, pytest.param(kill_both, marks=pytest.mark.long)])
 def test_a_job_whose_process_was_killed_is_done_after_the_next_start(
-    site: Worksite, kill: Callable[[ServiceProcess], None]
+    site: Deployment, kill: Callable[[ServiceProcess], None]
 ) -> None:
     """kill -9 while it runs, with another one waiting: both are done, once, and nothing is left of them."""
     process = site.start(CARREL_AGENT_WORKERS="1")
@@ -174,7 +174,7 @@ def test_a_job_whose_process_was_killed_is_done_after_the_next_start(
     assert site.things("begun") == [things[0], *things]
 
 
-def test_a_stop_puts_a_job_back_for_the_next_start(site: Worksite) -> None:
+def test_a_stop_puts_a_job_back_for_the_next_start(site: Deployment) -> None:
     """SIGTERM while it runs ends the service soon and cleanly; the job is begun again."""
     process = site.start()
     url = process.database_server().url()
@@ -189,7 +189,7 @@ def test_a_stop_puts_a_job_back_for_the_next_start(site: Worksite) -> None:
     assert site.things("begun") == things * 2
 
 
-def test_the_worker_outlives_its_database(site: Worksite) -> None:
+def test_the_worker_outlives_its_database(site: Deployment) -> None:
     """PostgreSQL is killed under a running job, and again with none: the service restarts it, and jobs are done."""
     process = site.start()
     url = process.database_server().url()
@@ -209,7 +209,7 @@ def test_the_worker_outlives_its_database(site: Worksite) -> None:
 
 
 @pytest.mark.long
-def test_another_replica_takes_over_from_one_that_was_killed(site: Worksite, outside: URL) -> None:
+def test_another_replica_takes_over_from_one_that_was_killed(site: Deployment, outside: URL) -> None:
     """Its job is begun by the one that is left, when the dead one has shown no life for a while; nobody restarts it."""
     dead = replica(site, outside)
     things = site.enqueue(outside)
@@ -222,7 +222,7 @@ def test_another_replica_takes_over_from_one_that_was_killed(site: Worksite, out
 
 
 @pytest.mark.long
-def test_a_replica_that_froze_and_comes_back_does_no_harm(site: Worksite, outside: URL) -> None:
+def test_a_replica_that_froze_and_comes_back_does_no_harm(site: Deployment, outside: URL) -> None:
     """Its job is done by the other meanwhile; thawed, it ends its own run in vain, and works on as before."""
     frozen = replica(site, outside, CARREL_AGENT_WORKERS="1")
     things = site.enqueue(outside)
@@ -241,7 +241,7 @@ def test_a_replica_that_froze_and_comes_back_does_no_harm(site: Worksite, outsid
 
 
 @pytest.mark.long
-def test_a_restored_deployment_takes_up_what_waited(site: Worksite, tmp_path: Path) -> None:
+def test_a_restored_deployment_takes_up_what_waited(site: Deployment, tmp_path: Path) -> None:
     """A backup has the jobs of its moment: what ran and what waited is done by whoever restores it."""
     process = site.start(CARREL_AGENT_WORKERS="1")
     things = site.enqueue(process.database_server().url(), count=2)

@@ -40,7 +40,7 @@ def needles(secret: str) -> set[bytes]:
 
 
 @dataclass
-class Life:
+class SecretRecorder:
     """A service of its own process, the secrets it was given or has shown, and its answers that had no reason to."""
 
     process: ServiceProcess
@@ -59,16 +59,16 @@ class Life:
         """Ask for an operation."""
         return self.send("POST", f"/api/v0/{operation}", json=body, **options)
 
-    def done(self, operation: str, body: object, **options: Any) -> dict[str, Any]:
+    def call_ok(self, operation: str, body: object, **options: Any) -> dict[str, Any]:
         """Ask for an operation, which succeeds."""
         response = self.call(operation, body, **options)
         assert response.status_code == 200, response.text
         return response.json()
 
-    def made(self, operation: str, body: object, *, member: str) -> dict[str, Any]:
+    def create_secret(self, operation: str, body: object, *, member: str) -> dict[str, Any]:
         """Make a secret. The one answer that shows it isn't kept; the retry of it may not show it."""
         once = {"headers": {"Idempotency-Key": f"make {len(self.secrets)}".replace(" ", "-")}}
-        shown = self.done(operation, body, **once)
+        shown = self.call_ok(operation, body, **once)
         self.answers.pop()
         self.secrets.append(shown[member])
         assert self.call(operation, body, **once).status_code == 409
@@ -80,12 +80,12 @@ class Life:
 
 
 @pytest.fixture(scope="module")
-def life() -> Iterator[Life]:
+def life() -> Iterator[SecretRecorder]:
     """All of it, up to the stop of the process; its folder is still there."""
     process = ServiceProcess(CARREL_LOG_LEVEL="DEBUG", CARREL_RATE_LIMIT_FAILURES="0")
     try:
         process.start()
-        life = Life(process)
+        life = SecretRecorder(process)
         tokens = make(life)
         for secret in life.secrets[:]:
             misplace(life, secret)
@@ -103,30 +103,32 @@ def life() -> Iterator[Life]:
         process.close()
 
 
-def make(life: Life) -> list[str]:
+def make(life: SecretRecorder) -> list[str]:
     """Make keys, tokens and passwords; use them, stop them, and use them again."""
-    life.done("admin/organization/update", {"serviceAccountsEnabled": True})
-    life.done("admin/users/upsert", {"users": [{"email": ADA, "name": "Ada", "password": PASSWORD}]})
-    life.done("admin/users/upsert", {"users": [{"email": ADA, "password": NEW_PASSWORD}]})
-    account = life.done("admin/serviceAccounts/create", {"displayName": NAME})["serviceAccountId"]
-    keys = [life.made("admin/apiKeys/create", {"name": NAME, "ownerEmail": ADA}, member="apiKey") for _ in range(2)]
+    life.call_ok("admin/organization/update", {"serviceAccountsEnabled": True})
+    life.call_ok("admin/users/upsert", {"users": [{"email": ADA, "name": "Ada", "password": PASSWORD}]})
+    life.call_ok("admin/users/upsert", {"users": [{"email": ADA, "password": NEW_PASSWORD}]})
+    account = life.call_ok("admin/serviceAccounts/create", {"displayName": NAME})["serviceAccountId"]
+    keys = [
+        life.create_secret("admin/apiKeys/create", {"name": NAME, "ownerEmail": ADA}, member="apiKey") for _ in range(2)
+    ]
     body = {"serviceAccountId": account, "name": NAME, "description": NAME, "scopes": [one.value for one in Scope]}
-    tokens = [life.made("admin/serviceAccountTokens/mint", body, member="token") for _ in range(2)]
+    tokens = [life.create_secret("admin/serviceAccountTokens/mint", body, member="token") for _ in range(2)]
     values = [*(key["apiKey"] for key in keys), *(token["token"] for token in tokens)]
     for value in values:
-        life.done(LOOKUP, {"action": "READ"}, credential=value)
+        life.call_ok(LOOKUP, {"action": "READ"}, credential=value)
     group, kept = {"groups": [{"name": NAME}]}, {"headers": {"Idempotency-Key": "kept"}}
-    assert life.done("admin/groups/upsert", group, **kept) == life.done("admin/groups/upsert", group, **kept)
-    life.done("admin/apiKeys/revoke", {"apiKeyId": keys[1]["apiKeyId"]})
-    life.done("admin/serviceAccountTokens/revoke", {"tokenId": tokens[1]["tokenId"]})
+    assert life.call_ok("admin/groups/upsert", group, **kept) == life.call_ok("admin/groups/upsert", group, **kept)
+    life.call_ok("admin/apiKeys/revoke", {"apiKeyId": keys[1]["apiKeyId"]})
+    life.call_ok("admin/serviceAccountTokens/revoke", {"tokenId": tokens[1]["tokenId"]})
     for value in (keys[1]["apiKey"], tokens[1]["token"]):
         assert life.call(LOOKUP, {"action": "READ"}, credential=value).status_code == 401
     for operation in ("admin/apiKeys/list", "admin/serviceAccountTokens/list", "admin/users/list"):
-        life.done(operation, {"pageSize": 1000})
+        life.call_ok(operation, {"pageSize": 1000})
     return values
 
 
-def misplace(life: Life, secret: str) -> None:
+def misplace(life: SecretRecorder, secret: str) -> None:
     """Send a secret to wherever one might end up by mistake; nothing of it succeeds."""
     misplaced = [
         *in_bodies(life, secret),
@@ -140,7 +142,7 @@ def misplace(life: Life, secret: str) -> None:
     assert {response.status_code // 100 for response in misplaced} == {4}
 
 
-def as_names(life: Life, secret: str) -> Iterator[httpx.Response]:
+def as_names(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
     """As the name of a member, a part, a field or a person, and as the request's id."""
     reference = {"type": "user", "email": f"{secret}@example.test"}
     bodies: list[tuple[str, dict[str, Any]]] = [
@@ -157,7 +159,7 @@ def as_names(life: Life, secret: str) -> Iterator[httpx.Response]:
     yield life.call("catalog/getDocument", {"documentId": NOBODY}, headers={"X-Request-Id": secret})
 
 
-def in_bodies(life: Life, secret: str) -> Iterator[httpx.Response]:
+def in_bodies(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
     """In JSON, in every kind of member, and as what is no JSON."""
     resource = {"resourceId": secret, "resourceType": "UPLOADED_DOCUMENT"}
     as_address = f"{secret}@example.test".replace(" ", "-")
@@ -190,7 +192,7 @@ def in_bodies(life: Life, secret: str) -> Iterator[httpx.Response]:
     yield life.send("POST", path, content=secret.encode(), headers={"Content-Type": "text/plain"})
 
 
-def in_uploads(life: Life, secret: str) -> Iterator[httpx.Response]:
+def in_uploads(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
     """As the name of a file that can't be read, as a field's contents, and as the form's boundary."""
     path, file = "/api/v0/catalog/uploadFile", ("notes.txt", b"x")
     yield life.send("POST", path, data={"documentExternalId": "x"}, files={"file": (f"{secret}.pdf", b"%PDF-x")})
@@ -202,7 +204,7 @@ def in_uploads(life: Life, secret: str) -> Iterator[httpx.Response]:
     )
 
 
-def in_addresses(life: Life, secret: str) -> Iterator[httpx.Response]:
+def in_addresses(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
     """In the path and in the query string."""
     part = quote(secret)
     for path in (f"/{part}", f"/api/v0/{part}", f"/api/v0/catalog/{part}?key={part}", f"//{part}@example.test/"):
@@ -211,7 +213,7 @@ def in_addresses(life: Life, secret: str) -> Iterator[httpx.Response]:
     yield life.send("GET", f"/api/v0/{LOOKUP}?access_token={part}")
 
 
-def in_headers(life: Life, secret: str) -> Iterator[httpx.Response]:
+def in_headers(life: SecretRecorder, secret: str) -> Iterator[httpx.Response]:
     """As a header that is malformed, mistyped or cut, or another one than that of credentials."""
     malformed = (secret, f"Basic {secret}", f"Bearer Bearer {secret}", f"Bearer {secret} {secret}", f"Bearer {secret}x")
     for header in (*malformed, f"Bearer {secret[:-1]}", f"Bearer\t{secret}", f'Bearer "{secret}"'):
@@ -223,7 +225,7 @@ def in_headers(life: Life, secret: str) -> Iterator[httpx.Response]:
     yield life.send("POST", f"/api/v0/{LOOKUP}", content=b"{}", headers={"Content-Type": f"text/{quote(secret)}"})
 
 
-def lose(life: Life, values: list[str]) -> None:
+def lose(life: SecretRecorder, values: list[str]) -> None:
     """Take the database away while secrets are used and made, until it is back."""
     life.process.database_server().stop()
     upsert = {"users": [{"email": ADA, "password": NEW_PASSWORD}]}
@@ -243,7 +245,7 @@ def dump(process: ServiceProcess) -> bytes:
     return subprocess.run(command, check=True, capture_output=True).stdout
 
 
-def audit_log(life: Life) -> bytes:
+def audit_log(life: SecretRecorder) -> bytes:
     """Every entry of the audit log."""
     pages: list[str] = []
     more: dict[str, str] = {}
@@ -259,13 +261,13 @@ PLACES = ["the log", "the answers", "the audit log", "the dump", "/metrics", "/o
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_secret_is_in(life: Life, place: str) -> None:
+def test_no_secret_is_in(life: SecretRecorder, place: str) -> None:
     """Neither the value, nor most of it, nor either of them encoded."""
     assert len(life.secrets) == 8
     assert life.given_away_by(life.texts[place]) == []
 
 
-def test_no_secret_is_on_the_disk(life: Life) -> None:
+def test_no_secret_is_on_the_disk(life: SecretRecorder) -> None:
     """Not in any file of the data folder: of the database, its write-ahead log, its own log, the uploads."""
     files = [path for path in life.process.data_dir.rglob("*") if path.is_file()]
     assert len(files) > 500
@@ -273,7 +275,7 @@ def test_no_secret_is_on_the_disk(life: Life) -> None:
     assert {path: found for path, found in given_away.items() if found} == {}
 
 
-def test_the_search_looks_where_something_is(life: Life) -> None:
+def test_the_search_looks_where_something_is(life: SecretRecorder) -> None:
     """What may be seen is seen: names, addresses, refusals, entries."""
     signs = {
         "the log": (b'"level": "debug"', b'"status": 401', b'"status": 503'),

@@ -99,15 +99,15 @@ async def test_a_flow_makes_an_index_anew_and_tells_of_it(
     while shelf.model() != LOCAL:
         pass
     let_time_pass(shelf.service)
-    shelf.go_on()  # until the index before is emptied, its vectors are known still
+    shelf.take_all_steps()  # until the index before is emptied, its vectors are known still
     embeddings.refuse("lamp")
     started = shelf.start(MODEL)
     for _ in range(5):
         let_time_pass(shelf.service)
-        shelf.go_on()
+        shelf.take_all_steps()
     held = await state_of("Shelf", ReindexOptions(model=MODEL, wait_for_end=False))
     assert (await held.aresult())["indexRebuildId"] == started["indexRebuildId"]
-    shelf.go_on()
+    shelf.take_all_steps()
     forced = await state_of("Shelf", ReindexOptions(model=MODEL, force=True))
     assert forced.name == "CompletedWithProblems"
     result = await forced.aresult()

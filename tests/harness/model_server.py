@@ -130,8 +130,8 @@ def trails_off(text: str) -> Answer:
     return answer
 
 
-def goes_on(text: str, *, until: threading.Event) -> Answer:
-    """Repeat itself, as slowly as the event lets it, and never end."""
+def repeats_slowly(text: str, *, until: threading.Event) -> Answer:
+    """Answer with a repeated text, slowly and without an end, until the event is set."""
 
     def answer(exchange: Exchange) -> None:
         exchange.begin()
@@ -141,7 +141,7 @@ def goes_on(text: str, *, until: threading.Event) -> Answer:
     return answer
 
 
-def runs_on(text: str) -> Answer:
+def repeats_fast(text: str) -> Answer:
     """Repeat itself as fast as it can, and never end."""
 
     def answer(exchange: Exchange) -> None:

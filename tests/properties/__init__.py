@@ -2,5 +2,5 @@
 
 import pytest
 
-for module in ("comparisons", "deeds", "machine", "world"):
+for module in ("comparisons", "operations", "machine", "world"):
     pytest.register_assert_rewrite(f"tests.properties.{module}")

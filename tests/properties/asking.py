@@ -15,7 +15,7 @@ Retrievable = list[tuple[str, Text]]
 
 
 @dataclass(frozen=True)
-class Question:
+class AskedQuestion:
     """A message that asks for a word which one document has, in a conversation (somebody's with an agent) or none."""
 
     by: str
@@ -32,10 +32,10 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Said:
-    """A question and the reply to it: the result, whom it was for, and what the model could be given."""
+class AnsweredQuestion:
+    """A question with its result, the person it was for, and the texts that the model could be given."""
 
-    question: Question
+    question: AskedQuestion
     result: dict[str, Any]
     actor: str
     retrieved: Retrievable
@@ -48,14 +48,14 @@ class Said:
 class Asking(Comparisons):
     """Messages to agents; `said` are those that were answered."""
 
-    said: list[Said]
+    said: list[AnsweredQuestion]
 
-    def send(self, question: Question) -> httpx.Response:
+    def send(self, question: AskedQuestion) -> httpx.Response:
         """Ask."""
         asked = {"conversation_id": question.conversation_id, "key": question.key}
         return self.world.message(question.by, question.agent, question.text, **asked)
 
-    def check_question(self, question: Question) -> str:
+    def check_question(self, question: AskedQuestion) -> str:
         """A reply quotes what its sender may read in the agent's collections, and nothing else; what came of it."""
         expected = outcome(self.model.message, question.by, question.agent, question.conversation)
         response = self.send(question)
@@ -63,10 +63,10 @@ class Asking(Comparisons):
         if expected[0] == 200:
             actor = self.model.enter(question.by, MESSAGING)
             retrieved = self.model.retrievable(actor, question.agent)
-            self.note(Said(question, response.json()["sendChatResult"], actor, retrieved))
+            self.note(AnsweredQuestion(question, response.json()["sendChatResult"], actor, retrieved))
         return expected[1] or "done"
 
-    def note(self, said: Said) -> None:
+    def note(self, said: AnsweredQuestion) -> None:
         """Check a reply, and keep it."""
         self.check_silence(said.result, [text for _, text in said.retrieved])
         retrieved = {name for name, _ in said.retrieved}
@@ -77,7 +77,7 @@ class Asking(Comparisons):
         assert asked_for <= said.documents("referencedSources", self.world.document_names)
         self.said.append(said)
 
-    def check_again(self, said: Said) -> str:
+    def check_again(self, said: AnsweredQuestion) -> str:
         """The reply is shown again as long as its sender may read all that it quotes, with the sources left to them."""
         question = said.question
         expected = outcome(self.model.message, question.by, question.agent, question.conversation)
@@ -95,7 +95,7 @@ class Asking(Comparisons):
         self.check_silence(shown, self._still_readable(said, readable))
         return "shown"
 
-    def _still_readable(self, said: Said, readable: dict[str, Text]) -> Iterable[Text]:
+    def _still_readable(self, said: AnsweredQuestion, readable: dict[str, Text]) -> Iterable[Text]:
         """What a reply may still show: the words of then, of documents that may be read now, and their names of now."""
         then = (text for name, text in said.retrieved if name in readable)
         now = (Text(readable[name].title, text.marker, 1) for name, text in said.retrieved if name in readable)

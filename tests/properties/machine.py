@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, precondition, rule
 
 from tests.harness.services import RunningService
-from tests.properties.asking import Question, Said
+from tests.properties.asking import AnsweredQuestion, AskedQuestion
 from tests.properties.comparisons import SCOPES
-from tests.properties.deeds import LONG_REST, SHORT_REST, Actor, Deeds, deed
 from tests.properties.model import EDITOR, EVERYONE, MESSAGING, READING, VIEWER, WRITING, Model, Text, User, outcome
+from tests.properties.operations import LONG_REST, SHORT_REST, Actor, Operations, an_operation
 from tests.properties.world import ADMIN, MODES, World, outcome_of
 
 # So many documents of so many parts that a search shows all of their chunks.
@@ -41,7 +41,7 @@ def act(*, rest: int = SHORT_REST, **strategies: Any) -> Callable[[Callable[...,
     return decorate
 
 
-class Permissions(Deeds, RuleBasedStateMachine):
+class Permissions(Operations, RuleBasedStateMachine):
     """One organization: its people, its machines, what they upload, and who may see it."""
 
     users = Bundle("users")
@@ -78,17 +78,17 @@ class Permissions(Deeds, RuleBasedStateMachine):
         self.taken = taken
         self.steps = 0
         self.rests = {}
-        self.do(deed("enable_accounts", enabled=True))
+        self.do(an_operation("enable_accounts", enabled=True))
         people = [self.create_user() for _ in range(3)]
         robot = self.create_account()
         inner, beside = (self.create_group([people[0], robot], strict=True) for _ in range(2))
         middle = self.create_group([inner, beside], strict=True)
         outer = self.create_group([middle, people[1]], strict=True)
         document = self.upload_new((people[0], True), 1, None, strict=True)
-        self.do(deed("grant", {document: [(outer, VIEWER), (ADMIN, EDITOR)]}))
+        self.do(an_operation("grant", {document: [(outer, VIEWER), (ADMIN, EDITOR)]}))
         collection = self.create_collection((ADMIN, True))
         self.index_in_collection((ADMIN, True), document, collection, again=False)
-        self.do(deed("grant", {collection: [(EVERYONE, VIEWER), (inner, VIEWER)]}))
+        self.do(an_operation("grant", {collection: [(EVERYONE, VIEWER), (inner, VIEWER)]}))
         agent = self.define_agent([collection], api_access=True)
         self.deploy_agent(agent, [outer, ADMIN], strict=True)
         self.ask_an_agent((people[0], True), agent, document, go_on=False)
@@ -170,13 +170,13 @@ class Permissions(Deeds, RuleBasedStateMachine):
     def change_user(self, user: str, active: bool, is_admin: bool) -> None:
         """Deactivate, reactivate, make an admin or no admin; the first admin stays one."""
         if user != ADMIN:
-            self.do(deed("change_user", user, active=active, is_admin=is_admin and active))
+            self.do(an_operation("change_user", user, active=active, is_admin=is_admin and active))
 
     @precondition(lambda self: self.model.accounts_enabled)
     @act(rest=LONG_REST, for_long=st.sampled_from((False, False, True)))
     def disable_accounts(self, for_long: bool) -> None:
         """Let service accounts be used no more: nobody may do anything by a token, nor make one."""
-        self.do(deed("enable_accounts", enabled=False))
+        self.do(an_operation("enable_accounts", enabled=False))
         for token in self.tokens:
             self.check_entry(token)
         if not for_long:
@@ -186,20 +186,20 @@ class Permissions(Deeds, RuleBasedStateMachine):
     @act()
     def enable_accounts(self) -> None:
         """Let them be used again; they are all still there."""
-        self.do(deed("enable_accounts", enabled=True))
+        self.do(an_operation("enable_accounts", enabled=True))
 
     @precondition(lambda self: len(self.model.accounts) < MOST_ACCOUNTS)
     @act(target=accounts)
     def create_account(self) -> Any:
         """Another service account."""
         name = f"robot {next(self.numbers)}"
-        return name if self.do(deed("create_account", name)) else multiple()
+        return name if self.do(an_operation("create_account", name)) else multiple()
 
     @precondition(lambda self: len(self.model.accounts) > 1)
     @act(account=accounts, strict=strict)
     def delete_account(self, account: str, strict: bool) -> None:
         """Delete a service account; a second time it is unknown."""
-        self.do(deed("delete_account", account if strict else _one_of(self.model.accounts, account)))
+        self.do(an_operation("delete_account", account if strict else _one_of(self.model.accounts, account)))
 
     @precondition(lambda self: self.room_for_credentials)
     @act(target=credentials, account=accounts, scopes=scopes, strict=strict)
@@ -207,14 +207,14 @@ class Permissions(Deeds, RuleBasedStateMachine):
         """A token of some scopes, or of none."""
         account = account if strict else _one_of(self.model.accounts, account)
         name = f"token {next(self.numbers)}"
-        return name if self.do(deed("mint", name, account, frozenset(scopes))) else multiple()
+        return name if self.do(an_operation("mint", name, account, frozenset(scopes))) else multiple()
 
     @precondition(lambda self: self.room_for_credentials)
     @act(target=credentials, user=users, acts_for_users=st.booleans())
     def create_key(self, user: str, acts_for_users: bool) -> Any:
         """A key of an active user's."""
         name = f"key {next(self.numbers)}"
-        return name if self.do(deed("create_key", name, user, acts_for_users=acts_for_users)) else multiple()
+        return name if self.do(an_operation("create_key", name, user, acts_for_users=acts_for_users)) else multiple()
 
     @property
     def room_for_credentials(self) -> bool:
@@ -224,7 +224,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
     @act(credential=credentials)
     def revoke(self, credential: str) -> None:
         """Stop a token or a key; one that was stopped stays so."""
-        self.do(deed("revoke", credential))
+        self.do(an_operation("revoke", credential))
 
     @act(credential=credentials)
     def let_expire(self, credential: str) -> None:
@@ -264,24 +264,24 @@ class Permissions(Deeds, RuleBasedStateMachine):
     def create_group(self, members: list[str], strict: bool) -> Any:
         """Another group, of users, groups and accounts."""
         name = f"group {next(self.numbers)}"
-        return name if self.do(deed("put_members", name, self.mended(members, strict=strict))) else multiple()
+        return name if self.do(an_operation("put_members", name, self.mended(members, strict=strict))) else multiple()
 
     @act(group=groups, members=members, strict=strict)
     def replace_members(self, group: str, members: list[str], strict: bool) -> None:
         """Give a group other members; it may be among them."""
-        self.do(deed("put_members", group, self.mended(members, strict=strict)))
+        self.do(an_operation("put_members", group, self.mended(members, strict=strict)))
 
     @act(group=groups, members=some_members, strict=strict)
     def add_members(self, group: str, members: list[str], strict: bool) -> None:
         """Add members to a group; cycles are welcome."""
         if members := self.mended(members, strict=strict):
-            self.do(deed("add_members", group, members))
+            self.do(an_operation("add_members", group, members))
 
     @act(group=groups, members=some_members, strict=strict)
     def remove_members(self, group: str, members: list[str], strict: bool) -> None:
         """Remove members from a group, some of which may not be in it."""
         if members := self.mended(members, strict=strict):
-            self.do(deed("remove_members", group, members))
+            self.do(an_operation("remove_members", group, members))
 
     # Documents.
 
@@ -359,12 +359,12 @@ class Permissions(Deeds, RuleBasedStateMachine):
     @act(resource=resources, given=grants, strict=strict)
     def grant(self, resource: str, given: list[tuple[str, str]], strict: bool) -> None:
         """Replace the grants on one resource."""
-        self.do(deed("grant", {resource: self.mended_grants(given, strict=strict)}))
+        self.do(an_operation("grant", {resource: self.mended_grants(given, strict=strict)}))
 
     @act(several=st.lists(st.tuples(resources, grants), min_size=2, max_size=4), strict=strict)
     def grant_many(self, several: list[tuple[str, list[tuple[str, str]]]], strict: bool) -> None:
         """Replace the grants on several resources, all or none."""
-        self.do(deed("grant", {name: self.mended_grants(given, strict=strict) for name, given in several}))
+        self.do(an_operation("grant", {name: self.mended_grants(given, strict=strict) for name, given in several}))
 
     def mended_grants(self, given: list[tuple[str, str]], *, strict: bool) -> list[tuple[str, str]]:
         """These grants, likewise."""
@@ -408,26 +408,26 @@ class Permissions(Deeds, RuleBasedStateMachine):
         """Another agent, which nobody may use yet."""
         name = f"agent {next(self.numbers)}"
         within = sorted(self.model.collections.keys() & set(within))
-        return name if self.do(deed("put_agent", name, within, api_access=api_access)) else multiple()
+        return name if self.do(an_operation("put_agent", name, within, api_access=api_access)) else multiple()
 
     @precondition(lambda self: self.model.agents)
     @act(agent=agents, within=st.lists(collections, max_size=2), api_access=st.sampled_from((True, True, False)))
     def change_agent(self, agent: str, within: list[str], api_access: bool) -> None:
         """Give an agent other collections, and open it to programs or not."""
         within = sorted(self.model.collections.keys() & set(within))
-        self.do(deed("put_agent", _one_of(self.model.agents, agent), within, api_access=api_access))
+        self.do(an_operation("put_agent", _one_of(self.model.agents, agent), within, api_access=api_access))
 
     @act(agent=agents, whom=users_of_agents, strict=strict)
     def deploy_agent(self, agent: str, whom: list[str], strict: bool) -> None:
         """Say who may use an agent; nobody can of one that is gone."""
         agent = agent if strict else _one_of(self.model.agents, agent)
-        self.do(deed("deploy_agent", agent, self.mended(whom, strict=False)))
+        self.do(an_operation("deploy_agent", agent, self.mended(whom, strict=False)))
 
     @precondition(lambda self: len(self.model.agents) == MOST_AGENTS)
     @act(agent=agents, strict=strict)
     def delete_agent(self, agent: str, strict: bool) -> None:
         """Delete an agent; a second time it is unknown."""
-        self.do(deed("delete_agent", agent if strict else _one_of(self.model.agents, agent)))
+        self.do(an_operation("delete_agent", agent if strict else _one_of(self.model.agents, agent)))
 
     @act(actor=actors, agent=agents, document=documents, go_on=st.booleans())
     def ask_an_agent(self, actor: Actor, agent: str, document: str, go_on: bool) -> None:
@@ -435,8 +435,8 @@ class Permissions(Deeds, RuleBasedStateMachine):
         agent, document = _one_of(self.model.agents, agent), _one_of(self.model.documents, document)
         if document not in self.model.documents:
             return
-        by, marker = self.deed_of(actor, "message", agent).args[0], self.model.documents[document].text.marker
-        question = Question(by, agent, marker, key=f"question-{next(self.numbers)}")
+        by, marker = self.operation_of(actor, "message", agent).args[0], self.model.documents[document].text.marker
+        question = AskedQuestion(by, agent, marker, key=f"question-{next(self.numbers)}")
         if go_on and self.said:
             question = replace(question, **self.conversation_of(self.chance.choice(self.said)))
         self.taken[f"message {self.check_question(question)}"] += 1
@@ -447,7 +447,7 @@ class Permissions(Deeds, RuleBasedStateMachine):
         """Somebody asks for a reply again that they were given, whatever has happened since."""
         self.taken[f"message again {self.check_again(self.chance.choice(self.said))}"] += 1
 
-    def conversation_of(self, said: Said) -> dict[str, Any]:
+    def conversation_of(self, said: AnsweredQuestion) -> dict[str, Any]:
         """How a further question names the conversation of an earlier one."""
         whose = (said.actor, said.question.agent)
         return {"conversation": whose, "conversation_id": said.result["conversationId"]}
@@ -464,11 +464,11 @@ class Permissions(Deeds, RuleBasedStateMachine):
         into = into if into in self.model.collections else None
         readers = None if readers is None else self.mended(readers, strict=False)
         text = self.other_text(document, self.chance.choice(PARTS))
-        upload = self.deed_of(actor, "upload", document, text, readers=readers, collection=into)
+        upload = self.operation_of(actor, "upload", document, text, readers=readers, collection=into)
         grants = {document: self.mended_grants(given, strict=False)}
         if into is not None and self.chance.random() < 0.5:
             grants[into] = [(EVERYONE, VIEWER), *grants[document]]
-        self.race(upload, deed("grant", grants), document, into)
+        self.race(upload, an_operation("grant", grants), document, into)
 
     @precondition(lambda self: self.rested("race"))
     @act(actor=actors, document=documents, collection=collections, again=st.booleans(), given=grants)
@@ -477,10 +477,10 @@ class Permissions(Deeds, RuleBasedStateMachine):
     ) -> None:
         """A document goes into a collection, while an admin says who may read either."""
         document, collection = _one_of(self.model.documents, document), _one_of(self.model.collections, collection)
-        index = self.deed_of(actor, "index_in_collection", document, collection, again=again)
+        index = self.operation_of(actor, "index_in_collection", document, collection, again=again)
         given = self.mended_grants(given, strict=False)
         names = self.chance.choice([(document,), (document, collection), (collection,)])
-        self.race(index, deed("grant", dict.fromkeys(names, given)), document, collection)
+        self.race(index, an_operation("grant", dict.fromkeys(names, given)), document, collection)
 
     @precondition(lambda self: self.rested("race"))
     @act(actor=actors, document=documents, group=groups, members=some_members, adding=st.booleans())
@@ -490,8 +490,8 @@ class Permissions(Deeds, RuleBasedStateMachine):
         """Other contents, while a group that may read them becomes another."""
         document = _one_of(self.model.documents, document)
         if members := self.mended(members, strict=False):
-            upload = self.deed_of(actor, "upload", document, self.other_text(document, 2))
-            self.race(upload, deed("add_members" if adding else "remove_members", group, members), document)
+            upload = self.operation_of(actor, "upload", document, self.other_text(document, 2))
+            self.race(upload, an_operation("add_members" if adding else "remove_members", group, members), document)
 
     @precondition(lambda self: self.rested("race"))
     @act(credential=credentials, document=documents, readers=readers, how=st.integers(0, 3))
@@ -501,7 +501,9 @@ class Permissions(Deeds, RuleBasedStateMachine):
         """A credential's upload, while it is revoked, or its owner deleted or deactivated, or accounts disabled."""
         document = _one_of(self.model.documents, document)
         readers = None if readers is None else self.mended(readers, strict=False)
-        upload = self.deed_of((credential, True), "upload", document, self.other_text(document, 1), readers=readers)
+        upload = self.operation_of(
+            (credential, True), "upload", document, self.other_text(document, 1), readers=readers
+        )
         by = upload.args[0]
         self.race(upload, self.loss(by, how), document)
         if not self.model.accounts_enabled:

@@ -69,8 +69,8 @@ class Race:
         wait_blocked(service)
         return doing
 
-    def go_on(self) -> None:
-        """Let what has stopped go on."""
+    def release(self) -> None:
+        """Let everything that has stopped continue."""
         self.open.set()
 
 
@@ -82,4 +82,4 @@ def race_with(patch: pytest.MonkeyPatch) -> Generator[Race]:
         try:
             yield race
         finally:
-            race.go_on()
+            race.release()

@@ -45,13 +45,13 @@ class Shelf:
         about = {} if self.collection_id is None else {"documentCollectionId": self.collection_id}
         return ok(self.service.call(f"{FOLDER}/listIndexRebuildFailures", about | {"pageSize": 1000}))["failures"]
 
-    def go_on(self) -> None:
+    def take_all_steps(self) -> None:
         """Take every step there is to take."""
         self.service.run(rebuild_all(self.service.runtime.indexer, self.service.runtime.disk))
 
     def finish(self) -> dict[str, Any]:
         """Go on until the rebuild is over."""
-        self.go_on()
+        self.take_all_steps()
         state = self.state()
         assert state["status"] == "COMPLETED", state
         return state

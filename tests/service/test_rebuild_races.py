@@ -92,9 +92,9 @@ def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(shelf: Shelf,
     ready(shelf)
     race.stop_behind(uploads, "_record")
     adding = race.begin(shelf.add, "gull", "The gull follows the boat.")
-    swapping = race.begin_blocked(shelf.service, shelf.go_on)
+    swapping = race.begin_blocked(shelf.service, shelf.take_all_steps)
     assert shelf.model() == LOCAL
-    race.go_on()
+    race.release()
     document_id = adding.result(60)
     swapping.result(60)
     shelf.finish()
@@ -109,7 +109,7 @@ def test_an_upload_that_an_index_is_replaced_under_is_found_when_it_says_so(shel
     adding = race.begin(shelf.add, "gull", "The gull follows the boat.")
     assert shelf.service.run(swap(shelf.service))
     assert shelf.model() == MODEL
-    race.go_on()
+    race.release()
     adding.result(60)
     assert shelf.search("gull boat")[0] == "gull.txt"
 
@@ -129,7 +129,7 @@ def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_b
     if shelf.collection_id is None:
         # What has stopped writes into the catalog's index; the collection's waits for nobody.
         wait_blocked(shelf.service)
-    race.go_on()
+    race.release()
     changing.result(60)
     if shelf.collection_id is None:
         assert swapping.result(60) is False
@@ -148,8 +148,8 @@ def test_a_search_that_an_index_is_replaced_under_answers_from_the_new_one(shelf
     searching = race.begin(shelf.search, "the lamp at dusk")
     shelf.finish()
     let_time_pass(shelf.service, "30 minutes")
-    shelf.go_on()
-    race.go_on()
+    shelf.take_all_steps()
+    race.release()
     found = searching.result(60)
     assert (found[0], sorted(found)) == ("lamp.txt", ["crew.txt", "ferry.txt", "lamp.txt"])
 
@@ -160,7 +160,7 @@ def test_a_search_that_has_its_snapshot_reads_the_old_index_to_its_end(shelf: Sh
     race.stop_behind(search_service, "rank")
     searching = race.begin(shelf.search, "the lamp at dusk")
     shelf.finish()
-    race.go_on()
+    race.release()
     found = searching.result(60)
     assert (found[0], sorted(found)) == ("lamp.txt", ["crew.txt", "ferry.txt", "lamp.txt"])
 
@@ -182,8 +182,8 @@ def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(
     retrieving = race.begin(quiet.run, asked)
     shelf.finish()
     let_time_pass(quiet, "30 minutes")
-    shelf.go_on()
-    race.go_on()
+    shelf.take_all_steps()
+    race.release()
     passages = retrieving.result(60)
     names = [passage.document_name for passage in passages]
     assert (names[0], len(names)) == ("lamp.txt", 3)
@@ -201,7 +201,7 @@ def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(
     document_id = shelf.add("gull", "The gull follows the boat.")
     shelf.start()
     race.stop_behind(running, "_copy_chunks")
-    copying = race.begin(shelf.go_on)
+    copying = race.begin(shelf.take_all_steps)
 
     def remove() -> Any:
         if operation == "deleteDocument":
@@ -209,7 +209,7 @@ def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(
         return add_to_collection(quiet, document_id, str(shelf.collection_id), operation=operation)
 
     removing = race.begin_blocked(quiet, remove)
-    race.go_on()
+    race.release()
     ok(removing.result(60))
     copying.result(60)
     shelf.finish()
@@ -221,9 +221,9 @@ def test_a_cancel_comes_too_late_for_a_swap_that_has_begun(shelf: Shelf, race: R
     """It waits for the swap, and says then that the rebuild is over."""
     ready(shelf)
     race.stop_behind(queries, "swap")
-    swapping = race.begin(shelf.go_on)
+    swapping = race.begin(shelf.take_all_steps)
     cancelling = race.begin_blocked(shelf.service, shelf.call, "cancel")
-    race.go_on()
+    race.release()
     refused(cancelling.result(60), 409, "rebuild_over")
     swapping.result(60)
     assert (shelf.model(), shelf.state()["status"]) == (MODEL, "COMPLETED")
@@ -234,8 +234,8 @@ def test_a_swap_comes_too_late_for_a_cancel_that_has_begun(shelf: Shelf, race: R
     ready(shelf)
     race.stop_behind(rules, "_record")
     cancelling = race.begin(shelf.call, "cancel")
-    swapping = race.begin_blocked(shelf.service, shelf.go_on)
-    race.go_on()
+    swapping = race.begin_blocked(shelf.service, shelf.take_all_steps)
+    race.release()
     ok(cancelling.result(60))
     swapping.result(60)
     assert (shelf.model(), shelf.state()["status"]) == (LOCAL, "CANCELLED")
@@ -251,14 +251,14 @@ def test_a_collection_that_is_deleted_while_its_index_is_swapped_is_gone(
     shelf = a_shelf(quiet, "ferry", "lamp")
     ready(shelf)
     race.stop_behind(queries, "swap")
-    swapping = race.begin(shelf.go_on)
+    swapping = race.begin(shelf.take_all_steps)
     body = {"documentCollectionId": shelf.collection_id}
     deleting = race.begin_blocked(quiet, quiet.call, "documentCollections/deleteDocumentCollection", body)
-    race.go_on()
+    race.release()
     ok(deleting.result(60))
     swapping.result(60)
     let_time_pass(quiet)
-    shelf.go_on()
+    shelf.take_all_steps()
     assert places(quiet) == {}
     with quiet.owner_connection() as connection:
         assert connection.execute("SELECT count(*) FROM spaces WHERE NOT is_catalog").fetchone() == (0,)
@@ -275,9 +275,9 @@ def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(
     document_id = ok(upload(quiet, "gull", "The gull follows the boat.", file_name="gull.txt"))["documentId"]
     ready(shelf)
     race.stop_behind(queries, "swap")
-    swapping = race.begin(shelf.go_on)
+    swapping = race.begin(shelf.take_all_steps)
     adding = race.begin_blocked(quiet, add_to_collection, quiet, document_id, str(shelf.collection_id))
-    race.go_on()
+    race.release()
     assert ok(adding.result(60))["status"] == "INDEXED"
     swapping.result(60)
     assert shelf.search("gull boat")[0] == "gull.txt"
@@ -298,7 +298,7 @@ def test_replicas_share_a_rebuild_and_do_nothing_twice(
         shelf.add(f"note-{number}", f"Note number {number} of the log.")
     shelf.start()
     embeddings.texts.clear()
-    for each in [race.beside(shelf.go_on) for _ in range(3)]:
+    for each in [race.beside(shelf.take_all_steps) for _ in range(3)]:
         each.result(120)
     shelf.finish()
     assert len(embeddings.texts) == len(set(embeddings.texts)) == 15

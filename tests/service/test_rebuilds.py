@@ -78,7 +78,7 @@ def test_documents_are_counted_and_listed_once_while_two_indexes_are_there(shelf
     before = shown()
     shelf.start()
     assert shown() == before
-    shelf.go_on()
+    shelf.take_all_steps()
     after = shown()
     if shelf.collection_id is not None:
         assert after[0]["documentCollections"][0].pop("embeddingsModel") == MODEL
@@ -90,7 +90,7 @@ def test_an_upload_answers_done_though_the_new_index_waits(shelf: Shelf, embeddi
     """What a caller waits for is the index that is searched; a new model that is away costs nothing there."""
     shelf.start()
     embeddings.refuse("The")
-    shelf.go_on()
+    shelf.take_all_steps()
     shelf.add("gull", "The gull follows the boat.")
     shelf.add("ferry", "The ferry leaves at one now.")
     assert shelf.search("gull boat")[0] == "gull.txt"
@@ -172,12 +172,12 @@ def test_documents_that_fail_hold_the_swap_back_and_are_named(shelf: Shelf, embe
     """The old index goes on; the rebuild is HELD once they failed again and again; started again, it tries again."""
     embeddings.refuse("lamp")
     shelf.start()
-    shelf.go_on()
+    shelf.take_all_steps()
     state = shelf.state()
     assert (state["status"], state["indexedCount"], state["failedCount"]) == ("RUNNING", 2, 1)
     for _ in range(4):
         let_time_pass(shelf.service)
-        shelf.go_on()
+        shelf.take_all_steps()
     assert shelf.state()["status"] == "HELD"
     [failure] = shelf.failures()
     assert (failure["documentName"], failure["documentExternalId"], failure["attempts"]) == ("lamp.txt", "lamp", 5)
@@ -194,7 +194,7 @@ def test_a_forced_rebuild_goes_without_what_fails(shelf: Shelf, embeddings: Embe
     """It is left out of the new index and said to be, and gets there when it can be indexed."""
     embeddings.refuse("lamp")
     shelf.start()
-    shelf.go_on()
+    shelf.take_all_steps()
     shelf.start(force=True)
     assert shelf.finish()["leftCount"] == 1
     assert sorted(shelf.search("harbour deck")) == ["crew.txt", "ferry.txt"]
@@ -217,10 +217,10 @@ def test_a_cancelled_rebuild_leaves_the_index_as_it_is(shelf: Shelf) -> None:
     copy(shelf)
     assert ok(shelf.call("cancel"))["status"] == "CANCELLED"
     refused(shelf.call("cancel"), 409, "rebuild_over")
-    shelf.go_on()
+    shelf.take_all_steps()
     assert (shelf.model(), shelf.state()["status"]) == (LOCAL, "CANCELLED")
     let_time_pass(shelf.service)
-    shelf.go_on()
+    shelf.take_all_steps()
     assert {model for _, model in places(shelf.service)} <= {LOCAL}
     assert shelf.start()["status"] == "RUNNING"
     shelf.finish()
@@ -241,15 +241,15 @@ def test_what_was_replaced_is_emptied_after_a_while(shelf: Shelf) -> None:
             }
 
     assert left()["chunks_384"] == 3
-    shelf.go_on()
+    shelf.take_all_steps()
     assert left()["chunks_384"] == 3
     let_time_pass(shelf.service, "5 minutes")
-    shelf.go_on()
+    shelf.take_all_steps()
     assert left() == {"spaces": 1} | dict.fromkeys(
         ["space_documents", "chunks_384", "code_pages_384"], 0
     ) | dict.fromkeys(["term_statistics", "term_deltas"], 0)
     let_time_pass(shelf.service)
-    shelf.go_on()
+    shelf.take_all_steps()
     assert left()["spaces"] == 0
     assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
 
@@ -367,7 +367,7 @@ def test_an_organization_whose_rebuild_fails_keeps_no_other_from_its_own(
     monkeypatch.setattr(running, "organization_ids", with_broken)
     shelf.start()
     with pytest.raises(ExceptionGroup):
-        shelf.go_on()
+        shelf.take_all_steps()
     assert shelf.state()["status"] == "COMPLETED"
 
 
@@ -390,7 +390,7 @@ def test_a_deleted_collection_takes_its_rebuild_along(quiet: RunningService, emb
     copy(shelf)
     ok(quiet.call("documentCollections/deleteDocumentCollection", {"documentCollectionId": shelf.collection_id}))
     let_time_pass(quiet)
-    shelf.go_on()
+    shelf.take_all_steps()
     assert places(quiet) == {}
     with quiet.owner_connection() as connection:
         assert connection.execute("SELECT count(*) FROM spaces WHERE NOT is_catalog").fetchone() == (0,)

@@ -32,7 +32,7 @@ KILLS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class StoppedDeployment:
     """A database and a data folder that nobody uses at the moment."""
 
     url: str
@@ -81,15 +81,15 @@ def rotate(settings: Settings, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.fixture
-def place(databases: TestDatabases, tmp_path: Path) -> Iterator[Place]:
+def place(databases: TestDatabases, tmp_path: Path) -> Iterator[StoppedDeployment]:
     """A migrated database whose service was never started."""
     name = databases.clone()
     url = databases.owner_url(name).set(drivername="postgresql").render_as_string(hide_password=False)
-    yield Place(url, tmp_path, Database(databases.service_url(name)))
+    yield StoppedDeployment(url, tmp_path, Database(databases.service_url(name)))
     databases.drop(name)
 
 
-def test_the_first_start_makes_a_key_that_is_its_owners_alone(place: Place) -> None:
+def test_the_first_start_makes_a_key_that_is_its_owners_alone(place: StoppedDeployment) -> None:
     """256 random bits, readable by nobody else; the next start has the same."""
     key = place.start()
     assert len(key.get_secret_value()) >= 43
@@ -98,7 +98,7 @@ def test_the_first_start_makes_a_key_that_is_its_owners_alone(place: Place) -> N
     assert place.start() == key
 
 
-def test_another_key_is_refused_and_never_repeated(place: Place) -> None:
+def test_another_key_is_refused_and_never_repeated(place: StoppedDeployment) -> None:
     """Given or kept, made anew or gone: the error says what to do, and nothing in the folder is changed."""
     place.start(given=OLD)
     with pytest.raises(WrongSecretKeyError, match="the same CARREL_SECRET_KEY on every replica") as caught:
@@ -110,7 +110,7 @@ def test_another_key_is_refused_and_never_repeated(place: Place) -> None:
     assert place.start(given=OLD) == OLD
 
 
-def test_replicas_that_start_at_once_have_one_key(place: Place, tmp_path: Path) -> None:
+def test_replicas_that_start_at_once_have_one_key(place: StoppedDeployment, tmp_path: Path) -> None:
     """With one folder they share its key; with two, one is first and the other is refused."""
 
     async def start(*folders: Path) -> list[SecretStr | BaseException]:
@@ -150,7 +150,7 @@ def test_keys_differ_by_purpose_organization_and_secret_key() -> None:
 
 
 @pytest.mark.parametrize("moment", KILLS)
-def test_a_rotation_killed_at_any_moment_leaves_a_deployment_that_starts(place: Place, moment: str) -> None:
+def test_a_rotation_killed_at_any_moment_leaves_a_deployment_that_starts(place: StoppedDeployment, moment: str) -> None:
     """With the old key or the new one, as the database has it; one file is left, and the next rotation works."""
     old = place.start()
     place.rotate_killed(moment)
@@ -160,7 +160,7 @@ def test_a_rotation_killed_at_any_moment_leaves_a_deployment_that_starts(place: 
     assert key.get_secret_value() == (place.data_dir / "secret.key").read_text()
 
 
-def test_a_rotation_that_was_cut_off_can_be_run_again(place: Place) -> None:
+def test_a_rotation_that_was_cut_off_can_be_run_again(place: StoppedDeployment) -> None:
     """Run again without a start between, it ends the first one and does its own."""
     old = place.start()
     place.rotate_killed("with the new key kept beside")
@@ -171,7 +171,7 @@ def test_a_rotation_that_was_cut_off_can_be_run_again(place: Place) -> None:
     assert place.names() == ["secret.key"]
 
 
-def test_a_key_of_the_environment_is_rotated_by_the_environment(place: Place) -> None:
+def test_a_key_of_the_environment_is_rotated_by_the_environment(place: StoppedDeployment) -> None:
     """To CARREL_NEW_SECRET_KEY, which must be there; once changed, again is no error; no key is ever shown."""
     place.start(given=OLD)
     status, said = place.rotate(secret_key=OLD)
@@ -191,7 +191,7 @@ def test_a_key_of_the_environment_is_rotated_by_the_environment(place: Place) ->
     assert place.names() == []
 
 
-def test_a_lost_key_is_replaced_only_when_that_is_said(place: Place) -> None:
+def test_a_lost_key_is_replaced_only_when_that_is_said(place: StoppedDeployment) -> None:
     """Without --lost the command wants the old key; with it, the deployment starts again."""
     place.start()
     (place.data_dir / "secret.key").unlink()

@@ -22,31 +22,31 @@ Actor = tuple[str, bool]
 
 
 @dataclass(frozen=True, eq=False)
-class Deed:
-    """Something to do: by name to a model and to the world alike, with these arguments."""
+class Operation:
+    """An operation by its name and arguments, for the model and for the service alike."""
 
     name: str
     args: tuple[Any, ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
 
     def to(self, one: Model | World) -> Any:
-        """Do it."""
+        """Carry the operation out on the model or the service."""
         return getattr(one, self.name)(*self.args, **dict(self.options))
 
 
-def deed(name: str, *args: Any, **options: Any) -> Deed:
-    """Say what is to be done."""
-    return Deed(name, args, tuple(options.items()))
+def an_operation(name: str, *args: Any, **options: Any) -> Operation:
+    """Build an operation."""
+    return Operation(name, args, tuple(options.items()))
 
 
-class Deeds(Asking):
-    """What is done to both; `taken` counts it, with what came of it."""
+class Operations(Asking):
+    """Carries operations out on model and service; `taken` counts them by their outcome."""
 
     taken: "Counter[str]"
     steps: int
     rests: dict[str, int]
 
-    def do(self, what: Deed) -> bool:
+    def do(self, what: Operation) -> bool:
         """The service does or refuses what the model does or refuses; whether it was done."""
         working = self.working()
         expected = outcome(what.to, self.model)
@@ -67,36 +67,36 @@ class Deeds(Asking):
 
     def do_as(self, actor: Actor, name: str, *args: Any, **options: Any) -> bool:
         """The same by somebody who may, if anybody may."""
-        return self.do(self.deed_of(actor, name, *args, **options))
+        return self.do(self.operation_of(actor, name, *args, **options))
 
-    def deed_of(self, actor: Actor, name: str, *args: Any, **options: Any) -> Deed:
-        """The deed of whoever is named; if they may not, of somebody who may."""
+    def operation_of(self, actor: Actor, name: str, *args: Any, **options: Any) -> Operation:
+        """The operation by the named actor; if they may not do it, by somebody who may."""
         named, or_anybody = actor
         alike, others = (self.model.users, self.model.credentials)
         if named in self.model.credentials:
             alike, others = others, alike
         for by in (named, *alike, *others) if or_anybody else ():
-            tried = deed(name, by, *args, **options)
+            tried = an_operation(name, by, *args, **options)
             if outcome(tried.to, deepcopy(self.model))[0] == 200:
                 return tried
-        return deed(name, named, *args, **options)
+        return an_operation(name, named, *args, **options)
 
-    def loss(self, by: str, how: int) -> Deed:
+    def loss(self, by: str, how: int) -> Operation:
         """Something that takes the right to act from somebody; of the admin, nothing does."""
         owner = self.model.credentials[by].owner if by in self.model.credentials else by
         if by in self.model.credentials and (how < 2 or owner not in self.model.users.keys() | self.model.accounts):
-            return deed("revoke", by)
+            return an_operation("revoke", by)
         if owner in self.model.accounts:
-            return deed("delete_account", owner) if how == 2 else deed("enable_accounts", enabled=False)
-        return deed("change_user", owner, active=owner == ADMIN, is_admin=owner == ADMIN)
+            return an_operation("delete_account", owner) if how == 2 else an_operation("enable_accounts", enabled=False)
+        return an_operation("change_user", owner, active=owner == ADMIN, is_admin=owner == ADMIN)
 
-    def race(self, write: Deed, change: Deed, document: str, collection: str | None = None) -> None:
+    def race(self, write: Operation, change: Operation, document: str, collection: str | None = None) -> None:
         """Do two things at once: afterwards everything is as if one had been done after the other."""
         self.rest("race", BETWEEN_RACES)
         working = self.working()
         head_start = self.chance.uniform(-LONGEST_HEAD_START / 4, LONGEST_HEAD_START)
 
-        def send(what: Deed, after: float) -> tuple[int, str | None]:
+        def send(what: Operation, after: float) -> tuple[int, str | None]:
             sleep(max(after, 0))
             return outcome_of(what.to(self.world))
 
