@@ -20,7 +20,7 @@ class Access:
     editors: frozenset[UUID] = frozenset()
 
     def grants(self) -> Iterator[tuple[UUID, Role]]:
-        """Yield each grantee with its role, in the order of ids."""
+        """Yield each grantee with its role: the owner, then editors, then viewers, each in the order of ids."""
         owners = () if self.owner_id is None else (self.owner_id,)
         for role, grantees in ((Role.OWNER, owners), (Role.EDITOR, self.editors), (Role.VIEWER, self.viewers)):
             yield from ((grantee, role) for grantee in sorted(grantees))

@@ -86,7 +86,7 @@ PARAMETERS: Json = {
 IDEMPOTENCY_KEY: Json = {"$ref": "#/components/parameters/IdempotencyKey"}
 
 
-def _response(description: str, headers: tuple[str, ...]) -> Json:
+def _error_response(description: str, headers: tuple[str, ...]) -> Json:
     return {
         "description": description,
         "headers": _headers(*headers),
@@ -102,8 +102,8 @@ COMPONENTS: Json = {
     "headers": HEADERS,
     "parameters": PARAMETERS,
     "responses": {
-        "Error": _response("Any other error.", ()),
-        **{name: _response(description, headers) for name, description, headers in REFUSALS.values()},
+        "Error": _error_response("Any other error.", ()),
+        **{name: _error_response(description, headers) for name, description, headers in REFUSALS.values()},
     },
 }
 READINESS: Json = {

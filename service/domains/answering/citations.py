@@ -120,6 +120,7 @@ def _number(text: str, verified: Sequence[Citation]) -> tuple[str, list[Citation
         order.setdefault(int(match[1]), len(order) + 1)
 
     def render(match: re.Match[str]) -> str:
+        """Return a citation's number in brackets, with spaces where Markdown would read a link or image."""
         before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
         space_before = " " if before in {"[", "!", "\\"} else ""
         space_after = " " if after in {"(", "["} else ""
