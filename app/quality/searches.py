@@ -152,7 +152,7 @@ def _show_comments(search_id: UUID) -> None:
     names = show_errors(lambda: names_of(about)) | {"": "All of it"}
     rows = [
         (
-            entry.actor.name if entry.actor is not None else "",
+            author.name if (author := entry.acting_for or entry.actor) else "",
             _THUMBS[SearchFeedback(entry.details["feedback"])],
             names.get(document, "A document that is gone"),
             entry.text or "No text.",

@@ -135,6 +135,20 @@ async def acting_for(
     when the caller is a service account, which never acts as a person, or has an access token, which never acts as
     somebody else.
     """
+    acting = await find_acting(connection, caller, user_email, field=field)
+    if acting is None:
+        message = "There is no active user with this address in this organization."
+        raise BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
+    return acting
+
+
+async def find_acting(
+    connection: AsyncConnection, caller: Caller, user_email: str | None, *, field: str = "userEmail"
+) -> Caller | None:
+    """Find the user whom the caller's key acts for, like `acting_for`, but None when there is no active user.
+
+    Raises Forbidden and BadRequest for callers who may name nobody, as `acting_for` does.
+    """
     if user_email is None:
         return caller
     if caller.credential == "accessToken":
@@ -149,8 +163,7 @@ async def acting_for(
         )
     user = await queries.find_acting_user(connection, caller.organization_id, email=normal_email(user_email))
     if user is None:
-        message = "There is no active user with this address in this organization."
-        raise BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
+        return None
     return replace(_replace_principal(caller, user), acting_through=caller.principal_id)
 
 

@@ -1,9 +1,10 @@
 """The search log: who searched where, how many results; the query's words lie in audit.free_texts."""
 
-from sqlalchemy import Column, DateTime, ForeignKey, Index, Integer, Table, Text, Uuid, func, text
+from sqlalchemy import ARRAY, Column, DateTime, ForeignKey, Index, Integer, Table, Text, Uuid, func, text
 
 from service.platform.database import metadata
 
+# `document_ids` are the documents of the results, each once; NULL for searches from before they were kept.
 # `feedback` is the newest of the audit log's entries about the search.
 searches = Table(
     "searches",
@@ -15,6 +16,7 @@ searches = Table(
     Column("collection_id", Uuid),
     Column("mode", Text, nullable=False),
     Column("result_count", Integer, nullable=False),
+    Column("document_ids", ARRAY(Uuid)),
     Column("request_id", Text),
     Column("feedback", Text),
     Index("ix_searches_at", "organization_id", "at", "search_id"),

@@ -134,23 +134,40 @@ def test_looking_on_at_a_search_that_is_done_again_searches_no_more(house: House
 def test_what_was_said_of_a_search_stands_beside_what_it_finds_now(house: House) -> None:
     """Thumbs down come with their comments, as text, whoever wrote them."""
     load(house.client, HOSTILE, "Cats stay ashore.")
+    load(house.client, "Gone", "Dogs swim.")
     found = house.client.search.search_document_catalog(f"{HOSTILE} dogs")
+    best, gone = (next(one for one in found.results if (one.document_name == "Gone") is it) for it in (False, True))
     house.client.search.submit_search_feedback(
         search_id=found.search_id, feedback="THUMBS_DOWN", comments=f"Not about dogs. {HOSTILE}"
     )
-    for document in (found.results[0].document_id, uuid4()):
+    for document in (best.document_id, gone.document_id):
         house.client.search.submit_search_feedback(
             search_id=found.search_id, feedback="THUMBS_DOWN", document_id=document
         )
+    house.client.catalog.delete_document(gone.document_id)
     page = draw(house, "down")
     assert page.dataframe[0].value["Searched for"].tolist() == [f"{HOSTILE} dogs"]
     page = house.open("quality", search=str(found.search_id))
     assert html.escape(f"Not about dogs. {HOSTILE}") in html_of(page)
     assert f"<td>Thumbs down</td><td>All of it</td><td>Not about dogs. {html.escape(HOSTILE)}</td>" in html_of(page)
-    assert f"<td>{html.escape(found.results[0].document_name)}</td><td>No text.</td>" in html_of(page)
+    assert f"<td>{html.escape(best.document_name)}</td><td>No text.</td>" in html_of(page)
     assert "<td>A document that is gone</td><td>No text.</td>" in html_of(page)
     assert "<img" not in html_of(page)
     assert "evil" not in markdown_of(page)
+
+
+def test_what_a_key_passed_on_stands_under_the_name_of_whoever_said_it(house: House) -> None:
+    """A user whom the key named is the author; somebody outside stands in what was said."""
+    house.client.admin.users.upsert([{"email": "oona@example.test", "name": "Oona"}])
+    search_id = house.client.search.search_document_catalog("passed on", mode="LEXICAL").search_id
+    for email in ("oona@example.test", "visitor@elsewhere.test"):
+        house.client.search.submit_search_feedback(
+            search_id=search_id, feedback="THUMBS_UP", comments="Good.", user_email=email
+        )
+    page = html_of(house.open("quality", search=str(search_id)))
+    assert "<td>Oona</td><td>Thumbs up</td><td>All of it</td><td>Good.</td>" in page
+    assert page.count("<td>Oona</td>") == 1
+    assert "End user: visitor@elsewhere.test" in page
 
 
 def test_a_search_whose_words_were_erased_is_not_done_again(house: House) -> None:

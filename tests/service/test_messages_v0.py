@@ -27,6 +27,7 @@ from tests.service.conversations import (
 from tests.service.directory import a_key, a_user, another_organization, code, done
 from tests.service.service_accounts import a_token, account, an_account, enable_service_accounts
 
+VISITOR = "visitor@elsewhere.test"
 QUESTION = "When does the ferry to Northlight leave?"
 
 
@@ -380,14 +381,15 @@ def test_the_model_is_given_the_agent_as_it_is_now(desk: Desk, script: Script) -
 
 
 def feedback(desk: Desk, message_id: str, **members: Any) -> Any:
-    """Send feedback on v0."""
+    """Send feedback on v0, as the admin or by `api_key`."""
+    api_key = members.pop("api_key", None)
     body = {
         "agentId": desk.agent_id,
         "messageId": message_id,
         "messageFeedback": {"feedback": "NEGATIVE", "descriptiveFeedback": "Too short", "suggestedAnswer": "At noon."},
         **members,
     }
-    return desk.service.call("copilots/provideMessageFeedback", body)
+    return desk.service.call("copilots/provideMessageFeedback", body, api_key=api_key)
 
 
 def test_feedback_is_kept_on_the_audit_log(desk: Desk) -> None:
@@ -414,14 +416,47 @@ def test_feedback_is_kept_on_the_audit_log(desk: Desk) -> None:
 def test_feedback_is_for_replies_one_was_given(desk: Desk) -> None:
     """Unknown, another's, another agent's: 404, to the byte."""
     service = desk.service
-    a_user(service, ADA)
+    for email in (ADA, BEN):
+        a_user(service, email)
     other = a_desk(service, "Second desk")
+    bens = a_key(service, ownerEmail=BEN, mayActForUsers=True)["apiKey"]
     message_id = desk.ask(userEmail=ADA)["messageId"]
     expected = told(feedback(desk, str(uuid7())))
     assert expected[:2] == (404, "message_not_found")
-    assert told(feedback(desk, message_id)) == expected
+    for named in ({}, {"userEmail": BEN}, {"userEmail": VISITOR}):
+        assert told(feedback(desk, message_id, api_key=bens, **named)) == expected
+    assert told(feedback(desk, message_id, userEmail=BEN)) == expected
     assert told(feedback(other, message_id, userEmail=ADA)) == expected
     assert desk.entries("agent.feedback") == []
+
+
+def test_an_admin_judges_every_reply(desk: Desk) -> None:
+    """By a key of their own, on behalf of somebody outside too."""
+    visitor = a_visitor(desk)
+    result = desk.ask(userEmail=ADA)
+    done(feedback(desk, result["messageId"]))
+    done(feedback(desk, result["messageId"], userEmail=VISITOR))
+    [passed_on, own] = desk.entries("agent.feedback")
+    assert own["text"] == "Too short\n\nSuggested answer: At noon."
+    assert passed_on["text"] == f"End user: {VISITOR}\n\n{own['text']}"
+    assert not {"actingFor"} & (own.keys() | passed_on.keys())
+    messages = done(visitor.get(f"conversations/{result['conversationId']}"))["messages"]
+    assert [one["feedback"] for one in messages] == ["NEGATIVE"]
+
+
+def test_a_key_passes_on_feedback_on_its_own_conversation(desk: Desk) -> None:
+    """Of members, who are named as such, and of others, whose addresses are text."""
+    for email in (ADA, BEN):
+        a_user(desk.service, email)
+    key = a_key(desk.service, ownerEmail=BEN, mayActForUsers=True)["apiKey"]
+    message_id = desk.ask(api_key=key)["messageId"]
+    done(feedback(desk, message_id, api_key=key, userEmail=VISITOR, messageFeedback={"feedback": "POSITIVE"}))
+    done(feedback(desk, message_id, api_key=key, userEmail=ADA, messageFeedback={"feedback": "POSITIVE"}))
+    by_ada, by_visitor = desk.entries("agent.feedback")
+    assert (by_ada["actor"]["email"], by_ada["actingFor"]["email"]) == (BEN, ADA)
+    assert "text" not in by_ada
+    assert (by_visitor["actor"]["email"], by_visitor["text"]) == (BEN, f"End user: {VISITOR}")
+    assert VISITOR not in str(by_visitor["details"])
 
 
 def test_feedback_needs_a_reply(desk: Desk, script: Script) -> None:

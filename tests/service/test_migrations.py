@@ -234,6 +234,22 @@ def test_feedback_from_before_the_search_log_is_in_it(databases: TestDatabases, 
     assert dict(rows) == {ids["one"]: "THUMBS_DOWN", ids["other"]: "THUMBS_UP", ids["silent"]: None}
 
 
+def test_of_searches_from_before_it_is_not_known_what_they_found(databases: TestDatabases, outside: URL) -> None:
+    """They stay, with the documents of their results unknown rather than none."""
+    ids = {"id": uuid4()}
+    migrate(outside, "0011")
+    with databases.connect(str(outside.database)) as connection:
+        connection.execute("INSERT INTO organizations (organization_id, name, domain) VALUES (%(id)s, 'x', 'x')", ids)
+        connection.execute(
+            "INSERT INTO searches (search_id, organization_id, principal_id, mode, result_count)"
+            " VALUES (%(id)s, %(id)s, %(id)s, 'HYBRID', 1)",
+            ids,
+        )
+        migrate(outside, "head")
+        rows = connection.execute("SELECT search_id, document_ids FROM searches").fetchall()
+    assert rows == [(ids["id"], None)]
+
+
 def test_every_table_is_under_row_level_security(databases: TestDatabases, migrated: str) -> None:
     """Each table names its organization, forces the policy on its owner too, and has a policy for every command."""
     tables = """

@@ -106,9 +106,10 @@ class Agents(Resource[M]):
         suggested_answer: str | None = None,
         user_email: str | None = None,
     ) -> Call[wire.ProvideMessageFeedbackResponse]:
-        """Keep POSITIVE or NEGATIVE on a reply to the caller, with words about it, on the audit log.
+        """Keep POSITIVE or NEGATIVE on a reply, with words about it, on the audit log.
 
-        `user_email` (v0) is whom an API key acted for when it was given the reply.
+        The reply was given to the caller, or to the user named by `user_email` (v0); admins judge everybody's. An end
+        user who is no user of the organization is kept in the entry's text.
         """
         request = feedback_request(
             agent_id,

@@ -91,7 +91,12 @@ class Search(Resource[M]):
         document_id: Id | None = None,
         user_email: str | None = None,
     ) -> Call[wire.SubmitSearchFeedbackResponse]:
-        """Keep THUMBS_UP or THUMBS_DOWN on a search, or on one of its results, on the audit log."""
+        """Keep THUMBS_UP or THUMBS_DOWN on a search, or on a document that it found, on the audit log.
+
+        The search is the caller's own, or that of the user named by `user_email`; admins judge everybody's. An end user
+        who is no user of the organization is kept in the entry's text. Raises NotFoundError `search_not_found` for
+        other searches, BadRequestError `document_not_in_results` for other documents.
+        """
         request = wire.SubmitSearchFeedbackRequest(
             search_id=as_any(UUID, search_id),
             feedback=as_any(wire.SearchFeedback, feedback),

@@ -257,6 +257,17 @@ class ActingRequest(RequestModel):
     """Address of the user to act for; only an API key that may act for users takes it. Absent: the caller."""
 
 
+class FeedbackRequest(ActingRequest):
+    """A request that keeps what an end user thinks; unlike other acting requests, it may name somebody unknown."""
+
+    user_email: EmailAddress | None = None
+    """Address of the end user who judges; only an API key that may act for users takes it. Absent: the caller.
+
+    A user of the organization judges what was their own, or the caller's. Of anybody else the address is kept in the
+    audit entry's text, and the caller gives the feedback.
+    """
+
+
 class PagedRequest(RequestModel):
     """A list is asked for page by page; a token is only good for the query it came from."""
 

@@ -13,6 +13,7 @@ from carrel.wire.common import (
     NO_NUL,
     ActingRequest,
     Description,
+    FeedbackRequest,
     Instant,
     PagedParameters,
     PagedResponse,
@@ -156,8 +157,8 @@ class MessageFeedback(RequestModel):
     """What the agent should have said, at most 10,000 characters."""
 
 
-class ProvideMessageFeedbackRequest(ActingRequest):
-    """Keep feedback on a reply to the caller, on the audit log."""
+class ProvideMessageFeedbackRequest(FeedbackRequest):
+    """Keep feedback on a reply on the audit log, by whom it was given to or by an admin."""
 
     agent_id: UUID
     """Id of the agent."""

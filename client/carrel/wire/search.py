@@ -9,6 +9,7 @@ from pydantic import Field
 from carrel.wire.common import (
     ActingRequest,
     Description,
+    FeedbackRequest,
     Instant,
     Label,
     MetadataValue,
@@ -263,17 +264,17 @@ class SearchFeedback(StrEnum):
     THUMBS_DOWN = "THUMBS_DOWN"
 
 
-class SubmitSearchFeedbackRequest(ActingRequest):
+class SubmitSearchFeedbackRequest(FeedbackRequest):
     """Keep an end user's feedback on the audit log."""
 
     search_id: UUID
-    """Id of the search."""
+    """Id of the search: one's own, or for an admin anybody's."""
     feedback: SearchFeedback
     """What the end user thinks."""
     comments: Description | None = None
     """What the end user says about it, at most 10,000 characters."""
     document_id: UUID | None = None
-    """Id of the result it is about; absent: the whole search."""
+    """Id of the document it is about, which the search found; absent: the whole search."""
 
 
 class SubmitSearchFeedbackResponse(ResponseModel):

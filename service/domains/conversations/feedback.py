@@ -2,51 +2,50 @@
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.conversations import (
-    MessageFeedback,
-    ProvideMessageFeedbackRequest,
-    ProvideMessageFeedbackResponse,
-)
-from service.audit.service import record
+from carrel.wire.conversations import ProvideMessageFeedbackRequest, ProvideMessageFeedbackResponse
+from service.audit.feedback import find_author, record_feedback
 from service.auth.authorization import authorize_message
-from service.auth.callers import Caller, acting_for
+from service.auth.callers import Caller
 from service.domains.conversations import queries
-from service.domains.conversations.reading.queries import find_turn
-from service.domains.conversations.reading.turns import unknown_message
-from service.platform.errors import Conflict
+from service.platform.errors import Conflict, NotFound
 
 
 async def give_feedback(
     connection: AsyncConnection, caller: Caller, *, request: ProvideMessageFeedbackRequest
 ) -> ProvideMessageFeedbackResponse:
-    """Keep feedback on a reply to the caller, on the audit log. The last verdict stands with the reply.
+    """Keep feedback on a reply on the audit log. The last verdict stands with the reply.
 
-    Raises Forbidden for an access token for other agents, NotFound for what is no reply of this agent to the caller,
-    and Conflict `no_reply` while there is none, or when the message failed.
+    Raises Forbidden for an access token for other agents, NotFound for what is no reply of this agent to the author of
+    the feedback (an admin may judge everybody's), Conflict `no_reply` while there is none, or when the message failed,
+    and what `find_author` raises.
     """
-    caller = await acting_for(connection, caller, request.user_email)
+    author = await find_author(connection, caller, user_email=request.user_email)
     agent_id, message_id, feedback = request.agent_id, request.message_id, request.message_feedback
-    authorize_message(caller, agent_id)
-    turn = await find_turn(connection, caller, turn_id=message_id, agent_ids=[agent_id])
+    authorize_message(author.caller, agent_id)
+    verdict = feedback.feedback.value
+    # What a refusal below has noted goes with the request's transaction.
+    turn = await queries.note_feedback(
+        connection,
+        caller.organization_id,
+        turn_id=message_id,
+        agent_id=agent_id,
+        principal_ids=author.subject_ids,
+        feedback=verdict,
+    )
     if turn is None:
-        raise unknown_message()
+        raise NotFound(
+            "You have no such message. Send the messageId of a reply that you were given.", code="message_not_found"
+        )
     if turn.status != queries.COMPLETED:
         raise Conflict("There is no reply to this message. Give feedback when there is one.", code="no_reply")
-    verdict = feedback.feedback.value
-    await queries.note_feedback(connection, caller.organization_id, turn_id=message_id, feedback=verdict)
-    details = {"agentId": str(agent_id), "conversationId": str(turn.conversation_id), "feedback": verdict}
-    audit_log_id = await record(
+    suggested = feedback.suggested_answer and f"Suggested answer: {feedback.suggested_answer}"
+    audit_log_id = await record_feedback(
         connection,
-        caller,
+        author,
         action="agent.feedback",
         target_type="message",
         target_id=message_id,
-        details=details,
-        text=_join_texts(feedback),
+        details={"agentId": str(agent_id), "conversationId": str(turn.conversation_id), "feedback": verdict},
+        texts=[feedback.descriptive_feedback, suggested],
     )
     return ProvideMessageFeedbackResponse(audit_log_id=audit_log_id)
-
-
-def _join_texts(feedback: MessageFeedback) -> str:
-    suggested = feedback.suggested_answer and f"Suggested answer: {feedback.suggested_answer}"
-    return "\n\n".join(part for part in (feedback.descriptive_feedback, suggested) if part)

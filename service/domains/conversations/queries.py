@@ -1,6 +1,6 @@
 """SQL that adds, answers and erases turns of conversations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
 from service.domains.conversations.reading.queries import is_withheld_from
-from service.platform.sql import AnyRow, in_array, rows_of
+from service.platform.sql import AnyRow, in_array, optional_in, rows_of
 from service.schema.conversations import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
 
 # The queue's table is its library's (`service.runtime.jobs`); a job's arguments are ids.
@@ -266,9 +266,32 @@ async def is_withheld(connection: AsyncConnection, caller: Caller, *, turn_id: U
     return (await connection.execute(statement)).scalar_one()
 
 
-async def note_feedback(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, feedback: str) -> None:
-    """Save the last verdict on a reply."""
-    await connection.execute(update(turns).where(_is_turn(organization_id, turn_id)).values(feedback=feedback))
+async def note_feedback(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    turn_id: UUID,
+    agent_id: UUID,
+    principal_ids: Collection[UUID] | None,
+    feedback: str,
+) -> AnyRow | None:
+    """Keep the last verdict on a reply of this agent to one of these principals (None: to anybody).
+
+    Return the row with the turn's `status` and `conversation_id`; None when there was no such turn in the organization.
+    """
+    statement = (
+        update(turns)
+        .where(
+            _is_turn(organization_id, turn_id),
+            conversations.c.conversation_id == turns.c.conversation_id,
+            conversations.c.organization_id == organization_id,
+            conversations.c.agent_id == agent_id,
+            optional_in(conversations.c.principal_id, principal_ids),
+        )
+        .values(feedback=feedback)
+        .returning(turns.c.status, turns.c.conversation_id)
+    )
+    return (await connection.execute(statement)).one_or_none()
 
 
 async def list_abandoned(

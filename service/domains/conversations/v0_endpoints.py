@@ -49,5 +49,5 @@ async def send_message(
 async def provide_message_feedback(
     request: ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
 ) -> ProvideMessageFeedbackResponse:
-    """Keep feedback on a reply to the caller, on the audit log."""
+    """Keep feedback on a reply to the caller, or by an admin on anybody's, on the audit log."""
     return await give_feedback(connection, caller, request=request)

@@ -60,7 +60,7 @@ async def stream_agent_response(
 async def provide_message_feedback(
     request: wire.ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
 ) -> wire.ProvideMessageFeedbackResponse:
-    """Keep feedback on a reply to the caller, on the audit log."""
+    """Keep feedback on a reply to the caller, or by an admin on anybody's, on the audit log."""
     return await give_feedback(connection, caller, request=request)
 
 

@@ -28,6 +28,6 @@ async def search_document_collection(
 async def submit_search_feedback(
     request: wire.SubmitSearchFeedbackRequest, connection: ConnectionDep, caller: CallerDep
 ) -> wire.SubmitSearchFeedbackResponse:
-    """Store an end user's feedback on the audit log."""
+    """Store an end user's feedback on a search of the caller's, or by an admin on anybody's, on the audit log."""
     audit_log_id = await service.submit_feedback(connection, caller, request=request)
     return wire.SubmitSearchFeedbackResponse(audit_log_id=audit_log_id)

@@ -159,14 +159,29 @@ async def log_search(
     await connection.execute(sql.log_search(), {**row, "organization_id": organization_id, "query": query})
 
 
-async def note_feedback(connection: AsyncConnection, organization_id: UUID, *, search_id: UUID, feedback: str) -> bool:
-    """Keep the newest feedback on a search; False when there was no such search in the organization."""
+async def note_feedback(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    search_id: UUID,
+    principal_ids: Collection[UUID] | None,
+    feedback: str,
+) -> AnyRow | None:
+    """Keep the newest feedback on a search by one of these principals (None: by anybody).
+
+    Return the row with the search's `document_ids`; None when there was no such search in the organization.
+    """
     statement = (
         update(searches)
-        .where(searches.c.organization_id == organization_id, searches.c.search_id == search_id)
+        .where(
+            searches.c.organization_id == organization_id,
+            searches.c.search_id == search_id,
+            optional_in(searches.c.principal_id, principal_ids),
+        )
         .values(feedback=feedback)
+        .returning(searches.c.document_ids)
     )
-    return (await connection.execute(statement)).rowcount == 1
+    return (await connection.execute(statement)).one_or_none()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ A query is embedded before the transaction of its search opens; that one reads a
 names in the results, and keeps the search in the log.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +29,7 @@ from carrel.wire.search import (
     SubmitSearchFeedbackRequest,
     TextSpan,
 )
-from service.audit.service import record
+from service.audit.feedback import find_author, record_feedback
 from service.auth.callers import Caller, acting_for
 from service.domains.collections.service import require_collection
 from service.domains.search import queries
@@ -63,7 +63,7 @@ async def search_catalog(
     search = _Search(acting, query, options.mode, collection_id=None, is_kept=not runtime.disk.is_full)
     if space is None:
         async with runtime.database.transaction(caller.organization_id) as connection:
-            return SearchDocumentCatalogResponse(search_id=await search.log(connection, 0), results=[])
+            return SearchDocumentCatalogResponse(search_id=await search.log(connection, ()), results=[])
     conditions = conditions_without_schema(options.metadata_filters)
     async with open_snapshot(
         runtime, caller.organization_id, space, prepare=partial(_embed_query, runtime, search)
@@ -80,7 +80,7 @@ async def search_catalog(
         found = await queries.read_found_documents(
             read.connection, scope, ranking.search_query, hits=hits, chunk_weights=ranking.chunk_weights
         )
-        search_id = await search.log(read.connection, len(found))
+        search_id = await search.log(read.connection, found)
     results = [
         _to_document(found[hit.document_id], score, ranking.search_query)
         for hit, score in zip(hits, ranking.scores(), strict=False)
@@ -119,7 +119,7 @@ async def search_collection(
             options.threshold or 0, _score_results(ranking, collection.distance_metric), options.max_chunks
         )
         found = await queries.read_found_chunks(read.connection, scope, read.search_query, hits=list(scores))
-        search_id = await search.log(read.connection, len(found))
+        search_id = await search.log(read.connection, (hit.document_id for hit in found))
     return SearchDocumentCollectionResponse(
         search_id=search_id,
         results=_group_by_document(scores, found, merged=options.merge_contents),
@@ -134,27 +134,41 @@ async def search_collection(
 async def submit_feedback(connection: AsyncConnection, caller: Caller, *, request: SubmitSearchFeedbackRequest) -> UUID:
     """Keep feedback on a search, or on one of its results, on the audit log; the entry's id.
 
-    Raises NotFound for a search that isn't one of the organization's, and what `acting_for` raises.
+    Raises NotFound for a search that the author didn't make (an admin may judge everybody's), BadRequest
+    `document_not_in_results` for a document that the search didn't find, and what `find_author` raises.
     """
-    acting = await acting_for(connection, caller, request.user_email)
+    author = await find_author(connection, caller, user_email=request.user_email)
     feedback = str(request.feedback)
-    noted = await queries.note_feedback(
-        connection, caller.organization_id, search_id=request.search_id, feedback=feedback
+    # What a refusal below has noted goes with the request's transaction.
+    search = await queries.note_feedback(
+        connection,
+        caller.organization_id,
+        search_id=request.search_id,
+        principal_ids=author.subject_ids,
+        feedback=feedback,
     )
-    if not noted:
-        raise NotFound("There is no such search. Send the searchId of a search response.", code="search_not_found")
+    if search is None:
+        raise NotFound("You made no such search. Send the searchId of a search response.", code="search_not_found")
     details = {"feedback": feedback}
     if request.document_id is not None:
+        _require_result(request.document_id, search)
         details["documentId"] = str(request.document_id)
-    return await record(
+    return await record_feedback(
         connection,
-        acting,
+        author,
         action="search.feedback",
         target_type="search",
         target_id=request.search_id,
         details=details,
-        text=request.comments,
+        texts=[request.comments],
     )
+
+
+def _require_result(document_id: UUID, search: AnyRow) -> None:
+    # Of searches from before their results were kept, any document is taken: what they found is not known.
+    if search.document_ids is not None and document_id not in search.document_ids:
+        message = "The search did not find this document. Send a documentId of its results, or leave it out."
+        raise BadRequest(message, code="document_not_in_results", details=[FieldError("documentId", message)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +181,17 @@ class _Search:
     collection_id: UUID | None
     is_kept: bool
 
-    async def log(self, connection: AsyncConnection, result_count: int) -> UUID:
-        """Keep the search, and return its id."""
+    async def log(self, connection: AsyncConnection, found: Iterable[UUID]) -> UUID:
+        """Keep the search with the document of each result, and return its id."""
+        document_ids = list(found)
         search_id = uuid7()
         row = {
             "search_id": search_id,
             "principal_id": self.caller.principal_id,
             "collection_id": self.collection_id,
             "mode": str(self.mode),
-            "result_count": result_count,
+            "result_count": len(document_ids),
+            "document_ids": list(dict.fromkeys(document_ids)),
             "request_id": request_id() or None,
         }
         async with nullcontext() if self.is_kept else leave_out_when_full(connection):

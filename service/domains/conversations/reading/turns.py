@@ -10,7 +10,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.conversations import ExternalResourceId, ReferencedSource
 from service.auth.callers import Caller
 from service.domains.conversations.reading import queries
-from service.platform.errors import NotFound
 from service.platform.sql import AnyRow
 from service.schema.conversations import COMPLETED, FAILED, RUNNING
 
@@ -68,13 +67,6 @@ async def see_turns(
         for source in await queries.list_sources(connection, caller, turn_ids=shown, with_text=with_text):
             found[source.turn_id][source.passage_no] = source
     return [_to_seen_turn(row, found.get(row.turn_id, {}), with_text=with_text) for row in rows]
-
-
-def unknown_message() -> NotFound:
-    """Return the one error for a reply that is unknown, another's, or out of reach of the caller's token."""
-    return NotFound(
-        "You have no such message. Send the messageId of a reply that you were given.", code="message_not_found"
-    )
 
 
 def _to_seen_turn(row: AnyRow, sources: Sources, *, with_text: bool) -> SeenTurn:
