@@ -122,7 +122,7 @@ def test_an_admins_key_judges_for_a_member_what_the_member_may(library: RunningS
 
 
 def test_only_what_was_found_is_judged(library: RunningService) -> None:
-    """Another document is a 400 and changes nothing, though it is there for the caller to read, and for an admin too."""
+    """Another document is a 400 and changes nothing, though the caller may read it, and for an admin too."""
     found = searched(library)
     [result] = found["results"]
     [other] = searched(library, "gate")["results"]
