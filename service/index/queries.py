@@ -29,11 +29,7 @@ from sqlalchemy import (
     false,
     func,
     insert,
-    literal,
-    or_,
     select,
-    tuple_,
-    union_all,
     update,
 )
 from sqlalchemy import Insert as CoreInsert
@@ -45,8 +41,9 @@ from sqlalchemy.types import TypeEngine
 from carrel.wire.catalog import IndexingStatus
 from service.index.codes import from_binary
 from service.index.progress import FAILED_AFTER
-from service.platform.sql import ORGANIZATION, AnyRow, in_array, param, params
-from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
+from service.index.spaces.queries import stands_for
+from service.platform.sql import ORGANIZATION, AnyRow, param, params
+from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces, term_deltas
 from service.schema.permissions import resources
 
 # As many rows as the driver writes into one statement without holding the event loop for longer than a moment.
@@ -83,11 +80,6 @@ class ChunkRow:
     embedding: str
 
 
-def is_searched() -> ColumnElement[bool]:
-    """Build the condition that a space is searched: it is neither a replacement under construction nor retired."""
-    return and_(spaces.c.replaces_space_id.is_(None), spaces.c.retired_at.is_(None))
-
-
 def is_pending(entries: FromClause = space_documents) -> ColumnElement[bool]:
     """Build the condition that an entry's desired version isn't indexed, as in the index of pending entries."""
     return entries.c.indexed_version.is_distinct_from(entries.c.version)
@@ -113,53 +105,6 @@ def has_status(
     )
     ids: Any = func.array(found.scalar_subquery())
     return document_id == any_(ids)
-
-
-def stands_for(space_id: int) -> ColumnElement[bool]:
-    """Build the condition that a space is the given one or its replacement, which gets the same requests."""
-    return or_(spaces.c.space_id == space_id, spaces.c.replaces_space_id == space_id)
-
-
-async def find_catalog_space(connection: AsyncConnection, organization_id: UUID) -> AnyRow | None:
-    """Find the organization's catalog space."""
-    statement = select(spaces).where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
-    return (await connection.execute(statement)).one_or_none()
-
-
-async def read_successor(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> AnyRow | None:
-    """Read the space that is searched in place of a given one: itself, or its replacement; None when deleted."""
-    known = spaces.alias("known")
-    statement = (
-        select(spaces)
-        .join(known, spaces.c.space_id == func.coalesce(known.c.replaced_by_space_id, known.c.space_id))
-        .where(known.c.organization_id == organization_id, known.c.space_id == space_id)
-    )
-    return (await connection.execute(statement)).one_or_none()
-
-
-async def insert_space(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    model: str,
-    dimensions: int,
-    language: str,
-    is_catalog: bool = False,
-) -> int | None:
-    """Add a space; None when it is to be the catalog's and another transaction has just added that one."""
-    statement = (
-        upsert(spaces)
-        .values(
-            organization_id=organization_id,
-            model=model,
-            dimensions=dimensions,
-            language=language,
-            is_catalog=is_catalog,
-        )
-        .on_conflict_do_nothing()
-        .returning(spaces.c.space_id)
-    )
-    return (await connection.execute(statement)).scalar_one_or_none()
 
 
 _LOCK_ENTRY = (
@@ -389,30 +334,6 @@ async def remove_entry(connection: AsyncConnection, entry: IndexEntry) -> None:
     await connection.execute(delete(space_documents).where(entry.matches(space_documents)))
 
 
-async def retire_replacement(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
-    """Retire the replacement of a space, if one is being built; it is emptied later."""
-    replacing = and_(spaces.c.organization_id == organization_id, spaces.c.replaces_space_id == space_id)
-    await connection.execute(update(spaces).where(replacing).values(replaces_space_id=None, retired_at=func.now()))
-
-
-async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
-    """Remove a space with all its index entries; waits for transactions that write there.
-
-    A replacement of the space is retired, and a space that it has replaced has no successor any more.
-    """
-    await retire_replacement(connection, organization_id, space_id=space_id)
-    replaced = and_(spaces.c.organization_id == organization_id, spaces.c.replaced_by_space_id == space_id)
-    await connection.execute(update(spaces).where(replaced).values(replaced_by_space_id=None))
-    documents = select(space_documents.c.document_id).where(
-        space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id
-    )
-    await connection.execute(documents.order_by(space_documents.c.document_id).with_for_update())
-    index = [table for tables in INDEX_TABLES.values() for table in (tables.chunks, tables.code_pages)]
-    for table in (*index, space_documents, term_statistics, term_deltas, spaces):
-        own = and_(table.c.organization_id == organization_id, table.c.space_id == space_id)
-        await connection.execute(delete(table).where(own))
-
-
 async def add_deltas(
     connection: AsyncConnection, organization_id: UUID, *, space_id: int, deltas: Mapping[int, int]
 ) -> None:
@@ -421,66 +342,3 @@ async def add_deltas(
     if rows:
         arrays = _arrays("deltas", _OF_DELTAS, _columns(rows, len(_OF_DELTAS)))
         await connection.execute(_ADD_DELTAS, params(organization_id, space_id=space_id, **arrays))
-
-
-async def count_frequencies(
-    connection: AsyncConnection, organization_id: UUID, *, space_id: int, terms: Iterable[int]
-) -> dict[int, int]:
-    """Count the chunks of a space that contain each of these terms, deltas not yet folded included."""
-    wanted = list(terms)
-    counted = union_all(
-        *(
-            select(table.c.term, amount.label("amount")).where(
-                table.c.organization_id == organization_id, table.c.space_id == space_id, in_array(table.c.term, wanted)
-            )
-            for table, amount in (
-                (term_statistics, term_statistics.c.frequency),
-                (term_deltas, term_deltas.c.delta),
-            )
-        )
-    ).subquery()
-    statement = select(counted.c.term, func.sum(counted.c.amount)).group_by(counted.c.term)
-    return {term: int(amount) for term, amount in await connection.execute(statement)}
-
-
-async def try_lock_statistics(connection: AsyncConnection, organization_id: UUID) -> bool:
-    """Lock the folding of an organization's deltas until the transaction ends; False when it is locked."""
-    key = func.hashtextextended(f"carrel.term_statistics {organization_id}", 0)
-    return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(key)))).scalar_one())
-
-
-async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> int:
-    """Fold up to `limit` deltas into statistics, in one statement: a reader sees each once; return the number."""
-    keys = (term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta_id)
-    own = term_deltas.c.organization_id == organization_id
-    taken = (
-        delete(term_deltas)
-        .where(own, tuple_(*keys).in_(select(*keys).where(own).order_by(*keys).limit(limit)))
-        .returning(term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta)
-        .cte("taken")
-    )
-    sums = (
-        select(taken.c.space_id, taken.c.term, literal(organization_id), func.sum(taken.c.delta))
-        .group_by(taken.c.space_id, taken.c.term)
-        .order_by(taken.c.space_id, taken.c.term)
-    )
-    folding = upsert(term_statistics).from_select(["space_id", "term", "organization_id", "frequency"], sums)
-    folded = (
-        folding.on_conflict_do_update(
-            index_elements=["space_id", "term"],
-            set_={"frequency": term_statistics.c.frequency + folding.excluded.frequency},
-        )
-        .returning(term_statistics.c.term)
-        .cte("folded")
-    )
-    statement = select(select(func.count()).select_from(taken).scalar_subquery()).add_cte(folded)
-    return (await connection.execute(statement)).scalar_one()
-
-
-async def delete_unused_terms(connection: AsyncConnection, organization_id: UUID) -> None:
-    """Delete the statistics of terms that no chunk contains any more."""
-    await connection.execute(
-        delete(term_statistics).where(
-            term_statistics.c.organization_id == organization_id, term_statistics.c.frequency == 0
-        )
-    )

@@ -18,6 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.index import queries
 from service.index.codes import as_vector, binary_codes, pages_of
 from service.index.queries import ChunkRow, IndexEntry, IndexWrite, read_embeddings
+from service.index.spaces import queries as space_queries
+from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
 from service.index.terms import as_sparsevec, read_sparsevec, weigh_chunks
 from service.permissions.queries import lock_resource
 from service.platform.identifiers import uuid7
@@ -90,8 +92,8 @@ class Space:
 
 async def ensure_catalog_space(connection: AsyncConnection, organization_id: UUID, *, model: Model) -> Space:
     """Return the organization's catalog space, which is created with this model if there is none yet."""
-    while (row := await queries.find_catalog_space(connection, organization_id)) is None:
-        await queries.insert_space(
+    while (row := await space_queries.find_catalog_space(connection, organization_id)) is None:
+        await space_queries.insert_space(
             connection,
             organization_id,
             model=model.name,
@@ -104,13 +106,13 @@ async def ensure_catalog_space(connection: AsyncConnection, organization_id: UUI
 
 async def find_catalog(connection: AsyncConnection, organization_id: UUID) -> Space | None:
     """Return the organization's catalog space; None before its first upload."""
-    row = await queries.find_catalog_space(connection, organization_id)
+    row = await space_queries.find_catalog_space(connection, organization_id)
     return None if row is None else space_from_row(row)
 
 
 async def find_current_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> Space | None:
     """Return the space that is searched in place of a given one: itself or its replacement; None when deleted."""
-    row = await queries.read_successor(connection, organization_id, space_id=space_id)
+    row = await space_queries.read_successor(connection, organization_id, space_id=space_id)
     return None if row is None else space_from_row(row)
 
 
@@ -118,7 +120,7 @@ async def create_space(
     connection: AsyncConnection, organization_id: UUID, *, model: Model, language: str = ENGLISH
 ) -> Space:
     """Create a space for a collection."""
-    space_id = await queries.insert_space(
+    space_id = await space_queries.insert_space(
         connection, organization_id, model=model.name, dimensions=model.dimensions, language=language
     )
     if space_id is None:
@@ -243,7 +245,7 @@ async def remove_everywhere(connection: AsyncConnection, organization_id: UUID, 
 
 async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
     """Remove a space with its contents; no collection may refer to it any more."""
-    await queries.delete_space(connection, organization_id, space_id=space_id)
+    await space_queries.delete_space(connection, organization_id, space_id=space_id)
 
 
 async def fold_statistics(connection: AsyncConnection, organization_id: UUID) -> int:
@@ -252,13 +254,13 @@ async def fold_statistics(connection: AsyncConnection, organization_id: UUID) ->
     It can run at any time: the second of two at once does nothing, and a search counts a delta exactly once whether or
     not it is folded.
     """
-    if not await queries.try_lock_statistics(connection, organization_id):
+    if not await try_lock_statistics(connection, organization_id):
         return 0
     total = 0
-    while folded := await queries.fold_deltas(connection, organization_id, limit=FOLDED_AT_ONCE):
+    while folded := await fold_deltas(connection, organization_id, limit=FOLDED_AT_ONCE):
         total += folded
     if total:
-        await queries.delete_unused_terms(connection, organization_id)
+        await delete_unused_terms(connection, organization_id)
     return total
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.index import queries
 from service.index.service import Space, ensure_catalog_space, fold_statistics, write_index
+from service.index.statistics.queries import count_frequencies
 from service.index.terms import as_sparsevec, query_words, term_of, weigh_query
 from service.permissions.access import Access
 from service.permissions.service import register_resource
@@ -198,7 +198,7 @@ class Corpus:
     async def _frequency(self, term: int, space: Space | None) -> int:
         space_id = (space or self.space).space_id
         async with self.transaction() as connection:
-            counts = await queries.count_frequencies(connection, self.organization_id, space_id=space_id, terms=[term])
+            counts = await count_frequencies(connection, self.organization_id, space_id=space_id, terms=[term])
         return counts.get(term, 0)
 
     async def rows(self, document_id: UUID) -> dict[int, Any]:
@@ -234,7 +234,7 @@ class Corpus:
         words = query_words(query, "english")
         terms = {term_of(word, "english") for word in words} | {TOTAL_TERM}
         async with self.transaction() as connection:
-            counts = await queries.count_frequencies(
+            counts = await count_frequencies(
                 connection, self.organization_id, space_id=self.space.space_id, terms=terms
             )
             vector = weigh_query(words, language="english", frequencies=counts, total=counts[TOTAL_TERM])

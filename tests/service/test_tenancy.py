@@ -39,9 +39,10 @@ from service.domains.search.search_query import Scope, prepare_query
 from service.domains.signin import queries as signin
 from service.identity import queries as identity
 from service.identity.memberships import queries as memberships
-from service.index import queries as indexing
 from service.index.ingestion.queries import keep_caller_chunks
 from service.index.service import find_catalog
+from service.index.spaces.queries import find_catalog_space
+from service.index.statistics.queries import fold_deltas
 from service.permissions import queries as permissions
 from service.platform.database import SERVICE_ROLE
 from service.platform.identifiers import NIL, uuid7
@@ -103,7 +104,7 @@ class Tenant:
         done(call("admin/agents/deploy", {"agentId": things.agent_id, "principals": [], "organizationWide": True}))
         things.converse()
         self._sign_in()
-        self.run(lambda connection: indexing.fold_deltas(connection, self.organization_id, limit=3))
+        self.run(lambda connection: fold_deltas(connection, self.organization_id, limit=3))
         self.run(self._keep_waiting_chunks)
         self.run(self._keep_docstore_failure)
         for dimensions in INDEX_TABLES.keys() - {384}:
@@ -334,7 +335,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "list chunks": lambda c: collections.list_chunks(
             c, caller, document_id=document, space_id=space.space_id, dimensions=space.dimensions, after=-1, limit=9
         ),
-        "find the catalog": lambda c: indexing.find_catalog_space(c, own),
+        "find the catalog": lambda c: find_catalog_space(c, own),
         "get a sync": lambda c: docstore.get_sync(c, own, sync_id=sync),
         "show a sync": lambda c: docstore.read_sync(c, own, sync_id=sync),
         "list syncs": lambda c: docstore.list_syncs(c, caller, collection_id=None, **page),

@@ -126,13 +126,13 @@ def read_service_accounts(connection: Connection) -> Flow[frozenset[str]]:
     return frozenset(normal_email(account.email) for account in accounts)
 
 
-def strangers(entries: Entries, users: Mapping[str, wire.User]) -> bool:
+def has_unknown_addresses(entries: Entries, users: Mapping[str, wire.User]) -> bool:
     """Return whether the files have an address that is no user's yet, and so may be a service account's."""
     named = [*(entries.users or ()), *(normal_email(entry.member) for entry in entries.memberships or ())]
     return any("@" in name and name not in users for name in named)
 
 
-def endangered(entries: Entries, users: Mapping[str, wire.User]) -> bool:
+def affects_an_admin(entries: Entries, users: Mapping[str, wire.User]) -> bool:
     """Return whether a row of the files takes something from an active admin, who may be the caller."""
     for email, entry in (entries.users or {}).items():
         user = users.get(email)

@@ -13,7 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.common import Role
 from service.auth.callers import Caller
-from service.index.queries import has_status, is_searched, stands_for
+from service.index.queries import has_status
+from service.index.spaces.queries import is_searched, stands_for
 from service.permissions.access import RANKED
 from service.permissions.queries import readable_classes
 from service.platform.sql import AnyRow, in_array, optional_in

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import BigInteger, BindParameter, Select, and_, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.index.queries import is_searched
+from service.index.spaces.queries import is_searched
 from service.permissions.access import Access
 from service.permissions.queries import lock_resource
 from service.platform.sql import ORGANIZATION, AnyRow, param, params

@@ -23,10 +23,10 @@ from service.domains.collections.queries import read_collection
 from service.domains.collections.service import unknown_collection
 from service.index.ingestion.indexer import Indexer
 from service.index.progress import FAILED_AFTER
-from service.index.queries import retire_replacement
 from service.index.rebuilds import queries
 from service.index.rebuilds.running import rebuild_organization
 from service.index.service import find_catalog
+from service.index.spaces.queries import retire_replacement
 from service.platform.errors import Conflict, Forbidden
 from service.platform.identifiers import uuid7
 from service.platform.sql import AnyRow

@@ -10,7 +10,7 @@ from service.domains.search import queries
 from service.domains.search.fusion import Fusion, Legs, Scores, fuse, fusion_of, smooth_scores
 from service.domains.search.queries import ChunkWeights, ExactScores
 from service.domains.search.search_query import Hit, Scope, SearchQuery
-from service.index.queries import count_frequencies
+from service.index.statistics.queries import count_frequencies
 from service.index.terms import weigh_query
 from service.schema.indexing import TOTAL_TERM
 

@@ -31,7 +31,8 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index.ingestion.backlog.queries import LEASE
-from service.index.queries import is_pending, is_searched, stands_for
+from service.index.queries import is_pending
+from service.index.spaces.queries import is_searched, stands_for
 from service.platform.sql import ORGANIZATION, AnyRow, param, params
 from service.schema.catalog import document_contents, documents
 from service.schema.collections import caller_chunks

@@ -1,14 +1,13 @@
-"""Every statement about rebuilds: what is left to do, the copying of places, the swap, and what remains of old spaces.
+"""Every statement about rebuilds: what is left to do, the copying of places, and the swap.
 
 A space that is built is written by the indexer as every other; here is what only a rebuild does with it.
 """
 
 from collections.abc import Collection, Sequence
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Integer, Select, and_, delete, func, literal, or_, select, true, update
+from sqlalchemy import ColumnElement, Integer, Select, and_, func, literal, or_, select, true, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,14 +16,9 @@ from service.permissions.queries import readable_classes
 from service.platform.sql import AnyRow, in_array
 from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
-from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
+from service.schema.indexing import space_documents, spaces
 from service.schema.permissions import resources
 from service.schema.rebuilds import index_rebuilds
-
-# A request that began before a swap may go on reading the old index for so long.
-READ_FOR = timedelta(minutes=1)
-# And one that indexes finds by the old space's row for so long which one took its place.
-LEADS_FOR = timedelta(hours=1)
 
 _old = space_documents.alias("old_places")
 _new = space_documents.alias("new_places")
@@ -344,58 +338,6 @@ async def finish_rebuild(
         update(index_rebuilds)
         .where(index_rebuilds.c.organization_id == organization_id, index_rebuilds.c.rebuild_id == rebuild_id)
         .values(status=status, left_count=left_count, finished_at=func.now())
-    )
-
-
-async def list_retired(connection: AsyncConnection, organization_id: UUID) -> Sequence[AnyRow]:
-    """List retired spaces that no search reads any more: space_id, dimensions, whether the row may go too (`done`)."""
-    done = or_(spaces.c.replaced_by_space_id.is_(None), spaces.c.retired_at < func.now() - LEADS_FOR)
-    statement = select(spaces.c.space_id, spaces.c.dimensions, done.label("done")).where(
-        spaces.c.organization_id == organization_id, spaces.c.retired_at < func.now() - READ_FOR
-    )
-    return (await connection.execute(statement.order_by(spaces.c.space_id))).all()
-
-
-async def list_some_documents(
-    connection: AsyncConnection, organization_id: UUID, *, space_id: int, limit: int
-) -> Sequence[UUID]:
-    """List some documents that have an entry in a space."""
-    statement = (
-        select(space_documents.c.document_id)
-        .where(space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id)
-        .order_by(space_documents.c.document_id)
-        .limit(limit)
-    )
-    return (await connection.execute(statement)).scalars().all()
-
-
-async def clear_entries(
-    connection: AsyncConnection, organization_id: UUID, *, space: AnyRow, document_ids: Collection[UUID]
-) -> None:
-    """Remove these locked documents from a retired space; the space's term statistics are deleted as a whole later."""
-    tables = INDEX_TABLES[space.dimensions]
-    for table in (tables.chunks, tables.code_pages, caller_chunks, space_documents):
-        own = and_(
-            table.c.organization_id == organization_id,
-            table.c.space_id == space.space_id,
-            in_array(table.c.document_id, document_ids),
-        )
-        await connection.execute(delete(table).where(own))
-
-
-async def delete_statistics(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> bool:
-    """Delete the term statistics of a retired space, which are locked against folding; False if there were none."""
-    found = 0
-    for table in (term_statistics, term_deltas):
-        own = and_(table.c.organization_id == organization_id, table.c.space_id == space_id)
-        found += (await connection.execute(delete(table).where(own))).rowcount
-    return found > 0
-
-
-async def delete_row(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
-    """Remove the row of an empty space."""
-    await connection.execute(
-        delete(spaces).where(spaces.c.organization_id == organization_id, spaces.c.space_id == space_id)
     )
 
 

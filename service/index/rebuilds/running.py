@@ -17,8 +17,16 @@ from service.identity.queries import organization_ids
 from service.index.ingestion.backlog.queries import claim_pending
 from service.index.ingestion.indexer import Indexer
 from service.index.ingestion.indexing import pack_chunks
-from service.index.queries import IndexEntry, list_chunks, try_lock_statistics
+from service.index.queries import IndexEntry, list_chunks
 from service.index.rebuilds import queries
+from service.index.rebuilds.retired.queries import (
+    clear_entries,
+    delete_row,
+    delete_statistics,
+    list_retired,
+    list_some_documents,
+)
+from service.index.statistics.queries import try_lock_statistics
 from service.platform.disk import DiskGuard
 from service.platform.identifiers import uuid7
 from service.platform.logs import logger
@@ -56,7 +64,7 @@ async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
     """Take a step of each rebuild of an organization, and of emptying retired spaces; False if there was none."""
     async with indexer.database.transaction(organization_id, read_only=True) as connection:
         rebuilds = await queries.list_running(connection, organization_id)
-        retired = await queries.list_retired(connection, organization_id)
+        retired = await list_retired(connection, organization_id)
     progressed = [await _advance(indexer, organization_id, rebuild) for rebuild in rebuilds]
     progressed += [await _empty(indexer, organization_id, space) for space in retired]
     return any(progressed)
@@ -160,15 +168,15 @@ async def _empty(indexer: Indexer, organization_id: UUID, space: AnyRow) -> bool
     """Remove a part of a retired space, at last its row; False if there was nothing to remove."""
     space_id = space.space_id
     async with indexer.database.transaction(organization_id) as connection:
-        some = await queries.list_some_documents(connection, organization_id, space_id=space_id, limit=EMPTIED_AT_ONCE)
+        some = await list_some_documents(connection, organization_id, space_id=space_id, limit=EMPTIED_AT_ONCE)
         if some:
             await queries.lock_documents(connection, organization_id, document_ids=some)
-            await queries.clear_entries(connection, organization_id, space=space, document_ids=some)
+            await clear_entries(connection, organization_id, space=space, document_ids=some)
             return True
         # Whoever folds deltas writes statistics of this space too.
         if not await try_lock_statistics(connection, organization_id):
             return False
-        had_terms = await queries.delete_statistics(connection, organization_id, space_id=space_id)
+        had_terms = await delete_statistics(connection, organization_id, space_id=space_id)
         if space.done:
-            await queries.delete_row(connection, organization_id, space_id=space_id)
+            await delete_row(connection, organization_id, space_id=space_id)
     return had_terms or space.done

@@ -30,7 +30,8 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index.ingestion.pace import Backlog
-from service.index.queries import is_pending, is_searched
+from service.index.queries import is_pending
+from service.index.spaces.queries import is_searched
 from service.platform.sql import in_array
 from service.schema.catalog import document_contents
 from service.schema.collections import caller_chunks

@@ -1,0 +1,1 @@
+"""Retired spaces, which nobody writes any more: emptying them."""

@@ -1,0 +1,1 @@
+"""Index spaces: where the catalog or a collection is indexed with one model."""

@@ -1,0 +1,86 @@
+"""SQL of index spaces: which one is searched, adding one, and deleting one with all that is indexed there."""
+
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.platform.sql import AnyRow
+from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
+
+
+def is_searched() -> ColumnElement[bool]:
+    """Build the condition that a space is searched: it is neither a replacement under construction nor retired."""
+    return and_(spaces.c.replaces_space_id.is_(None), spaces.c.retired_at.is_(None))
+
+
+def stands_for(space_id: int) -> ColumnElement[bool]:
+    """Build the condition that a space is the given one or its replacement, which gets the same requests."""
+    return or_(spaces.c.space_id == space_id, spaces.c.replaces_space_id == space_id)
+
+
+async def find_catalog_space(connection: AsyncConnection, organization_id: UUID) -> AnyRow | None:
+    """Find the organization's catalog space."""
+    statement = select(spaces).where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def read_successor(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> AnyRow | None:
+    """Read the space that is searched in place of a given one: itself, or its replacement; None when deleted."""
+    known = spaces.alias("known")
+    statement = (
+        select(spaces)
+        .join(known, spaces.c.space_id == func.coalesce(known.c.replaced_by_space_id, known.c.space_id))
+        .where(known.c.organization_id == organization_id, known.c.space_id == space_id)
+    )
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def insert_space(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    model: str,
+    dimensions: int,
+    language: str,
+    is_catalog: bool = False,
+) -> int | None:
+    """Add a space; None when it is to be the catalog's and another transaction has just added that one."""
+    statement = (
+        upsert(spaces)
+        .values(
+            organization_id=organization_id,
+            model=model,
+            dimensions=dimensions,
+            language=language,
+            is_catalog=is_catalog,
+        )
+        .on_conflict_do_nothing()
+        .returning(spaces.c.space_id)
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def retire_replacement(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+    """Retire the replacement of a space, if one is being built; it is emptied later."""
+    replacing = and_(spaces.c.organization_id == organization_id, spaces.c.replaces_space_id == space_id)
+    await connection.execute(update(spaces).where(replacing).values(replaces_space_id=None, retired_at=func.now()))
+
+
+async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
+    """Remove a space with all its index entries; waits for transactions that write there.
+
+    A replacement of the space is retired, and a space that it has replaced has no successor any more.
+    """
+    await retire_replacement(connection, organization_id, space_id=space_id)
+    replaced = and_(spaces.c.organization_id == organization_id, spaces.c.replaced_by_space_id == space_id)
+    await connection.execute(update(spaces).where(replaced).values(replaced_by_space_id=None))
+    documents = select(space_documents.c.document_id).where(
+        space_documents.c.organization_id == organization_id, space_documents.c.space_id == space_id
+    )
+    await connection.execute(documents.order_by(space_documents.c.document_id).with_for_update())
+    index = [table for tables in INDEX_TABLES.values() for table in (tables.chunks, tables.code_pages)]
+    for table in (*index, space_documents, term_statistics, term_deltas, spaces):
+        own = and_(table.c.organization_id == organization_id, table.c.space_id == space_id)
+        await connection.execute(delete(table).where(own))

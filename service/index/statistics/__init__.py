@@ -1,0 +1,1 @@
+"""How many chunks of an index space contain which term."""

@@ -1,0 +1,74 @@
+"""SQL of term statistics: counting the chunks with a term, and folding the changes that writers append."""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from sqlalchemy import delete, func, literal, select, tuple_, union_all
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.platform.sql import in_array
+from service.schema.indexing import term_deltas, term_statistics
+
+
+async def count_frequencies(
+    connection: AsyncConnection, organization_id: UUID, *, space_id: int, terms: Iterable[int]
+) -> dict[int, int]:
+    """Count the chunks of a space that contain each of these terms, deltas not yet folded included."""
+    wanted = list(terms)
+    counted = union_all(
+        *(
+            select(table.c.term, amount.label("amount")).where(
+                table.c.organization_id == organization_id, table.c.space_id == space_id, in_array(table.c.term, wanted)
+            )
+            for table, amount in (
+                (term_statistics, term_statistics.c.frequency),
+                (term_deltas, term_deltas.c.delta),
+            )
+        )
+    ).subquery()
+    statement = select(counted.c.term, func.sum(counted.c.amount)).group_by(counted.c.term)
+    return {term: int(amount) for term, amount in await connection.execute(statement)}
+
+
+async def try_lock_statistics(connection: AsyncConnection, organization_id: UUID) -> bool:
+    """Lock the folding of an organization's deltas until the transaction ends; False when it is locked."""
+    key = func.hashtextextended(f"carrel.term_statistics {organization_id}", 0)
+    return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(key)))).scalar_one())
+
+
+async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> int:
+    """Fold up to `limit` deltas into statistics, in one statement: a reader sees each once; return the number."""
+    keys = (term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta_id)
+    own = term_deltas.c.organization_id == organization_id
+    taken = (
+        delete(term_deltas)
+        .where(own, tuple_(*keys).in_(select(*keys).where(own).order_by(*keys).limit(limit)))
+        .returning(term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta)
+        .cte("taken")
+    )
+    sums = (
+        select(taken.c.space_id, taken.c.term, literal(organization_id), func.sum(taken.c.delta))
+        .group_by(taken.c.space_id, taken.c.term)
+        .order_by(taken.c.space_id, taken.c.term)
+    )
+    folding = upsert(term_statistics).from_select(["space_id", "term", "organization_id", "frequency"], sums)
+    folded = (
+        folding.on_conflict_do_update(
+            index_elements=["space_id", "term"],
+            set_={"frequency": term_statistics.c.frequency + folding.excluded.frequency},
+        )
+        .returning(term_statistics.c.term)
+        .cte("folded")
+    )
+    statement = select(select(func.count()).select_from(taken).scalar_subquery()).add_cte(folded)
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def delete_unused_terms(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Delete the statistics of terms that no chunk contains any more."""
+    await connection.execute(
+        delete(term_statistics).where(
+            term_statistics.c.organization_id == organization_id, term_statistics.c.frequency == 0
+        )
+    )
