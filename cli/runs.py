@@ -205,5 +205,5 @@ def _show_failures(ledger: Ledger, *, screen: Screen) -> None:
 
 def quarantine_file(ledger: Ledger) -> Path:
     """Write the run's quarantine beside its ledger and return where."""
-    write_quarantine(ledger, ledger.quarantine_file)
-    return ledger.quarantine_file
+    write_quarantine(ledger, ledger.address.quarantine_file)
+    return ledger.address.quarantine_file

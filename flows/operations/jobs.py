@@ -182,7 +182,7 @@ def _jobs(planned: Planned, ledger: Ledger, *, settings: FlowSettings) -> list[J
     for kind, number in numbers.items():
         if number:
             partitions = partitions_of(number, batch_size=settings.flows_batch_size)
-            jobs.append(Job(kind, ledger.address.name, ledger.claim, partitions, planned.upload_as))
+            jobs.append(Job(kind, ledger.address.name, ledger.run.claim, partitions, planned.upload_as))
     return jobs
 
 

@@ -17,7 +17,7 @@ from flows.operations.bulk import upload
 from flows.operations.collecting import add_to_collection
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.registry import KnownSource, QuarantineRow, list_sources, quarantine_rows, set_ignored
+from flows.operations.ledger.registry import KnownSource, list_sources, read_quarantine, set_ignored
 from flows.operations.ledger.rows import Failure
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.sources.reading import source_identity
@@ -59,7 +59,7 @@ def list_quarantine(
     LedgerError.
     """
     for known in _select(source, settings=settings):
-        for row in quarantine_rows(settings, known):
+        for row in read_quarantine(settings, known):
             if ignored or not row.ignored:
                 yield _item_of(known, row)
 
@@ -116,7 +116,7 @@ def _one(source: str, *, settings: FlowSettings) -> KnownSource:
     return found[0]
 
 
-def _item_of(known: KnownSource, row: QuarantineRow) -> Quarantined:
+def _item_of(known: KnownSource, row: Failure) -> Quarantined:
     return Quarantined(
         source=known.source,
         ledger=known.ledger,

@@ -17,8 +17,7 @@ from flows.errors import LedgerError, SourceBusyError
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Digest, Entry
 from flows.operations.ledger.states import Action, State
-from flows.operations.sources.documents import Problem, SourceDocument
-from flows.operations.sources.hashing import FileHash, hash_files
+from flows.operations.sources.documents import Access, Problem, SourceDocument
 from flows.operations.summary import summarize
 from tests.harness.databases import TestDatabases
 
@@ -90,10 +89,10 @@ def test_killed_run_is_taken_up_where_it_was(open_ledger: Open) -> None:
         first.begin()
         _planned(first, "a", "b")
         _sent(first, "a")
-        key = first.run_key
+        key = first.run.key
     with open_ledger() as second:
         second.begin()
-        assert second.run_key == key
+        assert second.run.key == key
         second.record([_entry("a"), _entry("b")])
         second.forget_unseen()
         second.apply_plan({"a": State.UNCHANGED, "b": Action.CREATE})
@@ -164,13 +163,13 @@ def test_who_was_taken_over_writes_no_more(open_ledger: Open) -> None:
     with open_ledger() as first:
         first.begin()
         _planned(first, "a")
-        stale = Ledger.join(first.address, first.claim)
+        stale = Ledger.join(first.address, first.run.claim)
     with stale, open_ledger() as second:
         second.begin()
         with pytest.raises(SourceBusyError, match="taken this source over"):
             _sent(stale, "a")
         with pytest.raises(SourceBusyError):
-            Ledger.join(first.address, first.claim)
+            Ledger.join(first.address, first.run.claim)
         assert summarize(second).created == 0
 
 
@@ -217,7 +216,7 @@ def test_run_whose_lock_is_lost_writes_no_more(shared: Open, databases: TestData
         ledger.begin()
         _planned(ledger, "a", "b")
         _sent(ledger, "a")
-        with Ledger.join(ledger.address, ledger.claim) as batch:
+        with Ledger.join(ledger.address, ledger.run.claim) as batch:
             with databases.connect(database) as connection:
                 connection.execute(
                     "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND granted"
@@ -256,57 +255,55 @@ def test_external_ids_longer_than_an_index_takes(open_ledger: Open) -> None:
         assert _pending(ledger) == keys
 
 
-def _old_ledger(path: Path) -> None:
-    """Write what the first format kept."""
+_WRITTEN_BY_0_1_0 = Path(__file__).parents[1] / "data" / "ledger-0.1.0.sql"
+"""The file of a run that was killed half-way, as version 0.1.0 wrote it: its statements."""
+
+
+def _write_old_ledger(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with sqlite3.connect(path) as connection:
-        connection.executescript(
-            """
-            CREATE TABLE runs (run_key TEXT PRIMARY KEY, started_at REAL NOT NULL, finished_at REAL,
-                process INTEGER NOT NULL, scan INTEGER NOT NULL);
-            CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-                ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, sha256 BLOB NOT NULL, hashed_at_ns INTEGER NOT NULL);
-            CREATE TABLE documents (run_key TEXT NOT NULL, external_id TEXT NOT NULL, bucket INTEGER NOT NULL,
-                scan INTEGER NOT NULL, payload TEXT NOT NULL, size INTEGER NOT NULL, sha256 BLOB NOT NULL,
-                fingerprint TEXT NOT NULL, state TEXT NOT NULL, action TEXT, document_id TEXT,
-                sent_bytes INTEGER NOT NULL DEFAULT 0, error_code TEXT, error_message TEXT,
-                PRIMARY KEY (run_key, external_id));
-            CREATE TABLE problems (run_key TEXT NOT NULL, place TEXT NOT NULL, external_id TEXT, code TEXT NOT NULL,
-                message TEXT NOT NULL);
-            CREATE TABLE refusals (external_id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, error_code TEXT NOT NULL,
-                error_message TEXT NOT NULL);
-            INSERT INTO runs VALUES ('k', 1.0, NULL, 1, 1);
-            INSERT INTO documents VALUES
-                ('k', 'sent', 1, 1, '{}', 1, x'00', 'f1', 'indexed', 'create', 'id-sent', 10, NULL, NULL),
-                ('k', 'planned', 1, 1, '{}', 1, x'00', 'f1', 'planned', 'create', NULL, 0, NULL, NULL);
-            INSERT INTO refusals VALUES ('refused', 'f1', 'file_empty', 'Empty.');
-            """
-        )
+        connection.executescript(_WRITTEN_BY_0_1_0.read_text())
     connection.close()
 
 
-def test_older_file_is_taken_over(tmp_path: Path) -> None:
-    """A ledger of the first format keeps its digests, its refusals and what it has sent; the rest is asked anew."""
-    read = tmp_path / "read.md"
-    read.write_text("x")
-    status = read.stat()
+def test_run_that_version_0_1_0_began_is_taken_up(tmp_path: Path) -> None:
+    """A file of the version before: its run goes on with what it has sent, refused, read and put into quarantine."""
     with Ledger.at(tmp_path / "new", target="t", source="s") as ledger:
         old = tmp_path / "old" / ledger.address.path.name
-    _old_ledger(old)
-    with sqlite3.connect(old) as connection:
-        kept = (str(read), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, b"k" * 32, 2**62)
-        connection.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", kept)
-    connection.close()
+    _write_old_ledger(old)
     with Ledger.at(tmp_path / "old", target="t", source="s") as ledger:
         ledger.begin()
-        found = hash_files(ledger, [read])[read]
-        assert isinstance(found, FileHash)
-        assert found.sha256 == b"k" * 32
-        _planned(ledger, "planned", "refused")
+        assert ledger.run.key == "62cff2344b2e4e48b578b3b57344c9fb"
+        kept = ledger.page(State.PLANNED)[0].document
+        assert (kept.external_id, kept.access) == ("planned", Access(users=("ada@x.org",), groups=("crew",)))
+        assert ledger.digests(["/library/sent"]) == {"/library/sent": Digest(10, "1:2:3", bytes(range(32)), 2**62)}
+        assert ledger.quarantined_among(["empty", "line 9", "sent"]) == {"empty", "line 9"}
+        ledger.record([_entry(key) for key in ("sent", "planned", "empty")])
+        ledger.forget_unseen()
+        ledger.apply_plan({"sent": State.UNCHANGED, "planned": Action.CREATE, "empty": Action.CREATE})
         ledger.set_aside()
         assert _pending(ledger) == ["planned"]
-        assert [(one.external_id, one.code) for one in ledger.failures()] == [("refused", "file_empty")]
-        assert _missing(ledger) == ["sent"]
+        assert [(one.external_id, one.code) for one in ledger.failures()] == [("empty", "file_empty")]
+        assert summarize(ledger).created == 1
+        assert _missing(ledger) == ["gone"]
+        ledger.finish()
+
+
+def test_tables_are_those_of_version_0_1_0(tmp_path: Path) -> None:
+    """Who changes a table raises its format, and says how older files are brought to it."""
+    _write_old_ledger(tmp_path / "old.sqlite")
+    with Ledger.at(tmp_path, target="t", source="s") as ledger:
+        paths = (tmp_path / "old.sqlite", ledger.address.path)
+    old, new = (_read_tables(path) for path in paths)
+    assert old == new
+
+
+def _read_tables(path: Path) -> set[Any]:
+    with sqlite3.connect(path) as connection:
+        found = connection.execute("SELECT sql FROM sqlite_master UNION SELECT user_version FROM pragma_user_version")
+        tables = set(found)
+    connection.close()
+    return tables
 
 
 def test_newer_ledger_is_left_as_it_is(tmp_path: Path) -> None:
@@ -322,7 +319,7 @@ def test_newer_ledger_is_left_as_it_is(tmp_path: Path) -> None:
 
 def test_quarantine_is_read_in_pages(open_ledger: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the quarantine is, each item comes once, problems first, and a page at a time."""
-    monkeypatch.setattr("flows.operations.ledger.ledger._PAGE", 3)
+    monkeypatch.setattr("flows.operations.ledger.queries.quarantined.PAGE", 3)
     with open_ledger() as ledger:
         ledger.begin()
         ledger.record_problems([Problem(f"line {number}", "row_invalid", "bad") for number in range(7)])

@@ -62,10 +62,10 @@ def test_killed_run_is_taken_up_where_it_was(tmp_path: Path) -> None:
         first.record([_entry("a"), _entry("b")])
         first.apply_plan({"a": Action.CREATE, "b": Action.CREATE})
         first.mark_sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint="f1")
-        key = first.run_key
+        key = first.run.key
     with Ledger.at(tmp_path, target="t", source="s") as second:
         second.begin()
-        assert second.run_key == key
+        assert second.run.key == key
         second.record([_entry("a"), _entry("b")])
         second.forget_unseen()
         second.apply_plan({"a": State.UNCHANGED, "b": Action.CREATE})
@@ -74,7 +74,7 @@ def test_killed_run_is_taken_up_where_it_was(tmp_path: Path) -> None:
         second.finish()
     with Ledger.at(tmp_path, target="t", source="s") as third:
         third.begin()
-        assert third.run_key != key
+        assert third.run.key != key
         assert summarize(third).documents == 0
 
 
@@ -122,7 +122,7 @@ def test_second_run_on_a_source_is_told_who_has_it(ledger: Ledger, tmp_path: Pat
         rival.begin()
     with Ledger.at(tmp_path, target="http://x", source="/other") as other:
         other.begin()
-    assert ledger.run_key
+    assert ledger.run.key
 
 
 def test_lock_ends_with_its_process(tmp_path: Path) -> None:

@@ -23,13 +23,24 @@ class Address:
         return self.folder / f"{self.name}.sqlite"
 
     @property
+    def quarantine_file(self) -> Path:
+        """Where this machine keeps the quarantine of the ledger's last run for people to read."""
+        return self.folder / f"{self.name}.quarantine.jsonl"
+
+    @property
     def shared(self) -> bool:
         """Whether the ledger is in a database."""
         return self.database_url is not None
 
-    def of(self, name: str) -> "Address":
-        """Return the address of another ledger in the same place."""
-        return replace(self, name=name)
+    @property
+    def exists(self) -> bool:
+        """Whether anything is there that can be opened without being made."""
+        return self.shared or self.path.exists()
+
+    def places(self) -> "list[Address]":
+        """Return what has the ledgers of all sources in the same place: the database, or each file of the folder."""
+        names = [self.name] if self.shared else sorted(path.stem for path in self.folder.glob("*.sqlite"))
+        return [replace(self, name=name) for name in names]
 
     def __str__(self) -> str:
         return "in the database that CARREL_FLOWS_DATABASE_URL names" if self.shared else str(self.path)

@@ -6,112 +6,230 @@ ledger costs time and never a document. Beyond its runs it keeps what the source
 when the source no longer has it) and what is in quarantine.
 """
 
-from collections.abc import Container, Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
+import hashlib
+import socket
+import time
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from uuid import uuid4
 
+from pydantic import SecretStr
 from sqlalchemy import Connection
 
-from flows.operations.ledger import queries
-from flows.operations.ledger.deletions import DeletionLedger
+from flows.errors import LedgerError, SourceBusyError
+from flows.operations.ledger.addresses import Address
+from flows.operations.ledger.places import open_store, open_stores
+from flows.operations.ledger.queries import documents, plans, quarantined, runs, sendings
+from flows.operations.ledger.queries.common import AnyRow
 from flows.operations.ledger.rows import (
     FIRST,
     LAST,
     Digest,
     Entry,
     Failure,
-    entry_of,
-    failure_of,
+    Missing,
+    Run,
     failure_values,
-    pack,
     problem_values,
-    storable,
-    values_of,
 )
 from flows.operations.ledger.states import Action, Count, State
 from flows.operations.sources.documents import Problem
 from flows.operations.sources.fingerprint import key_of, key_range
 
+P = ParamSpec("P")
+T = TypeVar("T")
+Query = Callable[Concatenate[Connection, Run, P], T]
+
 _PAGE = 1000
-_FORBIDDEN = ("external_id_taken", "The external id names a document that this caller may not update.")
-_NOT_IN_CATALOG = ("not_in_catalog", "No document of this external id can be read by this caller. Upload it first.")
 
 
-class Ledger(DeletionLedger):
-    """One source's ledger: what its run finds, plans and does."""
+class Ledger:
+    """One source's ledger: what its run finds, plans and does.
 
-    # What a scan finds
+    `run` is the run that `begin` has claimed or `join` was given the claim of. Every write raises SourceBusyError once
+    somebody else has taken that run up, and LedgerError once the lock on the source is lost: then nothing is written
+    that another run could not know of.
+    """
+
+    def __init__(self, address: Address, *, kind: str = "", target: str = "", source: str = "") -> None:
+        self.address = address
+        self.run = Run()
+        self._described = {"kind": kind, "target": target, "source": source}
+        self._store = open_store(address)
+        self._position = 0
+        self._doubtful = False
+
+    @classmethod
+    def at(
+        cls, folder: Path, *, target: str, source: str, kind: str = "upload", database_url: SecretStr | None = None
+    ) -> Self:
+        """Open the ledger of a source (flows.operations.sources.reading.source_identity) on the service at `target`.
+
+        It is a file in `folder`, or in the database that is given.
+        """
+        identity = source if kind == "upload" else f"{kind} {source}"
+        name = hashlib.sha256(f"{target}\n{identity}".encode()).hexdigest()[:24]
+        return cls(Address(folder, name, database_url), kind=kind, target=target, source=source)
+
+    @classmethod
+    def join(cls, address: Address, claim: str) -> Self:
+        """Open the ledger of a run that somebody else has begun and holds the lock of.
+
+        Raises SourceBusyError when it was taken up by another since.
+        """
+        ledger = cls(address)
+        ledger.run = Run(claim=claim)
+        try:
+            with ledger._store.write() as connection:
+                ledger._follow(ledger._own_run(connection))
+        except BaseException:
+            ledger.close()
+            raise
+        return ledger
+
+    @classmethod
+    def watch(cls, address: Address, *, process: int) -> Self | None:
+        """Open the ledger of the run that a process of this machine has begun, to read; None as long as it has not."""
+        if not address.exists:
+            return None
+        ledger = cls(address)
+        with ledger._store.read() as connection:
+            found = runs.run_of_process(connection, address.name, host=socket.gethostname(), process=process)
+        if found is None:
+            ledger.close()
+            return None
+        ledger._follow(found)
+        return ledger
+
+    def join_latest(self) -> None:
+        """Read the run that was begun last."""
+        found = self._latest_run()
+        if found is not None:
+            self._follow(found)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the lock back and close the connections."""
+        self._store.close()
+
+    def begin(self, *, options: str | None = None, anew: bool = False) -> None:
+        """Take the source, and take up the run that was not finished, else (or `anew`) begin a new one.
+
+        `options` are kept for `quarantine.retry`. Raises SourceBusyError while another run has the source. Rows of
+        earlier runs are dropped.
+        """
+        if not self._store.lock():
+            raise SourceBusyError(self._busy_message())
+        with self._store.write() as connection:
+            source_id = runs.keep_source(connection, self.address.name, self._described, options=options)
+            unfinished = None if anew else runs.find_unfinished(connection, source_id)
+            run_key = unfinished.run_key if unfinished else uuid4().hex
+            runs.drop_runs(connection, source_id, but=run_key)
+            self._follow(runs.claim_run(connection, source_id, run_key, lock_pid=self._store.lock_pid))
+            self._doubtful = unfinished is not None or sendings.has_intents(connection, self.run)
+
+    def finish(self) -> None:
+        """Mark the run finished: the next one begins anew. What it has not come upon is in quarantine no more."""
+        with self._writing() as connection:
+            runs.update_run(connection, self.run, {"finished_at": time.time()})
+            quarantined.release_unseen(connection, self.run)
+
+    def assure(self) -> None:
+        """Raise what a write would when this run is no longer the one that has the source."""
+        with self._writing():
+            pass
+
+    def _follow(self, row: AnyRow) -> None:
+        self.run = Run(row.source_id, row.run_id, row.scan, row.run_key, row.claim)
+
+    def _latest_run(self) -> AnyRow | None:
+        with self._store.read() as connection:
+            return runs.latest_run(connection, self.address.name)
+
+    def _busy_message(self) -> str:
+        run = self._latest_run()
+        who = "another process"
+        if run is not None:
+            since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.started_at))
+            machine = f" on {run.host}" if self.address.shared else ""
+            who = f"process {run.process}{machine}, since {since}"
+        return f"This source is being worked on by another run ({who}). Wait for it to end, or stop it, then run again."
+
+    def _own_run(self, connection: Connection) -> AnyRow:
+        run = runs.run_of_claim(connection, self.run.claim, held=self._store.held)
+        if run is None:
+            msg = "Another run has taken this source over. Wait for it to end, then run again."
+            raise SourceBusyError(msg)
+        if not run.held:
+            msg = (
+                "The connection that held the lock on this source broke, so that another run may have it. Nothing more"
+                " is written. Run again: the run goes on from here."
+            )
+            raise LedgerError(msg)
+        return run
+
+    @contextmanager
+    def _writing(self) -> Generator[Connection]:
+        """Write as who has the run; nobody takes it up before this is committed."""
+        with self._store.write() as connection:
+            self._own_run(connection)
+            yield connection
+
+    def _write(self, query: Query[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._writing() as connection:
+            return query(connection, self.run, *args, **kwargs)
+
+    def _read(self, query: Query[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._store.read() as connection:
+            return query(connection, self.run, *args, **kwargs)
 
     def digests(self, names: Sequence[str]) -> dict[str, Digest]:
         """Return the digests kept under these names (paths of files, addresses of objects), at most a thousand."""
-        by_key = {key_of(name): name for name in names}
-        with self._store.read() as connection:
-            rows = queries.read_digests(connection, self.source_id, list(by_key))
-        return {
-            by_key[bytes(row.key)]: Digest(row.size, row.marker, bytes(row.sha256), row.taken_at_ns) for row in rows
-        }
+        return self._read(documents.read_digests, names)
 
     def keep_digests(self, digests: Mapping[str, Digest]) -> None:
         """Keep digests under names."""
-        values = [
-            {
-                "source_id": self.source_id,
-                "key": key_of(name),
-                "size": digest.size,
-                "marker": digest.marker,
-                "sha256": digest.sha256,
-                "taken_at_ns": digest.taken_at_ns,
-            }
-            for name, digest in digests.items()
-        ]
-        if values:
-            with self._write() as connection:
-                queries.keep_digests(connection, values)
+        if digests:
+            self._write(documents.keep_digests, digests)
 
     def record(self, entries: Sequence[Entry]) -> list[Entry]:
         """Keep what a scan found; return the entries whose external id this scan has had already, which are not kept.
 
         A document that this run has sent already stays so while its fingerprint is the same.
         """
-        keys = [key_of(entry.document.external_id) for entry in entries]
-        fresh: dict[bytes, Entry] = {}
-        repeated: list[Entry] = []
-        with self._write() as connection:
-            seen = queries.find_seen(connection, self.run_id, scan=self.scan, keys=keys)
-            for key, entry in zip(keys, entries, strict=True):
-                if key in seen or key in fresh:
-                    repeated.append(entry)
-                else:
-                    fresh[key] = entry
-            if fresh:
-                values = [values_of(entry, key, run_id=self.run_id, scan=self.scan) for key, entry in fresh.items()]
-                queries.record_documents(connection, values)
-        return repeated
+        return self._write(documents.record, entries)
 
     def record_problems(self, problems: Iterable[Problem]) -> None:
         """Keep what of the source can't be a document."""
         by_key: dict[bytes, dict[str, Any]] = {}
         for problem in problems:
             self._position += 1
-            values = problem_values(problem, source_id=self.source_id, scan=self.scan, position=self._position)
+            values = problem_values(problem, self.run, position=self._position)
             by_key[values["key"]] = values
         if by_key:
-            with self._write() as connection:
-                queries.quarantine_items(connection, list(by_key.values()))
+            with self._writing() as connection:
+                quarantined.quarantine_items(connection, list(by_key.values()))
 
     def forget_unseen(self) -> None:
         """Drop what an earlier scan of this run found and this one no longer did."""
-        with self._write() as connection:
-            queries.forget_unseen(connection, self.source_id, run_id=self.run_id, scan=self.scan)
+        self._write(documents.forget_unseen)
 
-    # The plan
+    def count_found(self) -> int:
+        """Return how many documents this scan has found."""
+        return self._read(documents.count_found)
 
     def fingerprints(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, str, str]]:
         """Return up to `limit` (key, external id, fingerprint) behind the key `after`, in the order of the keys."""
-        with self._store.read() as connection:
-            rows = queries.fingerprints(connection, self.run_id, after=after, limit=limit)
-        return [(bytes(row.key), row.external_id, row.fingerprint) for row in rows]
+        return self._read(documents.fingerprints, after=after, limit=limit)
 
     def apply_plan(
         self, plan: Mapping[str, Action | State], *, document_ids: Mapping[str, str] = MappingProxyType({})
@@ -121,63 +239,24 @@ class Ledger(DeletionLedger):
         What this run has sent itself stays sent when the service says UNCHANGED; what is in quarantine since its index
         could not be made, and has an id in `document_ids`, is UPLOADED, so that its index is asked after.
         """
-        by_verdict: dict[Action | State, list[bytes]] = {}
-        for external_id, verdict in plan.items():
-            by_verdict.setdefault(verdict, []).append(key_of(external_id))
-        with self._write() as connection:
-            for verdict, keys in by_verdict.items():
-                if isinstance(verdict, Action):
-                    queries.plan_sends(connection, self.run_id, action=verdict, keys=keys)
-                    continue
-                if verdict is State.UNCHANGED and self._doubtful:
-                    queries.adopt(connection, self.source_id, run_id=self.run_id, keys=keys)
-                if verdict is State.UNCHANGED:
-                    self._ask_after(connection, keys, document_ids=document_ids)
-                queries.plan_rest(connection, self.run_id, state=verdict, keys=keys)
-                if verdict is State.FORBIDDEN:
-                    self._quarantine(connection, keys, state=verdict, why=_FORBIDDEN)
-
-    def _ask_after(self, connection: Connection, keys: Sequence[bytes], *, document_ids: Mapping[str, str]) -> None:
-        failed = queries.unsearchable(connection, self.source_id, run_id=self.run_id, keys=keys)
-        if not failed:
-            return
-        for external_id, document_id in document_ids.items():
-            if (key := key_of(external_id)) in failed:
-                values = {"state": State.UPLOADED, "action": None, "document_id": document_id}
-                queries.update_document(connection, self.run_id, key, values)
-
-    def _quarantine(self, connection: Connection, keys: Sequence[bytes], *, state: State, why: tuple[str, str]) -> None:
-        rows = queries.entries_of(connection, self.run_id, state=state, keys=keys)
-        values = [
-            failure_values(entry_of(row), code=why[0], message=why[1], source_id=self.source_id, scan=self.scan)
-            for row in rows
-        ]
-        if values:
-            queries.quarantine_items(connection, values)
+        self._write(plans.apply_plan, plan, document_ids=document_ids, is_doubtful=self._doubtful)
 
     def set_aside(self, *, refused: bool = True) -> None:
         """Set aside what is as it was when it was ignored or (`refused`) when the service refused it for good."""
-        with self._write() as connection:
+        with self._writing() as connection:
             unwanted = (State.PLANNED, State.FORBIDDEN, State.UPLOADED)
-            for states, ignored in ((unwanted, True), ((State.PLANNED,), False)):
-                if ignored or refused:
-                    queries.set_aside(
-                        connection, self.source_id, run_id=self.run_id, scan=self.scan, states=states, ignored=ignored
-                    )
+            documents.set_aside(connection, self.run, states=unwanted, ignored=True)
+            if refused:
+                documents.set_aside(connection, self.run, states=(State.PLANNED,), ignored=False)
 
     def forget_plan(self) -> None:
         """Forget what was planned to be sent, since nothing of it is: a later run need not ask if it arrived."""
-        with self._write() as connection:
-            queries.forget_plan(connection, self.run_id)
-
-    # Additions to a collection
+        self._write(sendings.forget_plan)
 
     def identify(self, document_ids: Mapping[str, str]) -> None:
         """Keep the document ids that belong to external ids; those the source does not name are passed over."""
-        values = [{"of_key": key_of(name), "its_id": document_id} for name, document_id in document_ids.items()]
-        if values:
-            with self._write() as connection:
-                queries.identify(connection, self.run_id, values)
+        if document_ids:
+            self._write(documents.identify, document_ids)
 
     def keep_as_it_is(self, there: Mapping[str, Mapping[str, str]], *, current: Container[str]) -> None:
         """Leave the metadata of documents that are `there` already alone where the source says nothing of any.
@@ -185,40 +264,19 @@ class Ledger(DeletionLedger):
         Those of them that are `current` are UNCHANGED; the others are added again with what they have there. At most a
         thousand.
         """
-        with self._write() as connection:
-            rows = queries.entries_of(connection, self.run_id, state=State.FOUND, keys=[key_of(name) for name in there])
-            silent = [entry.document for entry in map(entry_of, rows) if not entry.document.metadata]
-            unchanged = [key_of(document.external_id) for document in silent if document.external_id in current]
-            queries.plan_rest(connection, self.run_id, state=State.UNCHANGED, keys=unchanged)
-            for document in silent:
-                if document.external_id not in current:
-                    kept = replace(document, metadata=there[document.external_id])
-                    values = {"payload": pack(kept)}
-                    queries.update_document(connection, self.run_id, key_of(document.external_id), values)
+        self._write(plans.keep_metadata, there, current=current)
 
     def plan_identified(self) -> None:
         """Plan every document that has an id; the others are in no catalog that this caller can read."""
-        with self._write() as connection:
-            queries.plan_identified(connection, self.run_id)
-        after = FIRST
-        while entries := self.page(State.FOUND, after=after):
-            after = key_of(entries[-1].document.external_id)
-            keys = [key_of(entry.document.external_id) for entry in entries]
-            with self._write() as connection:
-                queries.plan_rest(connection, self.run_id, state=State.FAILED, keys=keys)
-                self._quarantine(connection, keys, state=State.FAILED, why=_NOT_IN_CATALOG)
-
-    # What is done
+        self._write(documents.plan_identified)
+        while entries := self.page(State.FOUND):
+            self._write(plans.fail_unidentified, [entry.document.external_id for entry in entries])
 
     def page(
         self, state: State, *, after: bytes = FIRST, last: bytes = LAST, deleting: bool = False, limit: int = _PAGE
     ) -> list[Entry]:
         """Return up to `limit` documents in a state, by key: those that are to be deleted, or the others."""
-        with self._store.read() as connection:
-            rows = queries.page(
-                connection, self.run_id, state=state, deleting=deleting, after=after, last=last, limit=limit
-            )
-        return [entry_of(row) for row in rows]
+        return self._read(documents.page, state=state, deleting=deleting, after=after, last=last, limit=limit)
 
     def pending(self, *, partition: int, partitions: int, deleting: bool = False) -> list[Entry]:
         """Return the partition's documents that are planned to be sent, or to be deleted."""
@@ -234,73 +292,108 @@ class Ledger(DeletionLedger):
         """Record that the service has accepted a document (`fingerprint`: of the contents that were sent)."""
         key = key_of(external_id)
         known = {"document_id": document_id, "fingerprint": fingerprint}
-        with self._write() as connection:
+        of_it = {"source_id": self.run.source_id, "key": key, "external_id": external_id}
+        with self._writing() as connection:
             done = {**known, "state": state, "sent_bytes": sent_bytes}
-            queries.update_document(connection, self.run_id, key, done)
-            queries.keep_sent(
-                connection, {"source_id": self.source_id, "key": key, "external_id": external_id, **known}
-            )
-            queries.release(connection, self.source_id, part=1, key=key)
+            documents.update_document(connection, self.run, key, done)
+            sendings.keep_sent(connection, {**of_it, **known})
+            quarantined.release(connection, self.run, part=1, key=key)
 
     def mark_searchable(self, external_id: str) -> None:
         """Record that an uploaded document can be searched."""
-        with self._write() as connection:
-            queries.update_document(connection, self.run_id, key_of(external_id), {"state": State.INDEXED})
+        self._write(documents.update_document, key_of(external_id), {"state": State.INDEXED})
 
     def leave_unasked(self) -> None:
         """Keep in quarantine what was to be asked after, since nobody does."""
-        with self._write() as connection:
-            queries.leave_unasked(connection, self.source_id, run_id=self.run_id, scan=self.scan)
+        self._write(documents.leave_unasked)
 
     def mark_failed(self, entry: Entry, *, state: State, code: str, message: str, for_good: bool) -> None:
         """Put a document into quarantine; `for_good`: later runs don't send it again while it is unchanged."""
-        values = failure_values(entry, code=code, message=message, source_id=self.source_id, scan=self.scan)
-        with self._write() as connection:
-            queries.update_document(connection, self.run_id, values["key"], {"state": state})
-            queries.quarantine_items(connection, [{**values, "for_good": for_good}])
+        values = failure_values(entry, self.run, code=code, message=message)
+        with self._writing() as connection:
+            documents.update_document(connection, self.run, values["key"], {"state": state})
+            quarantined.quarantine_items(connection, [{**values, "for_good": for_good}])
 
     def counts(self) -> list[Count]:
         """Return the run's documents by state and action."""
-        with self._store.read() as connection:
-            rows = queries.counts(connection, self.run_id)
-        return [
-            Count(State(row.state), Action(row.action) if row.action else None, row.number, int(row.sent))
-            for row in rows
-        ]
+        return self._read(documents.counts)
 
-    # What did not get into the catalog
+    def find_missing(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, Missing]]:
+        """Return up to `limit` documents (with their keys) that the source has sent and this run has not found."""
+        return self._read(sendings.find_missing, after=after, limit=limit)
+
+    def count_known(self) -> int:
+        """Return how many of the documents found were in the catalog before this run."""
+        return self._read(documents.count_known)
+
+    def found_by_others(self, names: Sequence[str]) -> set[str]:
+        """Return which of these external ids the last run of another source of the same service has found.
+
+        As far as this place of ledgers knows; at most a thousand.
+        """
+        name = self.address.name
+        with self._store.read() as connection:
+            own = runs.read_source(connection, name)
+        found: set[str] = set()
+        if own is None:
+            return found
+        for store in open_stores(self.address):
+            with store.read() as connection:
+                found |= sendings.found_by_others(connection, name=name, target=own.target, external_ids=names)
+        return found
+
+    def named_by_problems(self, names: Sequence[str]) -> set[str]:
+        """Return which of these external ids this scan has come upon as what can't be a document."""
+        return self._read(quarantined.problems_named, names=names)
+
+    def hidden_by_problems(self, codes: Sequence[str]) -> tuple[int, str]:
+        """Return how many problems may hide documents (no external id, or one of `codes`), and one of their places."""
+        return self._read(quarantined.problems_hiding, codes=codes)
+
+    def mark(self, missing: Sequence[Missing], *, state: State = State.FOUND) -> None:
+        """Keep documents as what may be deleted; UNCHANGED: as what is left alone."""
+        if missing:
+            self._write(sendings.mark, missing, state=state)
+
+    def confirm_deletions(self) -> None:
+        """Plan the deletion of all marked documents."""
+        self._write(sendings.confirm)
+
+    def block_deletions(self, reason: str) -> None:
+        """Record why deletions are blocked; marked documents stay marked and are not deleted."""
+        self._write(runs.update_run, {"held_back": reason})
+
+    def blocked_reason(self) -> str:
+        """Return why deletions are blocked, or an empty text."""
+        run = self._latest_run()
+        return run.held_back if run is not None and run.run_id == self.run.run_id else ""
+
+    def forget_sent(self, external_ids: Sequence[str]) -> None:
+        """Forget documents that are in the catalog no more."""
+        if external_ids:
+            self._write(sendings.forget_sent, [key_of(name) for name in external_ids])
+
+    def mark_deleted(self, external_id: str) -> None:
+        """Record that a document was deleted."""
+        key = key_of(external_id)
+        with self._writing() as connection:
+            documents.update_document(connection, self.run, key, {"state": State.DELETED})
+            sendings.forget_sent(connection, self.run, [key])
+            quarantined.release(connection, self.run, part=1, key=key)
 
     def problem_count(self, *, ignored: bool = False) -> int:
         """Return how many of the source's items can't be a document, without those that are ignored, or only those."""
-        with self._store.read() as connection:
-            rows = queries.count_problems(connection, self.source_id, scan=self.scan)
-        return sum(row.number for row in rows if bool(row.ignored) is ignored)
+        return self._read(quarantined.count_problems, ignored=ignored)
 
-    def failures(self, *, limit: int | None = None) -> Generator[Failure]:
-        """Yield the run's quarantine: the source's problems in its order, then documents by external id."""
-        after: tuple[int, int, str] | None = None
-        left = limit
-        while left is None or left > 0:
-            size = _PAGE if left is None else min(left, _PAGE)
-            with self._store.read() as connection:
-                rows = queries.failures(connection, self.source_id, scan=self.scan, after=after, limit=size)
-            yield from map(failure_of, rows)
-            if len(rows) < size:
-                return
-            after = (rows[-1].part, rows[-1].position, rows[-1].external_id or "")
-            left = None if left is None else left - len(rows)
+    def failures(self, *, limit: int | None = None) -> Iterator[Failure]:
+        """Return the run's quarantine: the source's problems in its order, then documents by external id."""
+        return islice(quarantined.read_quarantine(self._store, self.run.source_id, scan=self.run.scan), limit)
 
     def quarantined_among(self, names: Sequence[str]) -> set[str]:
         """Return which of these external ids and places are in quarantine, from any run."""
-        found: set[str] = set()
-        for start in range(0, len(names), _PAGE):
-            by_key = {key_of(storable(name)): name for name in names[start : start + _PAGE]}
-            with self._store.read() as connection:
-                rows = queries.find_quarantined(connection, self.source_id, keys=list(by_key))
-            found |= {by_key[bytes(key)] for key in rows}
-        return found
+        pages = (names[start : start + _PAGE] for start in range(0, len(names), _PAGE))
+        return {name for page in pages for name in self._read(quarantined.find_quarantined, page)}
 
     def failure_codes(self) -> dict[str, int]:
         """Return how often each code occurs in the run's quarantine."""
-        with self._store.read() as connection:
-            return {row.code: row.number for row in queries.count_codes(connection, self.source_id, scan=self.scan)}
+        return self._read(quarantined.count_codes)

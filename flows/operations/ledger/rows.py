@@ -19,6 +19,17 @@ LAST = b"\xff" * 16
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """A run of a source as its rows name it; `claim` is the right to write for it (flows.operations.ledger.tables)."""
+
+    source_id: int = 0
+    run_id: int = 0
+    scan: int = 0
+    key: str = ""
+    claim: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A document as the ledger keeps it: ready to be sent, with its file's digest and its fingerprint."""
 
@@ -44,12 +55,14 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something in quarantine, and why."""
+    """Something in quarantine, and why; `since` when, in seconds since the epoch."""
 
     place: str
     external_id: str | None
     code: str
     message: str
+    since: float
+    ignored: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +78,13 @@ class Missing:
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
-def values_of(entry: Entry, key: bytes, *, run_id: int, scan: int) -> dict[str, Any]:
+def values_of(entry: Entry, key: bytes, run: Run) -> dict[str, Any]:
     """Return an entry as a row of the documents."""
     return {
-        "run_id": run_id,
+        "run_id": run.run_id,
         "key": key,
         "external_id": entry.document.external_id,
-        "scan": scan,
+        "scan": run.scan,
         "payload": pack(entry.document),
         "size": entry.size,
         "sha256": entry.sha256,
@@ -117,49 +130,43 @@ def deletion_of(missing: Missing) -> Entry:
     return Entry(document, 0, b"", missing.fingerprint or missing.intended or "", missing.document_id)
 
 
-def problem_values(problem: Problem, *, source_id: int, scan: int, position: int) -> dict[str, Any]:
+def problem_values(problem: Problem, run: Run, *, position: int) -> dict[str, Any]:
     """Return a problem as a row of the quarantine; it is another one once its code or its words are others."""
-    said = f"{problem.code}\n{problem.message}"
+    said = storable(f"{problem.code}\n{problem.message}")
     return {
-        "source_id": source_id,
+        **_quarantine_values(run, place=problem.place, code=problem.code, message=problem.message),
         "part": 0,
         "key": key_of(storable(problem.place)),
-        "scan": scan,
         "position": position,
-        "place": storable(problem.place),
         "external_id": problem.external_id and storable(problem.external_id),
-        "code": problem.code,
-        "message": storable(problem.message),
-        "fingerprint": hashlib.sha256(storable(said).encode()).hexdigest(),
-        "for_good": False,
-        "ignored": False,
-        "since": time.time(),
+        "fingerprint": hashlib.sha256(said.encode()).hexdigest(),
     }
 
 
-def failure_values(entry: Entry, *, code: str, message: str, source_id: int, scan: int) -> dict[str, Any]:
+def failure_values(entry: Entry, run: Run, *, code: str, message: str) -> dict[str, Any]:
     """Return a document that could not be sent as a row of the quarantine."""
     document = entry.document
     return {
-        "source_id": source_id,
+        **_quarantine_values(run, place=document.place, code=code, message=message),
         "part": 1,
         "key": key_of(document.external_id),
-        "scan": scan,
         "position": 0,
-        "place": storable(document.place),
         "external_id": document.external_id,
+        "fingerprint": entry.fingerprint,
+    }
+
+
+def _quarantine_values(run: Run, *, place: str, code: str, message: str) -> dict[str, Any]:
+    return {
+        "source_id": run.source_id,
+        "scan": run.scan,
+        "place": storable(place),
         "code": code,
         "message": storable(message),
-        "fingerprint": entry.fingerprint,
         "for_good": False,
         "ignored": False,
         "since": time.time(),
     }
-
-
-def failure_of(row: Row[Any]) -> Failure:
-    """Return a row of the quarantine as a failure."""
-    return Failure(row.place, row.external_id, row.code, row.message)
 
 
 def storable(text: str) -> str:

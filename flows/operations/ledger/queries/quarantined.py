@@ -1,23 +1,27 @@
 """What did not get into the catalog, over all runs."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
-    Select,
     and_,
     case,
     delete,
     func,
     or_,
     select,
+    tuple_,
     update,
 )
 
-from flows.operations.ledger.queries.common import AnyRow, Values, insert_into
+from flows.operations.ledger.queries.common import Values, insert_into
+from flows.operations.ledger.rows import Failure, Run, storable
+from flows.operations.ledger.store import Store
 from flows.operations.ledger.tables import quarantine
+from flows.operations.sources.fingerprint import key_of
+
+PAGE = 1000
+"""Items that are read at a time."""
 
 
 def quarantine_items(connection: Connection, values: Sequence[Values]) -> None:
@@ -36,108 +40,88 @@ def quarantine_items(connection: Connection, values: Sequence[Values]) -> None:
     connection.execute(statement.on_conflict_do_update(index_elements=["source_id", "part", "key"], set_=fresh), values)
 
 
-def release(connection: Connection, source_id: int, *, part: int, key: bytes) -> None:
+def release(connection: Connection, run: Run, *, part: int, key: bytes) -> None:
     """Take one item out of the quarantine."""
-    which = and_(quarantine.c.source_id == source_id, quarantine.c.part == part, quarantine.c.key == key)
+    which = and_(quarantine.c.source_id == run.source_id, quarantine.c.part == part, quarantine.c.key == key)
     connection.execute(delete(quarantine).where(which))
 
 
-def release_unseen(connection: Connection, source_id: int, *, scan: int) -> None:
+def release_unseen(connection: Connection, run: Run) -> None:
     """Take out what this scan has not come upon: it is gone from the source, or it is well."""
-    connection.execute(delete(quarantine).where(quarantine.c.source_id == source_id, quarantine.c.scan != scan))
+    connection.execute(delete(quarantine).where(quarantine.c.source_id == run.source_id, quarantine.c.scan != run.scan))
 
 
-def failures(
-    connection: Connection, source_id: int, *, scan: int, after: tuple[int, int, str] | None, limit: int
-) -> Sequence[AnyRow]:
-    """Return what this scan has in quarantine: problems in the source's order, then documents by external id."""
-    name = func.coalesce(quarantine.c.external_id, "")
-    found = select(quarantine).where(
-        quarantine.c.source_id == source_id, quarantine.c.scan == scan, quarantine.c.ignored.is_(False)
-    )
-    return connection.execute(
-        _behind(found, after, [quarantine.c.part, quarantine.c.position, name]).limit(limit)
-    ).all()
+def read_quarantine(store: Store, source_id: int, *, scan: int | None = None) -> Iterator[Failure]:
+    """Yield what of a source is in quarantine, page by page: problems in the source's order, then documents by id.
+
+    Only what this `scan` has come upon and is not ignored; without one, all of it.
+    """
+    name = func.coalesce(quarantine.c.external_id, quarantine.c.place).label("name")
+    order = (quarantine.c.part, quarantine.c.position, name)
+    found = select(quarantine, name).where(quarantine.c.source_id == source_id).order_by(*order).limit(PAGE)
+    if scan is not None:
+        found = found.where(quarantine.c.scan == scan, quarantine.c.ignored.is_(False))
+    page = found
+    while True:
+        with store.read() as connection:
+            rows = connection.execute(page).all()
+        for row in rows:
+            yield Failure(row.place, row.external_id, row.code, row.message, row.since, bool(row.ignored))
+        if len(rows) < PAGE:
+            return
+        last = (rows[-1].part, rows[-1].position, rows[-1].name)
+        page = found.where(tuple_(*order) > tuple_(*last))
 
 
-def _behind(found: Select[Any], after: Sequence[Any] | None, order: Sequence[ColumnElement[Any]]) -> Select[Any]:
-    """Order by these columns and, when `after` is given, begin behind it."""
-    if after is not None:
-        part, position, name = order
-        at_part, at_position, at_name = after
-        found = found.where(
-            or_(
-                part > at_part,
-                and_(part == at_part, position > at_position),
-                and_(part == at_part, position == at_position, name > at_name),
-            )
-        )
-    return found.order_by(*order)
+def find_quarantined(connection: Connection, run: Run, names: Sequence[str]) -> set[str]:
+    """Return which of these external ids and places are in quarantine, ignored or not, from any run."""
+    by_key = {key_of(storable(name)): name for name in names}
+    found = select(quarantine.c.key).where(quarantine.c.source_id == run.source_id, quarantine.c.key.in_(by_key))
+    return {by_key[bytes(key)] for key in connection.execute(found).scalars()}
 
 
-def find_quarantined(connection: Connection, source_id: int, *, keys: Sequence[bytes]) -> set[bytes]:
-    """Return which of these keys are in quarantine, of documents or of places, ignored or not."""
-    found = select(quarantine.c.key).where(quarantine.c.source_id == source_id, quarantine.c.key.in_(keys))
-    return set(connection.execute(found).scalars())
+def set_ignored(connection: Connection, source_id: int, name: str, *, ignored: bool) -> bool:
+    """Ignore what is in quarantine under an external id or a place, or ignore it no more; False when nothing is."""
+    name = storable(name)
+    named = or_(quarantine.c.key == key_of(name), and_(quarantine.c.part == 0, quarantine.c.external_id == name))
+    statement = update(quarantine).where(quarantine.c.source_id == source_id, named).values(ignored=ignored)
+    return connection.execute(statement).rowcount > 0
 
 
-def list_quarantine(
-    connection: Connection, source_id: int, *, after: tuple[int, int, str] | None, limit: int
-) -> Sequence[AnyRow]:
-    """Return what of a source is in quarantine, ignored or not: problems first, then documents by external id."""
-    name = func.coalesce(quarantine.c.external_id, quarantine.c.place)
-    found = select(quarantine, name.label("name")).where(quarantine.c.source_id == source_id)
-    return connection.execute(
-        _behind(found, after, [quarantine.c.part, quarantine.c.position, name]).limit(limit)
-    ).all()
-
-
-def keys_of_name(connection: Connection, source_id: int, *, name: str, key: bytes) -> list[bytes]:
-    """Return the keys of what is in quarantine under an external id or a place (whose own key is `key`)."""
-    named = or_(quarantine.c.key == key, and_(quarantine.c.part == 0, quarantine.c.external_id == name))
-    found = select(quarantine.c.key).where(quarantine.c.source_id == source_id, named)
-    return list(connection.execute(found).scalars())
-
-
-def set_ignored(connection: Connection, source_id: int, *, keys: Sequence[bytes], ignored: bool) -> None:
-    """Ignore what is in quarantine under these keys, or ignore it no more."""
-    which = and_(quarantine.c.source_id == source_id, quarantine.c.key.in_(keys))
-    connection.execute(update(quarantine).where(which).values(ignored=ignored))
-
-
-def count_codes(connection: Connection, source_id: int, *, scan: int) -> Sequence[AnyRow]:
-    """Return (code, number) of what this scan has in quarantine."""
+def count_codes(connection: Connection, run: Run) -> dict[str, int]:
+    """Return how often each code occurs among what this scan has in quarantine."""
     found = select(quarantine.c.code, func.count().label("number")).where(
-        quarantine.c.source_id == source_id, quarantine.c.scan == scan, quarantine.c.ignored.is_(False)
+        quarantine.c.source_id == run.source_id, quarantine.c.scan == run.scan, quarantine.c.ignored.is_(False)
     )
-    return connection.execute(found.group_by(quarantine.c.code)).all()
+    return {row.code: row.number for row in connection.execute(found.group_by(quarantine.c.code))}
 
 
-def count_problems(connection: Connection, source_id: int, *, scan: int) -> Sequence[AnyRow]:
-    """Return (ignored, number) of what this scan found that can't be a document."""
-    found = select(quarantine.c.ignored, func.count().label("number")).where(
-        quarantine.c.source_id == source_id, quarantine.c.scan == scan, quarantine.c.part == 0
+def count_problems(connection: Connection, run: Run, *, ignored: bool) -> int:
+    """Return how many items that this scan found can't be a document: those that are ignored, or the others."""
+    found = select(func.count()).where(
+        quarantine.c.source_id == run.source_id, quarantine.c.scan == run.scan, quarantine.c.part == 0
     )
-    return connection.execute(found.group_by(quarantine.c.ignored)).all()
+    return connection.execute(found.where(quarantine.c.ignored.is_(ignored))).scalar_one()
 
 
-def problems_named(connection: Connection, source_id: int, *, scan: int, names: Sequence[str]) -> set[str]:
+def problems_named(connection: Connection, run: Run, *, names: Sequence[str]) -> set[str]:
     """Return which of these external ids the scan has come upon as what can't be a document."""
     found = select(quarantine.c.external_id).where(
-        quarantine.c.source_id == source_id,
+        quarantine.c.source_id == run.source_id,
         quarantine.c.part == 0,
-        quarantine.c.scan == scan,
+        quarantine.c.scan == run.scan,
         quarantine.c.external_id.in_(names),
     )
     return {str(name) for name in connection.execute(found).scalars()}
 
 
-def problems_hiding(connection: Connection, source_id: int, *, scan: int, codes: Sequence[str]) -> Sequence[AnyRow]:
+def problems_hiding(connection: Connection, run: Run, *, codes: Sequence[str]) -> tuple[int, str]:
     """Return (number, one place) of what this scan could not see into: without an external id, or of these codes."""
     found = select(func.count().label("number"), func.min(quarantine.c.place).label("place")).where(
-        quarantine.c.source_id == source_id,
+        quarantine.c.source_id == run.source_id,
         quarantine.c.part == 0,
-        quarantine.c.scan == scan,
+        quarantine.c.scan == run.scan,
         or_(quarantine.c.external_id.is_(None), quarantine.c.code.in_(codes)),
     )
-    return connection.execute(found).all()
+    number, place = connection.execute(found).one()
+    return number, place or ""

@@ -1,29 +1,23 @@
-"""Sources, their runs, and the lock on them."""
+"""Sources and their runs."""
 
-from collections.abc import Sequence
-from typing import Any
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from uuid import uuid4
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     delete,
-    func,
-    literal,
-    literal_column,
     select,
     update,
 )
 
 from flows.operations.ledger.queries.common import AnyRow, Values, insert_into
 from flows.operations.ledger.queries.sendings import keep_intents
+from flows.operations.ledger.rows import Run
 from flows.operations.ledger.tables import documents, runs, sources
-
-# Whether the connection that took the source's advisory lock (in two halves) still has it.
-_LOCK_HELD = (
-    "EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
-    " AND pid = ledger_runs.lock_pid AND classid::bigint = {high} AND objid::bigint = {low}"
-    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
-)
 
 
 def read_source(connection: Connection, name: str) -> AnyRow | None:
@@ -36,14 +30,15 @@ def list_sources(connection: Connection) -> Sequence[AnyRow]:
     return connection.execute(select(sources).order_by(sources.c.source, sources.c.name)).all()
 
 
-def keep_source(connection: Connection, values: Values) -> int:
-    """Keep what a source is and what it was begun with last; return its id."""
-    statement = insert_into(connection, sources).values(**values, scans=0)
-    connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=values))
-    return connection.execute(select(sources.c.source_id).where(sources.c.name == values["name"])).scalar_one()
+def keep_source(connection: Connection, name: str, described: Mapping[str, str], *, options: str | None) -> int:
+    """Keep what a source is and the options of its run, by default those of the run before; return its id."""
+    statement = insert_into(connection, sources).values(name=name, **described, options=options or "{}", scans=0)
+    fresh = {**described, "options": options or sources.c.options}
+    connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=fresh))
+    return connection.execute(select(sources.c.source_id).where(sources.c.name == name)).scalar_one()
 
 
-def next_scan(connection: Connection, source_id: int) -> int:
+def _next_scan(connection: Connection, source_id: int) -> int:
     """Count one more scan of the source and return its number, which no other one has."""
     ours = sources.c.source_id == source_id
     connection.execute(update(sources).where(ours).values(scans=sources.c.scans + 1))
@@ -72,24 +67,29 @@ def run_of_process(connection: Connection, name: str, *, host: str, process: int
     return connection.execute(found).one_or_none()
 
 
-def run_of_claim(connection: Connection, claim: str, *, lock: tuple[int, int] | None) -> AnyRow | None:
+def run_of_claim(connection: Connection, claim: str, *, held: ColumnElement[bool]) -> AnyRow | None:
     """Return the run that was claimed so, and keep others from claiming it until the transaction ends.
 
-    `lock` are the halves of the source's advisory lock in PostgreSQL; then `held` says whether it is still held.
+    Its member `held` is what the expression says of it (flows.operations.ledger.store.Store.held).
     """
-    held: ColumnElement[Any] = literal(value=True)
-    if lock is not None:
-        held = literal_column(_LOCK_HELD.format(high=lock[0], low=lock[1]))
     found = select(runs, held.label("held")).where(runs.c.claim == claim)
     return connection.execute(found.with_for_update(read=True, of=runs)).one_or_none()
 
 
-def claim_run(connection: Connection, values: Values) -> AnyRow:
-    """Begin a run, or take up the one of the same `run_key`; return it."""
-    renewed = {name: value for name, value in values.items() if name not in {"run_key", "source_id"}}
-    statement = insert_into(connection, runs).values(**values)
-    connection.execute(statement.on_conflict_do_update(index_elements=["run_key"], set_=renewed))
-    return connection.execute(select(runs).where(runs.c.run_key == values["run_key"])).one()
+def claim_run(connection: Connection, source_id: int, run_key: str, *, lock_pid: int | None) -> AnyRow:
+    """Begin a run of this process, or take up the one of the same `run_key`; return it."""
+    claimed = {
+        "claim": uuid4().hex,
+        "scan": _next_scan(connection, source_id),
+        "started_at": time.time(),
+        "host": socket.gethostname(),
+        "process": os.getpid(),
+        "lock_pid": lock_pid,
+        "held_back": "",
+    }
+    statement = insert_into(connection, runs).values(source_id=source_id, run_key=run_key, **claimed)
+    connection.execute(statement.on_conflict_do_update(index_elements=["run_key"], set_=claimed))
+    return connection.execute(select(runs).where(runs.c.run_key == run_key)).one()
 
 
 def drop_runs(connection: Connection, source_id: int, *, but: str | None) -> None:
@@ -103,16 +103,6 @@ def drop_runs(connection: Connection, source_id: int, *, but: str | None) -> Non
     connection.execute(delete(runs).where(runs.c.run_id.in_(dropped)))
 
 
-def update_run(connection: Connection, run_id: int, values: Values) -> None:
+def update_run(connection: Connection, run: Run, values: Values) -> None:
     """Set members of a run."""
-    connection.execute(update(runs).where(runs.c.run_id == run_id).values(**values))
-
-
-def try_lock(connection: Connection, number: int) -> bool:
-    """Take a PostgreSQL advisory lock for as long as the connection lives, or say that somebody has it."""
-    return bool(connection.execute(select(func.pg_try_advisory_lock(number))).scalar_one())
-
-
-def connection_pid(connection: Connection) -> int:
-    """Return the PostgreSQL process that serves the connection."""
-    return int(connection.execute(select(func.pg_backend_pid())).scalar_one())
+    connection.execute(update(runs).where(runs.c.run_id == run.run_id).values(**values))
