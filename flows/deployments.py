@@ -1,13 +1,15 @@
-"""The file of deployments: each entry is a flow with a source, and the times at which it runs.
+"""The file that declares what runs: prefect.yaml, which `python -m flows serve` follows and `prefect deploy` takes.
 
-`flows/deployments.yaml`, or the file that CARREL_FLOWS_DEPLOYMENTS names, shows what an entry may have. It has no
-credential: flows take those from the environment.
+CARREL_FLOWS_DEPLOYMENTS names another one. `serve` takes of an entry what Entry has, as it stands, without Prefect's
+templates. The file holds no credential: flows take those from the environment.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_args, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_type_hints
 
 from prefect import Flow
 from prefect.client.schemas.schedules import CronSchedule
@@ -24,65 +26,42 @@ from pydantic import (
 
 from flows.errors import DeploymentsError
 from flows.marked_yaml import InvalidYamlError, Marked, Place, load
-from flows.mistakes import Mistake, entry_mistakes, parameter_mistakes, suggestion
 from flows.operations.sources.addresses import holds_credential
-from flows.runs import DEPLOYMENT
+from flows.run_status import DEPLOYMENT
 
 AnyFlow = Flow[Any, Any]
-T = TypeVar("T")
-GIVEN = ("source", "collection")
-"""The members that go to a flow, as a parameter or an option of that name."""
-
-_Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$")]
+Mistake = tuple[Place, str]
+"""Where in the file, and what is wrong there."""
 
 
-def _replace_empty(value: T | None) -> T | dict[str, object]:
-    """Return an empty mapping for None: a key with only comments below it means the same as an empty one."""
-    return {} if value is None else value
+def _load_flow(entrypoint: object) -> object:
+    """Return the flow that `package.module.function` names."""
+    module, _, name = str(entrypoint).rpartition(".")
+    try:
+        found = getattr(import_module(module), name, None)
+    except (ImportError, ValueError) as exc:
+        msg = f"{entrypoint} can't be imported ({exc})"
+        raise ValueError(msg) from exc
+    if not isinstance(found, Flow):
+        msg = f"{entrypoint} is no flow; a flow is named as flows.bulk_upload.bulk_upload is"
+        raise ValueError(msg)  # noqa: TRY004 - what a validator may raise
+    return cast("AnyFlow", found)
 
 
-class Entry(BaseModel):
-    """One deployment.
-
-    `source` and `collection` are passed to the flow's parameter of that name, or to the option if it has none; without
-    `cron` the entry runs when somebody starts it. `paused` counts only for a new deployment: later, people decide.
-    """
+class Times(BaseModel):
+    """When a deployment runs: minute, hour, day, month and weekday in a time zone. `slug` tells its times apart."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: _Name
-    flow: str
-    source: Annotated[str, StringConstraints(min_length=1)] | None = None
-    collection: Annotated[str, StringConstraints(min_length=1)] | None = None
-    cron: str | None = None
+    cron: str
     timezone: str = "UTC"
-    paused: bool = False
-    options: Annotated[dict[str, Any], BeforeValidator(_replace_empty)] = Field(default_factory=dict[str, Any])
-
-    @field_validator("name")
-    @classmethod
-    def _not_ours(cls, name: str) -> str:
-        if name == DEPLOYMENT:
-            msg = f"{DEPLOYMENT} is what single runs are started by; take another name"
-            raise ValueError(msg)
-        return name
-
-    @field_validator("source")
-    @classmethod
-    def _holds_no_credential(cls, source: str | None) -> str | None:
-        """Refuse a source with a credential: Prefect keeps and shows a deployment's parameters."""
-        if holds_credential(source or ""):
-            msg = (
-                "credentials and queries don't go into a source's URL; leave them in the serving process's environment"
-            )
-            raise ValueError(msg)
-        return source
+    slug: str = "file"
+    active: bool = True
 
     @field_validator("cron")
     @classmethod
-    def _is_cron(cls, cron: str | None) -> str | None:
-        if cron is not None:
-            _check(cron=cron)
+    def _is_cron(cls, cron: str) -> str:
+        _check(cron=cron)
         return cron
 
     @field_validator("timezone")
@@ -91,55 +70,50 @@ class Entry(BaseModel):
         _check(timezone=timezone)
         return timezone
 
-    @property
-    def schedule(self) -> CronSchedule | None:
-        """The times at which the entry runs by itself, if any."""
-        return None if self.cron is None else CronSchedule(cron=self.cron, timezone=self.timezone)
 
-    def parameters(self, flow: AnyFlow) -> dict[str, Any]:
-        """Return the parameters to call the flow with. Raises pydantic's ValidationError."""
-        given = {name: value for name in GIVEN if (value := getattr(self, name)) is not None}
-        return _parameters(flow, given=given, options=self.options)
+class Entry(BaseModel):
+    """One deployment: a flow with its parameters; without `schedules` it runs when somebody starts it.
 
+    `paused`, and `active` of its times, are for the first time: later they stay as people set them. `work_pool` is for
+    `prefect deploy`.
+    """
 
-def _parameters(flow: AnyFlow, *, given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    model = _parameters_of(flow)
-    taken = model.model_fields
-    parameters = {name: value for name, value in given.items() if name in taken}
-    rest = {**options, **{name: value for name, value in given.items() if name not in taken}}
-    if "options" not in taken:
-        parameters |= rest
-    elif rest or taken["options"].is_required():
-        parameters["options"] = rest
-    model.model_validate(parameters)
-    return parameters
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$")]
+    flow: Annotated[AnyFlow, BeforeValidator(_load_flow), Field(alias="entrypoint")]
+    parameters: dict[str, Any] = Field(default_factory=dict[str, Any])
+    schedules: list[Times] = Field(default_factory=list[Times])
+    paused: bool = False
+    description: str | None = None
+    tags: list[str] = Field(default_factory=list[str])
+    concurrency_limit: int | None = None
+    work_pool: dict[str, Any] | None = None
 
-def _parameters_of(flow: AnyFlow) -> type[BaseModel]:
-    """Return a model of the flow's parameters, whose errors have the position of each."""
-    hints = get_type_hints(flow.fn)
-    fields: dict[str, Any] = {
-        name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
-        for name, parameter in signature(flow.fn).parameters.items()
-    }
-    return create_model("Parameters", __config__=ConfigDict(extra="forbid", protected_namespaces=()), **fields)
+    @field_validator("parameters")
+    @classmethod
+    def _holds_no_credential(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Refuse what Prefect would keep, and show to whoever sees it."""
+        if holds_credential(str(parameters.get("source") or "")):
+            msg = "source: credentials and queries don't go into a URL; leave them in the serving process's environment"
+            raise ValueError(msg)
+        return parameters
 
-
-def _options_of(flow: AnyFlow) -> list[str]:
-    """Return the names of the flow's options, without those that are members of an entry."""
-    hint = get_type_hints(flow.fn).get("options")
-    models = [one for one in (hint, *get_args(hint)) if isinstance(one, type) and issubclass(one, BaseModel)]
-    return [name for model in models for name in model.model_fields if name not in GIVEN]
+    @field_validator("schedules")
+    @classmethod
+    def _are_told_apart(cls, schedules: list[Times]) -> list[Times]:
+        if len({one.slug for one in schedules}) < len(schedules):
+            msg = "of several, each needs a `slug` of its own"
+            raise ValueError(msg)
+        return schedules
 
 
 class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     # Not left out, since a file that is just being written is empty, and would end everything that is registered.
     deployments: list[Any] | None
 
 
-def read_deployments(path: Path, *, flows: Mapping[str, AnyFlow]) -> Sequence[Entry]:
+def read_deployments(path: Path) -> Sequence[Entry]:
     """Return the file's entries, checked against the flows they name.
 
     Raises DeploymentsError with everything that is wrong, by line and entry.
@@ -155,13 +129,20 @@ def read_deployments(path: Path, *, flows: Mapping[str, AnyFlow]) -> Sequence[En
             f"{path}{line}: this is no YAML: {exc}. Texts that begin with a special character, such as *, need quotes."
         )
         raise DeploymentsError(msg) from exc
-    wrong = [(place, f"{place[-1]} stands there twice") for place in marked.repeated]
+    wrong: list[Mistake] = [(place, f"{place[-1]} stands there twice") for place in marked.repeated]
     entries: list[Entry] = []
-    names: set[str] = set()
     for number, members in enumerate(_members(path, marked)):
-        entry, mistakes = _read(members, flows=flows, names=names)
-        wrong += [(("deployments", number, *place), words) for place, words in mistakes]
-        entries += [entry] if entry else []
+        place = ("deployments", number)
+        try:
+            entry = Entry.model_validate(members)
+        except ValidationError as exc:
+            wrong += _mistakes(exc, place, known=[*_names_of(Entry), *_names_of(Times)])
+            continue
+        if entry.name != DEPLOYMENT:  # to that one, who starts it gives the parameters
+            wrong += _wrong_parameters(entry, (*place, "parameters"))
+        if any((one.flow.name, one.name) == (entry.flow.name, entry.name) for one in entries):
+            wrong.append(((*place, "name"), "another entry of this flow has this name"))
+        entries.append(entry)
     if wrong:
         raise DeploymentsError("\n".join(_explain(path, marked, place, message) for place, message in wrong))
     return entries
@@ -171,53 +152,43 @@ def _members(path: Path, marked: Marked) -> list[Any]:
     try:
         return _File.model_validate(marked.value).deployments or []
     except ValidationError as exc:
-        msg = f"{path}: it has one list, under `deployments:`, and nothing else ({exc.errors()[0]['msg']})"
+        msg = f"{path}: it has a list under `deployments:`, as Prefect's prefect.yaml does ({exc.errors()[0]['msg']})"
         raise DeploymentsError(msg) from exc
 
 
-def _read(members: object, *, flows: Mapping[str, AnyFlow], names: set[str]) -> tuple[Entry | None, Sequence[Mistake]]:
-    """Return an entry, or all its mistakes; `names` are those of the entries before it, and its own is added."""
-    if not isinstance(members, dict):
-        return None, [((), "an entry has members, each as `name: value`")]
-    raw = cast("dict[str, Any]", members)
-    flow = flows.get(raw["flow"]) if isinstance(raw.get("flow"), str) else None
-    mistakes: list[Mistake] = []
-    entry = None
+def _wrong_parameters(entry: Entry, place: Place) -> Iterator[Mistake]:
+    """Yield what the flow can't be called with."""
+    hints = get_type_hints(entry.flow.fn)
+    fields: dict[str, Any] = {
+        name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
+        for name, parameter in signature(entry.flow.fn).parameters.items()
+    }
+    model = create_model("Parameters", __config__=ConfigDict(extra="forbid", protected_namespaces=()), **fields)
     try:
-        entry = Entry.model_validate(raw)
+        model.model_validate(entry.parameters)
     except ValidationError as exc:
-        known = _options_of(flow) if flow else []
-        mistakes += entry_mistakes(exc, members=list(Entry.model_fields), options=known)
-    mistakes += _of_all(raw, flows=flows, names=names)
-    if flow is not None:
-        said = {place[:1] for place, _ in mistakes if place}
-        mistakes += [one for one in _of_parameters(raw, flow) if one not in mistakes and one[0][:1] not in said]
-    return (None if mistakes else entry), mistakes
+        hint = hints.get("options")
+        options = [one for one in (hint, *get_args(hint)) if isinstance(one, type) and issubclass(one, BaseModel)]
+        yield from _mistakes(exc, place, known=[*fields, *(name for one in options for name in one.model_fields)])
 
 
-def _of_all(raw: Mapping[str, Any], *, flows: Mapping[str, AnyFlow], names: set[str]) -> Iterator[Mistake]:
-    """Yield the mistakes of an entry's name, flow, and unknown members."""
-    name, flow = raw.get("name"), raw.get("flow")
-    if isinstance(name, str):
-        if name in names:
-            yield ("name",), "another entry has this name"
-        names.add(name)
-    if isinstance(flow, str) and flow not in flows:
-        yield ("flow",), f"there is no flow {flow}; there are {', '.join(sorted(flows))}{suggestion(flow, flows)}"
+def _names_of(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _of_parameters(raw: Mapping[str, Any], flow: AnyFlow) -> list[Mistake]:
-    """Return the mistakes of the parameters of an entry, which may have other mistakes as well."""
-    given = {name: value for name in GIVEN if (value := raw.get(name)) is not None}
-    options: object = raw.get("options") or {}
-    if not isinstance(options, dict):
-        return []
-    try:
-        _parameters(flow, given=given, options=cast("dict[str, Any]", options))
-    except ValidationError as exc:
-        members, known = list(Entry.model_fields), _options_of(flow)
-        return list(parameter_mistakes(exc, flow=flow.name, given=list(given), members=members, options=known))
-    return []
+def _mistakes(error: ValidationError, place: Place, *, known: Iterable[str]) -> Iterator[Mistake]:
+    for one in error.errors(include_url=False, include_input=False):
+        message = one["msg"].removeprefix("Value error, ")
+        if one["type"] == "missing":
+            message = "it is missing"
+        elif one["type"] == "string_pattern_mismatch":
+            message = "a name is of small letters, digits and hyphens, 100 at most, with no hyphen at an end"
+        elif one["type"] == "extra_forbidden":
+            message = "there is no such member"
+            message += "".join(
+                f"; did you mean `{name}`?" for name in get_close_matches(str(one["loc"][-1]), known, n=1)
+            )
+        yield (*place, *one["loc"]), message
 
 
 def _explain(path: Path, marked: Marked, place: Place, message: str) -> str:

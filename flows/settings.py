@@ -43,7 +43,8 @@ class FlowSettings(BaseSettings):
         default=8, ge=1, description="Task runs that send at a time, over all runs on one Prefect server."
     )
     flows_deployments: Path | None = Field(
-        default=None, description="What `python -m flows serve` runs by schedule; flows/deployments.yaml by default."
+        default=None,
+        description="The deployments that `python -m flows serve` offers; prefect.yaml in Carrel's folder by default.",
     )
     flows_outage_seconds: float = Field(
         default=900.0, ge=0, description="How long a run waits for a service that is away before it fails, in seconds."
@@ -52,7 +53,7 @@ class FlowSettings(BaseSettings):
     @property
     def deployments(self) -> Path:
         """The file of deployments."""
-        return self.flows_deployments or Path(__file__).with_name("deployments.yaml")
+        return self.flows_deployments or Path(__file__).parents[1] / "prefect.yaml"
 
     @property
     def ledgers(self) -> Path:

@@ -34,8 +34,8 @@ def show_schedules() -> None:
         row=_row,
         empty=lambda: show_empty(
             "Nothing runs by itself.",
-            "What does stands in flows/deployments.yaml where the runs are carried out, or in the file that "
-            "CARREL_FLOWS_DEPLOYMENTS names there: a line for what, from where, and when.",
+            "What does stands in prefect.yaml where the runs are carried out, or in the file that "
+            "CARREL_FLOWS_DEPLOYMENTS names there: an entry for what, from where, and when.",
         ),
         columns={"From": st.column_config.TextColumn(width="medium")},
     )

@@ -1,4 +1,4 @@
-"""Finding the ids of groups and collections that a manifest names."""
+"""Names to ids: a manifest may name groups and collections as people do; the service knows them by id."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ class Names:
 
     async def resolve(self, documents: Iterable[SourceDocument]) -> list[SourceDocument | Problem]:
         """Return the documents with ids for names, in their order; an unknown name makes a document a problem."""
-        return [await self._resolved(document) for document in documents]
+        return [await self._resolve(document) for document in documents]
 
     async def defaults(self, defaults: Defaults) -> Defaults:
         """Return a run's options with ids for names. Raises NameUnknownError, which stops the run."""
@@ -31,7 +31,7 @@ class Names:
         access = defaults.access and await self._with_ids(defaults.access)
         return replace(defaults, collection=collection, access=access)
 
-    async def _resolved(self, document: SourceDocument) -> SourceDocument | Problem:
+    async def _resolve(self, document: SourceDocument) -> SourceDocument | Problem:
         if document.collection is None and (document.access is None or not document.access.groups):
             return document
         try:

@@ -152,9 +152,9 @@ class _Reindexing:
             if exc.code == _BY_CALLERS and not document.stale:
                 self.done.left[_BY_CALLERS] += 1
             else:
-                self._failed(document, exc.code or "conflict", str(exc))
+                self._note_failure(document, exc.code or "conflict", str(exc))
         except APIError as exc:
-            self._failed(document, exc.code or "error", str(exc))
+            self._note_failure(document, exc.code or "error", str(exc))
         else:
             self._count(document, answer.status, answer.chunk_count, answer.embedded_chunk_count)
 
@@ -167,7 +167,7 @@ class _Reindexing:
         self.done.chunks += chunks
         self.done.embedded += embedded
 
-    def _failed(self, document: DocumentInCollection, code: str, reason: str) -> None:
+    def _note_failure(self, document: DocumentInCollection, code: str, reason: str) -> None:
         self.done.failed += 1
         if len(self.done.failures) < SHOWN_FAILURES:
             name = document.document_external_id
@@ -192,7 +192,7 @@ class _Reindexing:
         if not here:
             return False
         if here[0].status == "FAILED":
-            self._failed(document, "indexing_failed", here[0].error or "It could not be indexed.")
+            self._note_failure(document, "indexing_failed", here[0].error or "It could not be indexed.")
             return False
         if here[0].status == "RUNNING":
             return True

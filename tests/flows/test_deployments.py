@@ -22,97 +22,93 @@ from flows.bulk_upload import bulk_upload
 from flows.deployments import read_deployments
 from flows.errors import DeploymentsError
 from flows.limits import BATCHES, ensure_limits, give_slots_back, one_of_the_batches, set_limits, slots_file
-from flows.runs import Runs, RunsError
+from flows.runs import FLOWS, Runs, RunsError
 from flows.scheduling import register
-from flows.serving import FLOWS
 from flows.settings import FlowSettings
 from tests.flows.processes import SERVE, running, said, until
 
 NIGHTLY = """
 deployments:
   - name: nightly
-    flow: bulk-upload
-    source: /srv/handbook
-    collection: Handbook
-    cron: "0 2 * * *"
-    timezone: Europe/Berlin
-    options: {internal_public: true}
+    entrypoint: flows.bulk_upload.bulk_upload
+    parameters: {source: /srv/handbook, options: {collection: Handbook, internal_public: true}}
+    schedules: [{cron: "0 2 * * *", timezone: Europe/Berlin}]
   - name: members
-    flow: collection-add
-    source: /srv/manifest.csv
-    collection: Handbook
+    entrypoint: flows.collection_add.collection_add
+    work_pool: {name: carrel}
+    parameters:
+      source: /srv/manifest.csv
+      options: {collection: Handbook}
 """
 WRONG = """
 deployments:
   - name: Bad Name
-    flow: bulk-upload
-    source: s
-    cron: "99 * * * *"
-    timezone: Mars/Base
-  - flow: nothing
+    entrypoint: flows.bulk_upload.bulk_upload
+    schedules:
+      - cron: "99 * * * *"
+        timezone: Mars/Base
+      - cron: 5
+  - entrypoint: flows.nothing.at_all
     name: other
   - name: option
-    flow: bulk-upload
-    source: x
-    options:
-      internal_publik: true
+    entrypoint: flows.bulk_upload.bulk_upload
+    parameters:
+      source: x
+      options:
+        internal_publik: true
+        delete_limit_percent: 300
+        hidden: perhaps
   - name: option
-    flow: bulk-upload
-    source: x
+    entrypoint: flows.bulk_upload.bulk_upload
+    parameters: {source: x}
   - just text
-  - name: carrel
+  - name: twice
     name: twice
-    flow: bulk-upload
+    entrypoint: flows.bulk_upload.Any
     tokens: x
-  - name: option
-    flow: bulk-uplaod
   - name: all-at-once
-    flow: bulk-upload
-    colection: Handbook
-    cron: 5
-    timezone: Mars/Base
-    delete_missing: true
-    options:
-      delete_limit_percent: 300
-      hidden: perhaps
-      timezone: UTC
+    entrypoint: flows.bulk_upload.bulk_upload
+    parametres: {source: x}
   - name: no-collection
-    flow: collection-add
-    source: /srv/manifest.csv
+    entrypoint: flows.collection_add.collection_add
+    parameters:
+      source: /srv/manifest.csv
   - name: snapshot
-    flow: permission-snapshot
-    source: x
+    entrypoint: flows.permission_snapshot.permission_snapshot
+    parameters:
+      source: x
+  - name: pair
+    entrypoint: flows.reindex.reindex
+    schedules: [{cron: "0 2 * * *"}, {cron: "0 3 * * *"}]
+  - name: option
+    entrypoint: flows.collection_add.collection_add
+    parameters: {source: x, options: {collection: y}}
   - flow: bulk-upload
-    source: ""
+    name: of-before
 """
 MISTAKES = {
     (3, "Bad Name: name: a name is of small letters, digits and hyphens"),
-    (6, 'Bad Name: cron: Invalid cron string: "99 * * * *"'),
-    (7, "Bad Name: timezone: Invalid timezone"),
-    (8, "other: flow: there is no flow nothing; there are bulk-upload"),
+    (6, 'Bad Name: schedules.0.cron: Invalid cron string: "99 * * * *"'),
+    (7, "Bad Name: schedules.0.timezone: Invalid timezone"),
+    (8, "Bad Name: schedules.1.cron: Input should be a valid string"),
+    (9, "other: entrypoint: flows.nothing.at_all can't be imported"),
     (
-        14,
-        "option: options.internal_publik: bulk-upload has no option `internal_publik`; did you mean `internal_public`?",
+        16,
+        "option: parameters.options.internal_publik: there is no such member; did you mean `internal_public`?",
     ),
-    (15, "option: name: another entry has this name"),
-    (18, "entry 5: an entry has members"),
-    (19, "twice: `source` is missing"),
-    (20, "twice: name: name stands there twice"),
-    (22, "twice: tokens: there is no member `tokens`"),
-    (23, "option: name: another entry has this name"),
-    (24, "option: flow: there is no flow bulk-uplaod; there are bulk-upload"),
-    (25, "all-at-once: `source` is missing"),
-    (27, "all-at-once: colection: there is no member `colection`; did you mean `collection`?"),
-    (28, "all-at-once: cron: it must be a text"),
-    (29, "all-at-once: timezone: Invalid timezone"),
-    (30, "all-at-once: delete_missing: `delete_missing` belongs under `options`"),
-    (32, "all-at-once: options.delete_limit_percent: it must be 100 or less"),
-    (33, "all-at-once: options.hidden: it must be true or false"),
-    (34, "all-at-once: options.timezone: `timezone` stands beside `options`, not under it"),
-    (35, "no-collection: `collection` is missing"),
-    (40, "snapshot: source: the flow permission-snapshot takes no `source`"),
-    (41, "entry 11: `name` is missing"),
-    (42, "entry 11: source: it is empty"),
+    (17, "option: parameters.options.delete_limit_percent: Input should be less than or equal to 100"),
+    (18, "option: parameters.options.hidden: Input should be a valid boolean"),
+    (19, "option: name: another entry of this flow has this name"),
+    (22, "entry 5: Input should be a valid dictionary"),
+    (24, "twice: name: name stands there twice"),
+    (25, "twice: entrypoint: flows.bulk_upload.Any is no flow"),
+    (26, "twice: tokens: there is no such member"),
+    (29, "all-at-once: parametres: there is no such member; did you mean `parameters`?"),
+    (32, "no-collection: parameters.options: it is missing"),
+    (37, "snapshot: parameters.source: there is no such member"),
+    (40, "pair: schedules: of several, each needs a `slug` of its own"),
+    (44, "of-before: entrypoint: it is missing"),
+    (44, "of-before: flow: there is no such member"),
 }
 
 
@@ -138,17 +134,18 @@ def runner() -> Runner:
     return Runner(pause_on_shutdown=False)
 
 
-def test_the_file_that_comes_with_it_is_empty_and_its_examples_are_right(
+def test_the_file_that_comes_with_it_offers_every_flow_and_its_examples_are_right(
     flow_settings: FlowSettings, tmp_path: Path
 ) -> None:
     """Nothing runs by itself until somebody says so; what the comments show can be taken as it is."""
-    assert read_deployments(flow_settings.deployments, flows=FLOWS) == []
-    text = flow_settings.deployments.read_text()
-    head, _, examples = text.partition("\ndeployments:\n")
+    offered = read_deployments(flow_settings.deployments)
+    assert {entry.flow.name for entry in offered} == {*FLOWS, "quarantine"}
+    assert {(entry.name, len(entry.schedules)) for entry in offered} == {("carrel", 0)}
+    head, _, rest = flow_settings.deployments.read_text().partition("\ndeployments:\n")
     assert "#   name " in head
     path = tmp_path / "examples.yaml"
-    path.write_text("deployments:\n" + examples.replace("#  ", "  ").replace("#\n", "\n"))
-    assert len(read_deployments(path, flows=FLOWS)) == 2
+    path.write_text(f"{head}\ndeployments:\n" + rest.replace("#  ", "  ").replace("#\n", "\n"))
+    assert [len(entry.schedules) for entry in read_deployments(path)] == [0] * len(offered) + [1, 1]
 
 
 def test_mistakes_are_all_named_by_line_and_entry(tmp_path: Path) -> None:
@@ -156,7 +153,7 @@ def test_mistakes_are_all_named_by_line_and_entry(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(WRONG)
     with pytest.raises(DeploymentsError) as raised:
-        read_deployments(path, flows=FLOWS)
+        read_deployments(path)
     lines = [line.removeprefix(f"{path}:").partition(": ") for line in str(raised.value).splitlines()]
     said = sorted((int(number), words) for number, _, words in lines)
     for (line, words), (expected, start) in zip(said, sorted(MISTAKES), strict=True):
@@ -167,12 +164,12 @@ def test_mistakes_are_all_named_by_line_and_entry(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("deployments:\n  - name: a\n    cron: */5 * * * *\n", ":3: this is no YAML"),
-        ("- name: a\n", "one list, under `deployments:`"),
-        ("deployments: []\nother: 1\n", "one list, under `deployments:`"),
+        ("- name: a\n", "a list under `deployments:`"),
+        ("deployments: {}\n", "a list under `deployments:`"),
         ("deployments: []\ndeployments: []\n", ":2: deployments stands there twice"),
         (b"\xff\xfe", "can't be read"),
-        ("", "one list, under `deployments:`"),
-        ("# Only begun to be written.\n", "one list, under `deployments:`"),
+        ("", "a list under `deployments:`"),
+        ("# Only begun to be written.\n", "a list under `deployments:`"),
     ],
 )
 def test_what_is_no_such_file_is_said(tmp_path: Path, text: str | bytes, words: str) -> None:
@@ -180,24 +177,25 @@ def test_what_is_no_such_file_is_said(tmp_path: Path, text: str | bytes, words: 
     path = tmp_path / "wrong.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(DeploymentsError, match=words):
-        read_deployments(path, flows=FLOWS)
+        read_deployments(path)
     with pytest.raises(DeploymentsError, match="can't be read"):
-        read_deployments(tmp_path / "none.yaml", flows=FLOWS)
+        read_deployments(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize("source", ["s3://key:hush@bucket/p", "https://key:hush@host/p", "s3://bucket/p?token=hush"])
 def test_credential_in_a_source_is_refused_before_prefect_keeps_it(tmp_path: Path, source: str) -> None:
     """Parameters of deployments are shown to whoever sees Prefect; the message doesn't repeat it either."""
     path = tmp_path / "secret.yaml"
-    path.write_text(f"deployments:\n  - name: a\n    flow: bulk-upload\n    source: {source}\n")
-    with pytest.raises(DeploymentsError, match=r"a: source: .*environment") as raised:
-        read_deployments(path, flows=FLOWS)
+    entry = f"- {{name: a, entrypoint: flows.bulk_upload.bulk_upload, parameters: {{source: '{source}'}}}}"
+    path.write_text(f"deployments: \n{entry}\n")
+    with pytest.raises(DeploymentsError, match=r"a: parameters: source: .*environment") as raised:
+        read_deployments(path)
     assert "hush" not in str(raised.value)
 
 
 async def _registered(path: Path, text: str, runner: Runner) -> None:
     await asyncio.to_thread(path.write_text, text)
-    await register(read_deployments(path, flows=FLOWS), runner=runner, flows=FLOWS)
+    await register(read_deployments(path), runner=runner)
 
 
 async def _read(client: PrefectClient, name: str) -> DeploymentResponse:
@@ -211,7 +209,7 @@ async def _names(client: PrefectClient) -> set[str]:
 async def test_the_server_follows_the_file(client: PrefectClient, written: Path, runner: Runner) -> None:
     """Entries are added with their parameters and times, changed, and removed; others' deployments stay."""
     other = await runner.aadd_deployment(await bulk_upload.ato_deployment("somebody-elses"))
-    await register(read_deployments(written, flows=FLOWS), runner=runner, flows=FLOWS)
+    await register(read_deployments(written), runner=runner)
     nightly = await _read(client, "bulk-upload/nightly")
     assert nightly.parameters == {
         "source": "/srv/handbook",
@@ -226,7 +224,7 @@ async def test_the_server_follows_the_file(client: PrefectClient, written: Path,
     names = await _names(client)
     assert ("members" in names, "somebody-elses" in names) == (False, True)
 
-    await _registered(written, NIGHTLY.replace('    cron: "0 2 * * *"\n', ""), runner)
+    await _registered(written, NIGHTLY.replace('{cron: "0 2 * * *", timezone: Europe/Berlin}', ""), runner)
     assert (await _read(client, "bulk-upload/nightly")).schedules == []
     await _registered(written, "deployments:\n", runner)
     assert not await _names(client) & {"nightly", "members"}
@@ -235,7 +233,7 @@ async def test_the_server_follows_the_file(client: PrefectClient, written: Path,
 
 async def test_what_people_paused_stays_paused(client: PrefectClient, written: Path, runner: Runner) -> None:
     """A paused deployment and a paused schedule stay so when they are registered again, changed or not."""
-    await register(read_deployments(written, flows=FLOWS), runner=runner, flows=FLOWS)
+    await register(read_deployments(written), runner=runner)
     nightly = await _read(client, "bulk-upload/nightly")
     await client.pause_deployment(nightly.id)
     await client.update_deployment_schedule(nightly.id, nightly.schedules[0].id, active=False)
@@ -246,9 +244,9 @@ async def test_what_people_paused_stays_paused(client: PrefectClient, written: P
         [("30 3 * * *", False)],
     )
     await client.resume_deployment(nightly.id)
-    await _registered(written, NIGHTLY.replace("    cron:", "    paused: true\n    cron:"), runner)
+    await _registered(written, NIGHTLY.replace("    schedules:", "    paused: true\n    schedules:"), runner)
     assert not (await _read(client, "bulk-upload/nightly")).paused
-    await register([], runner=runner, flows=FLOWS)
+    await register([], runner=runner)
 
 
 async def test_batches_wait_for_their_limit(client: PrefectClient, flow_settings: FlowSettings) -> None:
@@ -328,7 +326,7 @@ async def test_serve_follows_the_file_while_it_runs(
     """
     assert flow_settings.base_url
     name = f"later-{uuid4().hex[:8]}"
-    entry = f"\n  - name: {name}\n    flow: bulk-upload\n    source: {library}\n"
+    entry = f"  - {{name: {name}, entrypoint: flows.bulk_upload.bulk_upload, parameters: {{source: '{library}'}}}}\n"
     environment = {
         "PREFECT_API_URL": prefect_api,
         "CARREL_FLOWS_DEPLOYMENTS": str(written),
@@ -342,14 +340,14 @@ async def test_serve_follows_the_file_while_it_runs(
         assert await until(lambda: runs.run_status(flow_run_id).finished)
         assert runs.run_status(flow_run_id).counts.created == 12
         await asyncio.to_thread(written.write_text, WRONG)
-        await asyncio.to_thread(said, process, "other: flow: there is no flow nothing")
+        await asyncio.to_thread(said, process, "other: entrypoint: flows.nothing.at_all")
         assert _known(runs, name)
         process.terminate()
         await asyncio.to_thread(process.communicate)
     with running(*SERVE, **environment) as process:
         _, errors = await asyncio.to_thread(process.communicate)
     assert process.returncode == 2
-    assert "other: flow: there is no flow nothing" in errors
+    assert "other: entrypoint: flows.nothing.at_all" in errors
     for mine in await client.read_deployments(sort=DeploymentSort.NAME_ASC, limit=200):
         await client.delete_deployment(mine.id)
 
@@ -374,9 +372,9 @@ async def test_work_pools_get_the_same_deployments(prefect_api: str, client: Pre
     environment = os.environ | {"PREFECT_API_URL": prefect_api}
     done = await asyncio.to_thread(deploy, command, cwd=Path(__file__).parents[2], env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    for name, flow in FLOWS.items():
-        deployment = await _read(client, f"{name}/carrel")
+    for entry in read_deployments(FlowSettings().deployments):
+        deployment = await _read(client, f"{entry.flow.name}/carrel")
         assert (deployment.work_pool_name, deployment.pull_steps) == ("carrel", [])
-        assert deployment.entrypoint == f"{flow.fn.__module__}.{flow.fn.__name__}"
+        assert deployment.entrypoint == f"{entry.flow.fn.__module__}.{entry.flow.fn.__name__}"
         await client.delete_deployment(deployment.id)
     await client.delete_work_pool("carrel")

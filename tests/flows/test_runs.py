@@ -12,9 +12,9 @@ from uuid import UUID
 
 import httpx
 import pytest
+import yaml
 from prefect.client.schemas.objects import State
 
-import flows.runs as runs_module
 from carrel import Carrel
 from carrel.wire.collections import CustomMetadataSchema
 from flows.bulk_upload import bulk_upload
@@ -25,7 +25,6 @@ from flows.operations.options import CollectionOptions, UploadOptions
 from flows.quarantined import read_quarantine, start_ignoring, start_listing, start_retry
 from flows.runs import Runs, RunsError, RunStatus
 from flows.schedules import Schedule, Seen, list_schedules, look_at, pause, resume
-from flows.serving import FLOWS
 from flows.settings import FlowSettings
 from tests.flows.processes import CARREL, SERVE, running, until
 from tests.harness.services import RunningService
@@ -198,8 +197,11 @@ async def test_plan_and_quarantine_are_worked_over_http(
     (library / "empty.md").write_bytes(b"")
     (library / "broken.pdf").write_bytes(b"%PDF-1.7 this is no PDF")
     entries = tmp_path / "deployments.yaml"
-    entry = {"name": "yearly", "flow": "bulk-upload", "source": str(library), "cron": "0 0 1 1 *"}
-    entries.write_text(json.dumps({"deployments": [entry | {"options": {"internal_public": True}}]}))
+    parameters = {"source": str(library), "options": {"internal_public": True}}
+    entry = {"name": "yearly", "entrypoint": "flows.bulk_upload.bulk_upload", "parameters": parameters}
+    offered = yaml.safe_load(FlowSettings().deployments.read_text())["deployments"]
+    written = [*offered, entry | {"schedules": [{"cron": "0 0 1 1 *"}]}]
+    entries.write_text(json.dumps({"deployments": written}))
     environment = {"PREFECT_API_URL": prefect_api, "CARREL_FLOWS_DEPLOYMENTS": str(entries)}
     with running(*SERVE, **environment, PREFECT_RUNNER_POLL_FREQUENCY="1"), Runs(prefect_api) as runs:
 
@@ -277,11 +279,6 @@ def _in_quarantine(runs: Runs) -> dict[str, bool]:
 
 def _schedule_named(runs: Runs, name: str) -> Schedule:
     return next(one for one in list_schedules(runs) if one.name == name)
-
-
-def test_every_flow_that_is_served_is_listed() -> None:
-    """What people look at are all the flows but the one that only tells the quarantine."""
-    assert {*runs_module.FLOWS, "quarantine"} == set(FLOWS)
 
 
 async def test_runs_says_what_to_start_when_prefect_is_not_there() -> None:

@@ -16,7 +16,7 @@ EMPTY = "deployments: []\n"
 
 
 def _entry(name: str) -> str:
-    return f"deployments:\n  - name: {name}\n    flow: bulk-upload\n    source: /srv\n"
+    return f"deployments:\n  - name: {name}\n    entrypoint: flows.quarantine.quarantine\n"
 
 
 class Followed:

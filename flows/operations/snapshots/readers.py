@@ -73,10 +73,10 @@ class Readers:
         """Return the people who hold any role in an access class."""
         readers = 0
         for kind, principal_id in self._holders.get(access_class, ()):
-            readers |= self._expanded(kind, principal_id)
+            readers |= self._expand(kind, principal_id)
         return readers
 
-    def _expanded(self, kind: str, principal_id: str) -> int:
+    def _expand(self, kind: str, principal_id: str) -> int:
         if kind == "organization":
             return self.everyone
         if kind == "group":
