@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 FORMAT = 2
-"""Goes up when the tables change; 1 was SQLite alone (flows.operations.ledger.upgrading)."""
+"""Goes up when the tables change; Store._prepare then brings older ones to it. 1 was in no version."""
 
 
 class Bytes(LargeBinary):
