@@ -64,7 +64,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Wait for a first request, but not for ever."""
         super().connection_made(transport)
         self._expect_soon()
-        self._note()
+        self._report_state()
         if self.open_connections is not None and self.open_connections.is_closing:
             transport.close()
 
@@ -112,7 +112,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.answered_cycle = self.cycle
         self.body_began = self.loop.time()
         self.body_bytes = 0
-        self._note()
+        self._report_state()
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
@@ -127,13 +127,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Take the end of a request."""
         super().on_message_complete()
-        self._note()
+        self._report_state()
 
     def on_response_complete(self) -> None:
         """Go on to the next request."""
         self.answered_cycle = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
-        self._note()
+        self._report_state()
         self._watch_reader()
 
     def data_received(self, data: bytes) -> None:
@@ -187,8 +187,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Close the connection without sending what is left."""
         self.transport.abort()
 
-    def _note(self) -> None:
-        """Say whether the connection may be closed to make room for another."""
+    def _report_state(self) -> None:
+        """Report the connection as waiting (then it may be closed for another one), receiving, or answering."""
         connections = self.open_connections
         if connections is None:
             return

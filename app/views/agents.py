@@ -123,7 +123,7 @@ def delete(agent_id: UUID) -> None:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the list of agents, or the agent in the address; for admins."""
     require_admin()
     show_title("Agents", "They answer people's questions from the documents of collections, and quote them.")
     address = st.query_params.get("agent")

@@ -138,7 +138,7 @@ def create() -> None:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the list of API keys, or the key in the address; for admins."""
     require_admin()
     show_title("API keys", "What programs call the service with as one person, with all that person may do.")
     show_held_secret()

@@ -207,7 +207,7 @@ def export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the audit log with its filters, or the entry in the address; for admins."""
     require_admin()
     show_title("Audit log", "Who did what, newest first. Nothing here can be changed or deleted.")
     if "entry" in st.query_params:

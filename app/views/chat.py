@@ -200,7 +200,7 @@ def show_conversation(agents: Mapping[str, Agent], place: ChatLocation) -> ChatL
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the conversations beside the one in the address, or a new one, with the input."""
     show_title("Chat", "Ask an agent: it answers from documents that you may read, and shows where it has it from.")
     agents = {str(agent.agent_id): agent for agent in show_errors(my_agents)}
     place = ChatLocation.from_address(st.query_params)

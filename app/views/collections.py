@@ -1,4 +1,4 @@
-"""The page of the collections that a person may search; editors change their contents, fields and index."""
+"""The page of collections, for people who may change one: their documents, fields, index, and access."""
 
 from functools import partial
 
@@ -172,7 +172,7 @@ def show_collection(collection: DocumentCollection) -> None:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the list of collections, or the one in the address, for people who may change a collection."""
     require_editor()
     show_title("Collections", "Documents that are searched together, and that agents answer from.")
     address = st.query_params.get("collection")

@@ -162,7 +162,7 @@ def delete(document_id: UUID) -> None:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the list of documents, or the document in the address."""
     show_title("Documents", "What has been loaded, how far it is indexed, and who may read it.")
     address = st.query_params.get("document")
     if address is None:

@@ -65,7 +65,7 @@ def _link(place: PageLink) -> str:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the findings of Health, refreshed while the page is open; for admins."""
     require_admin()
     show_title("Health", "What works, what is at work, and what somebody should look at.")
     watch()

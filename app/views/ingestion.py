@@ -30,7 +30,7 @@ def show_start() -> None:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the run in the address, or the chosen part of the page Ingestion; for admins."""
     require_admin()
     show_title("Ingestion", "Load documents, see how that goes, and handle what could not be loaded.")
     if run := st.query_params.get("run"):

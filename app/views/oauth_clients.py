@@ -155,7 +155,7 @@ def delete(client: OAuthClient) -> None:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the list of applications, or the application in the address; for admins."""
     require_admin()
     show_title("OAuth clients", "Applications that sign your people in, and act for those who allow it.")
     show_held_secret()

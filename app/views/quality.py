@@ -83,7 +83,7 @@ def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the chosen part of the page Quality; for admins."""
     require_admin()
     show_title("Quality", "How well searches serve people, and where they don't.")
     if (search := st.query_params.get("search")) is not None:

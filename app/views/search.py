@@ -156,7 +156,7 @@ def offer_more(found: Answer, size: int) -> None:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the search form and, once there is a query, its results."""
     show_title("Search", "Find documents that you may read: by their words, and by what they mean.")
     question = ask()
     if question is None:

@@ -176,7 +176,7 @@ def show_account(account_id: str, settings: Organization) -> None:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the list of service accounts, or the account or token in the address; for admins."""
     require_admin()
     show_title("Service accounts", "Identities for programs, and the tokens with which they call the service.")
     show_held_secret()

@@ -93,7 +93,7 @@ def make(into: str, made: str | None, draft: Draft) -> None:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw the list of syncs, the sync in the address, or the form for a new one; for admins."""
     require_admin()
     show_title("Syncs", "Keep collections as document databases have them.")
     if not {"new", "change"} & st.query_params.keys():

@@ -195,7 +195,7 @@ def show_one(who: Principal, key: str) -> None:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw what the principal in the address may read; for admins."""
     require_admin()
     show_title(
         "What can they read?", "Find a person, a group or a service account, and see what they may read and why."

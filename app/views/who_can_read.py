@@ -185,7 +185,7 @@ def show_one(resource: Resource) -> None:
 
 
 def page() -> None:
-    """Draw the page."""
+    """Draw who may read the resource in the address; for admins."""
     require_admin()
     show_title("Who can read this?", "Find a document, a collection or an agent, and see who may read it and why.")
     resource = pick_resource("resource", label="Document, collection or agent")

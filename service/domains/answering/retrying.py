@@ -45,7 +45,7 @@ class Retries(AbstractCapability[Any]):
 
 
 def pause_after(error: Exception, *, attempt: int) -> float | None:
-    """Return how long to wait: what the endpoint asks for, or twice as long each time, spread out; None: give up."""
+    """Return the seconds to wait before a retry: the endpoint's, or doubled each time with jitter; None: give up."""
     if not isinstance(error, ModelAPIError) or not isinstance(error, _PASSING):
         return None
     if error.retry_after is not None:

@@ -41,7 +41,7 @@ def backup(context: typer.Context, path: ArchivePath) -> None:
 
 
 def restore(context: typer.Context, path: ArchivePath) -> None:
-    """Bring what a backup holds into an empty data folder and an empty database."""
+    """Restore a backup into an empty data folder and an empty database."""
     settings = settings_of(context)
     with path.open("rb") as file:
         _refuse_filled_folder(settings)
