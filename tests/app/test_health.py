@@ -202,6 +202,6 @@ def test_flows_that_nobody_serves_are_told_from_those_that_somebody_does(
         shown = html_of(draw("health", session=session))
     finally:
         prefect.withdraw(offered)
-    assert "nobody carries out runs" in shown
+    assert "no process carries out runs" in shown
     assert "python -m flows serve" in shown
     assert '<a href="ingestion?part=runs" target="_self">The runs</a>' in shown

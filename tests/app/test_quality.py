@@ -179,7 +179,7 @@ def test_a_search_whose_words_were_erased_is_not_done_again(house: House) -> Non
     assert page.dataframe[0].value["Searched for"].tolist()[0] == "(erased)"
     page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
     page.run()
-    assert "have been erased" in html_of(page)
+    assert "has been erased" in html_of(page)
     assert "carrel-result" not in html_of(page)
 
 

@@ -63,7 +63,7 @@ def test_status_of_an_older_service_is_read() -> None:
     assert Backlog.of(AdminStatusGetResponse.model_validate(OLD)) == Backlog(2)
 
 
-@pytest.mark.parametrize(("level", "said"), [("OK", "the service goes on with it"), ("LOW", "make room there")])
+@pytest.mark.parametrize(("level", "said"), [("OK", "the service continues with it"), ("LOW", "make room there")])
 def test_wait_that_stalls_is_given_up_whatever_the_pace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str, said: str
 ) -> None:
