@@ -16,7 +16,8 @@ OPENING = f"""# Endpoints
 Every operation of the API is a POST to `/api/v0/` and its name, with an API key or a service-account token, and the
 same to `/api/v1/` with a person's access token. This page is made from the code by `make docs`. A running service has
 the bodies: as a page at `/docs`, and for generators of clients at `/openapi.json`, or of one version alone at
-`/api/v0/openapi.json` and `/api/v1/openapi.json`.
+`/api/v0/openapi.json` and `/api/v1/openapi.json`. Clients written before Carrel may send
+[older forms](existing-clients.md) of some requests.
 
 *asks for* is what the caller's credential needs before its body is read: a service-account token the scope named, or
 `{ADMIN_ROLE}`: the API key of an admin (a service-account token never will do). An API key needs no scope. *on v1* is

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from carrel.wire.operations import ApiOperation
 from service.platform.errors import BadRequest, ServiceError, error_response, internal_error
 from service.platform.logs import begin_request, logger
+from service.web.existing_clients import OLDER_FORM, replace_older_form
 from service.web.metrics import UNKNOWN_ROUTE, Metrics
 
 MOST_HEADER_BYTES = 64 * 1024
@@ -31,7 +32,8 @@ UPLOADS_ENTERING = 4
 # An upload waits for that no longer; when the database is slow, waiting in line for it as well helps nobody.
 ENTERING_SECONDS = 10.0
 CLIENT_GONE = 499
-# What every answer of a deprecated operation says (RFC 9745): since 2026-01-01T00:00:00Z; it still works.
+# What every answer says whose operation is deprecated, or whose request had an older form (RFC 9745): since
+# 2026-01-01T00:00:00Z; it still works.
 DEPRECATED_SINCE_2026 = "@1767225600"
 KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -117,6 +119,7 @@ class Exchange:
                 self._note(time.perf_counter() - started)
 
     async def _pass_on(self, receive: Receive) -> None:
+        replace_older_form(self._scope)
         refusal = self._refusal()
         if refusal is not None:
             await self._answer_with(refusal, receive)
@@ -172,10 +175,13 @@ class Exchange:
             headers = MutableHeaders(scope=message)
             mark_answer(headers, self._request_id)
             operation: ApiOperation[Any] | None = getattr(self._scope.get("route"), "operation", None)
-            if operation is not None and operation.is_deprecated:
+            link = self._scope.get(OLDER_FORM)
+            if link is not None or (operation is not None and operation.is_deprecated):
                 headers["Deprecation"] = DEPRECATED_SINCE_2026
-                if operation.successor:  # relative to this operation (RFC 5829, section 3.2)
-                    headers["Link"] = f'<{operation.successor}>; rel="successor-version"'
+            if operation is not None and operation.successor:  # relative to this operation (RFC 5829, section 3.2)
+                link = f'<{operation.successor}>; rel="successor-version"'
+            if link is not None:
+                headers["Link"] = link
         await self._send(message)
 
     def _note(self, seconds: float) -> None:

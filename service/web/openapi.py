@@ -43,6 +43,7 @@ Load an organization's documents, search them by permission, and let agents answ
 - Every answer has `X-Request-Id`; every error outside OAuth has one shape, `ErrorResponse`.
 - A list comes in pages: pass `nextPageToken` as `pageToken` until there is none.
 - Operations with the tag `extension` are additions to the original API.
+- Requests in the older forms of v0 are taken too; their answers carry `Deprecation`, and a `Link` to what to use now.
 """
 SECURITY_SCHEMES = {
     SCHEME: {

@@ -23,6 +23,7 @@ from service.auth.callers import ACTING_MEMBERS, acts_as_its_user
 from service.platform.disk import Promise
 from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 from service.web.dependencies import current_caller, current_runtime, version_of
+from service.web.existing_clients import body_of, complete_answer, rename_members
 from service.web.idempotency import idempotent, idempotent_secret
 
 UNREADABLE = "carrel.unreadable_body"
@@ -57,9 +58,9 @@ class CheckedRoute(APIRoute):
             _refuse_encoded(request)
             asked = CheckedRequest(request.scope, request.receive) if self.body_field else request
             if not self.operation.has(ADDS_DATA):
-                return await handler(asked)
+                return complete_answer(request.scope, await handler(asked))
             with runtime.disk.room_for(_declared_length(request)) as request.scope[PROMISE]:
-                return await handler(asked)
+                return complete_answer(request.scope, await handler(asked))
 
         return checked
 
@@ -111,7 +112,8 @@ class CheckedRequest(Request):
         if UNREADABLE in self.scope:
             return NOT_A_BODY
         try:
-            return _refuse_acting(decode(content)) if version_of(self) == "v1" else decode(content)
+            decoded = decode(content)
+            return _refuse_acting(decoded) if version_of(self) == "v1" else rename_members(self.scope, decoded)
         except ServiceError as error:
             self._unreadable(error)
             return NOT_A_BODY
@@ -124,16 +126,17 @@ class CheckedRequest(Request):
         limit = cast("int", self.app.state.runtime.settings.max_json_bytes)
         if _declared_length(self) > limit:
             raise _too_large(limit)
-        content = bytearray()
+        received = bytearray()
         async for piece in self.stream():
-            content += piece
-            if len(content) > limit:
+            received += piece
+            if len(received) > limit:
                 raise _too_large(limit)
+        content = body_of(self.scope, bytes(received))
         if content and not _is_json(self.headers.get("content-type", "")):
             raise UnsupportedMedia("This endpoint takes JSON in UTF-8: send it with Content-Type: application/json.")
         if not content:
             raise BadRequest("The request has no body. Send a JSON object.")
-        return bytes(content)
+        return content
 
 
 def decode(content: bytes) -> Any:

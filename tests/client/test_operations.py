@@ -567,6 +567,7 @@ LISTS: list[Case] = [
                     "documentId": DOCUMENT_ID,
                     "documentName": "Travel",
                     "documentExternalId": "travel",
+                    "resource": RESOURCE,
                     "documentVersion": 2,
                     "indexedVersion": 1,
                     "stale": True,

@@ -18,6 +18,7 @@ from carrel.wire.common import (
     PagedRequest,
     PagedResponse,
     RequestModel,
+    ResourceIdentifier,
     ResponseModel,
     Role,
 )
@@ -244,6 +245,8 @@ class DocumentInCollection(ResponseModel):
     """Name of the document, as people see it."""
     document_external_id: str
     """The document's identifier in the caller's own system, unique in the organization."""
+    resource: ResourceIdentifier
+    """The document's identity in its source system."""
     document_version: int
     """Number of the version that is to be searchable in the collection."""
     indexed_version: int | None = None

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter, computed_field
 
 from carrel.wire.common import (
     NO_NUL,
@@ -79,6 +79,12 @@ class ReplyMessage(ResponseModel):
     message: str
     """Text of the reply."""
 
+    @computed_field
+    @property
+    def data_chunk(self) -> str:
+        """Text of the reply again: clients of v0 since 0.0.10 need it under this name as well."""
+        return self.message
+
 
 class InsertedAuditLog(ResponseModel):
     """The audit entry of an exchange."""
@@ -89,6 +95,10 @@ class InsertedAuditLog(ResponseModel):
 
 class WebSearchResult(ResponseModel):
     """Agents search no web, so there is never one."""
+
+
+class PolicyTrigger(ResponseModel):
+    """No policy is applied to messages, so there is never one."""
 
 
 class AiResponseResult(ResponseModel):
@@ -110,6 +120,8 @@ class AiResponseResult(ResponseModel):
     """Always empty: agents don't search the web."""
     warnings: list[str]
     """What the reader of the reply should know."""
+    policy_triggers: list[PolicyTrigger] = Field(alias="policy_triggers", default_factory=list[PolicyTrigger])
+    """Always empty; clients of v0 up to 0.0.30 need it."""
     inserted_audit_log: InsertedAuditLog = Field(alias="inserted_audit_log")
     """The audit-log entry of the exchange."""
 
@@ -125,6 +137,8 @@ class BlockedResult(ResponseModel):
     """Why the reply is withheld."""
     warnings: list[str]
     """What else the caller should know."""
+    policy_triggers: list[PolicyTrigger] = Field(alias="policy_triggers", default_factory=list[PolicyTrigger])
+    """Always empty; clients of v0 up to 0.0.30 need it."""
     inserted_audit_log: InsertedAuditLog = Field(alias="inserted_audit_log")
     """The audit-log entry of the exchange."""
 

@@ -41,11 +41,11 @@ def _describe(model: type[BaseModel], schema: dict[str, Any]) -> None:
     members, descriptions = schema.get("properties", {}), descriptions_of(model)
     for name, field in model.model_fields.items():
         member = members.get(field.serialization_alias) or members.get(name)
-        if member is not None:
-            # A title only repeats the name, and generators of clients would take it for the name of a type.
-            member.pop("title", None)
-            if name in descriptions:
-                member["description"] = descriptions[name]
+        if member is not None and name in descriptions:
+            member["description"] = descriptions[name]
+    for member in members.values():
+        # A title only repeats the name, and generators of clients would take it for the name of a type.
+        member.pop("title", None)
 
 
 def _drop_null(member: dict[str, Any]) -> bool:

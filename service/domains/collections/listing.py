@@ -18,7 +18,7 @@ from carrel.wire.collections import (
     ListDocumentsInCollectionRequest,
     SchemaFieldInfo,
 )
-from carrel.wire.common import Role
+from carrel.wire.common import ResourceIdentifier, Role
 from service.auth.callers import Caller
 from service.domains.collections import queries
 from service.domains.collections.queries import StoredCollection
@@ -127,6 +127,7 @@ def _member(row: AnyRow) -> DocumentInCollection:
         document_id=row.document_id,
         document_name=row.name,
         document_external_id=row.external_id,
+        resource=ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type),
         document_version=row.newest_version,
         indexed_version=row.indexed_version,
         stale=row.indexed_version != row.newest_version,

@@ -252,6 +252,8 @@ async def list_members(
             documents.c.name,
             documents.c.external_id,
             documents.c.version.label("newest_version"),
+            resources.c.resource_id,
+            resources.c.resource_type,
             space_documents,
         )
         .select_from(space_documents)

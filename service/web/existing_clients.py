@@ -1,0 +1,221 @@
+"""Requests in the forms that existing clients of this API send, turned into what its operations take now.
+
+An older method or path is replaced before the request is routed (`replace_older_form`); older members are renamed when
+the body is read (`rename_members`), after the caller was authorized for the operation itself; and the answer is given
+what those clients need (`complete_answer`). Nothing is served here, so authorization, idempotency, logs and metrics
+know the operation alone. All of it is on v0: v1 has no such clients. docs/existing-clients.md lists the forms.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+from urllib.parse import parse_qsl
+
+from starlette.responses import Response
+from starlette.types import Scope
+
+from service.platform.errors import BadRequest, FieldError
+
+Json = dict[str, Any]
+
+PREFIX = "/api/v0/"
+# In a request's scope: the `Link` of its answer, when it has an older form.
+OLDER_FORM = "carrel.older_form"
+# In a request's scope: the query that stands for the body of an older GET or DELETE.
+QUERY = "carrel.query_as_body"
+DESCRIPTION_LINK = '</docs>; rel="deprecation"; type="text/html"'
+MOST_QUERY_MEMBERS = 100
+NUMBER = re.compile(r"\d{1,9}", re.ASCII)
+JSON_TYPE = (b"content-type", b"application/json")
+# A client that takes a whole list at once gets as much as one page can hold.
+WHOLE_LIST = 1000
+
+LIST_MEMBERS = "documentCollections/listDocumentsInCollection"
+CHECK, CHECK_BULK = (f"permissions/check{kind}AuthorizationForUser" for kind in ("Resource", "BulkResources"))
+CREATE_SYNC, UPDATE_SYNC = (f"documentCollections/docstore/{verb}DocstoreSync" for verb in ("create", "update"))
+SEARCH_COLLECTION = "search/searchDocumentCollection"
+
+# The operations of older methods and paths. GET never changes anything, so it is there for lists alone.
+OPERATIONS: Mapping[tuple[str, str], str] = {
+    ("GET", "documentCollections/listDocumentCollections"): "documentCollections/listDocumentCollections",
+    ("GET", LIST_MEMBERS): LIST_MEMBERS,
+    ("DELETE", "documentCollections/deleteCollection"): "documentCollections/deleteDocumentCollection",
+    ("DELETE", "documentCollections/deleteDocumentCollection"): "documentCollections/deleteDocumentCollection",
+    ("DELETE", "documentCollections/removeDocumentFromCollection"): "documentCollections/removeDocumentFromCollection",
+    ("DELETE", "catalog/deleteDocument"): "catalog/deleteDocument",
+    ("POST", "documentCollections/mongodb/createMongoSync"): CREATE_SYNC,
+    ("POST", "documentCollections/mongodb/updateMongoSync"): UPDATE_SYNC,
+}
+
+COLLECTION = {"collectionId": "documentCollectionId"}
+RESOURCE = {"resourceIdentifier": "resource"}
+SYNC = {"mongoURI": "docstoreURI", "mongoCredentialId": "docstoreCredentialId"}
+# The older names of an operation's members; in its answer they stand beside the newer ones.
+NAMES: Mapping[str, Mapping[str, str]] = {
+    "documentCollections/addDocumentToCollection": COLLECTION,
+    "documentCollections/addDocumentChunksToCollection": COLLECTION,
+    "documentCollections/reindexDocumentInCollection": COLLECTION,
+    "documentCollections/removeDocumentFromCollection": COLLECTION,
+    "documentCollections/deleteDocumentCollection": COLLECTION,
+    LIST_MEMBERS: COLLECTION,
+    "documentCollections/getDocumentChunks": COLLECTION,
+    SEARCH_COLLECTION: COLLECTION,
+    CREATE_SYNC: COLLECTION | SYNC,
+    UPDATE_SYNC: SYNC,
+    "permissions/listAuthorizedPrincipalsForResource": RESOURCE,
+    CHECK: RESOURCE,
+    CHECK_BULK: {"resourceIdentifiers": "resources"},
+}
+
+
+def replace_older_form(scope: Scope) -> None:
+    """Replace the older method and path of a request by those of its operation."""
+    path: str = scope["path"]
+    operation = OPERATIONS.get((scope["method"], path.removeprefix(PREFIX))) if path.startswith(PREFIX) else None
+    if operation is None:
+        return
+    newer = PREFIX + operation
+    scope[OLDER_FORM] = DESCRIPTION_LINK if newer == path else f'<{newer}>; rel="successor-version"'
+    if scope["method"] != "POST":
+        scope[QUERY] = scope["query_string"]
+        # FastAPI reads no JSON from a body without a type, and here the body may be the query.
+        names = {name for name, _ in scope["headers"]}
+        scope["headers"] = [*scope["headers"], *([] if b"content-type" in names else [JSON_TYPE])]
+    scope["method"], scope["path"] = "POST", newer
+
+
+def body_of(scope: Scope, content: bytes) -> bytes:
+    """Return the body of a request: for an older GET or DELETE the query as JSON, unless it came with a body.
+
+    Raises:
+        BadRequest: a body beside a query, or a query that names a member twice.
+    """
+    query: bytes = scope.get(QUERY, b"")
+    if QUERY not in scope or (content and not query):
+        return content
+    if content:
+        raise BadRequest("Send the members in the body or in the query, not in both.")
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_QUERY_MEMBERS)
+    except ValueError as error:
+        raise BadRequest("The query can't be read. Send names and values in UTF-8, encoded.") from error
+    members: Json = {
+        name: int(value) if name == "pageSize" and NUMBER.fullmatch(value) else value for name, value in pairs
+    }
+    if len(members) != len(pairs):
+        raise BadRequest("The query has a member twice. Send each member once.")
+    return json.dumps(members).encode()
+
+
+def rename_members(scope: Scope, body: Any) -> Any:
+    """Return a decoded body with the newer names of its members; noted when it had older ones.
+
+    Raises:
+        BadRequest: two names of a member with different values, or a resource that is named by its address.
+    """
+    operation = _operation_of(scope)
+    names = NAMES.get(operation, {})
+    if not isinstance(body, dict):
+        return body
+    members = cast("Json", body)
+    if names.keys() & members.keys():
+        scope.setdefault(OLDER_FORM, DESCRIPTION_LINK)
+        members = _rename(members, names)
+    if OLDER_FORM in scope and operation in {CHECK, CHECK_BULK}:
+        # READ is the only action, and answers come from no cache.
+        members = {"action": "READ", **{name: value for name, value in members.items() if name != "disableCache"}}
+    if QUERY in scope and operation == LIST_MEMBERS:
+        members = {"pageSize": WHOLE_LIST, **members}
+    return members
+
+
+def complete_answer(scope: Scope, response: Response) -> Response:
+    """Return the answer to a request in an older form with the members that existing clients need."""
+    body = getattr(response, "body", b"")
+    if OLDER_FORM not in scope or response.status_code != 200 or not body.startswith(b"{"):
+        return response
+    operation = _operation_of(scope)
+    answer: Json = json.loads(body)
+    answer |= {older: answer[newer] for older, newer in NAMES.get(operation, {}).items() if newer in answer}
+    complete = COMPLETIONS.get(operation)
+    response.body = json.dumps(complete(answer) if complete else answer, ensure_ascii=False).encode()
+    response.headers["Content-Length"] = str(len(response.body))
+    return response
+
+
+def _operation_of(scope: Scope) -> str:
+    path: str = scope["path"]
+    return path.removeprefix(PREFIX) if path.startswith(PREFIX) else ""
+
+
+def _rename(members: Json, names: Mapping[str, str]) -> Json:
+    renamed = {name: value for name, value in members.items() if name not in names}
+    for older, newer in names.items():
+        value = members.get(older)
+        if value is None:
+            continue
+        value = VALUES.get(older, _as_it_is)(value)
+        if renamed.setdefault(newer, value) != value:
+            raise _contradiction(older, newer)
+    return renamed
+
+
+def _contradiction(older: str, newer: str) -> BadRequest:
+    return BadRequest(
+        f"{older} is the older name of {newer}, and they have different values. Send {newer} alone.",
+        details=[FieldError(older, f"must be equal to {newer}, or left out")],
+    )
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _resource(value: Any) -> Any:
+    """Return the resource that an older identifier names: `{type, externalResourceId, resourceType}`."""
+    if not isinstance(value, dict):
+        return value
+    members = cast("Json", value)
+    if members.get("type") == "url":
+        raise BadRequest(
+            "A resource can't be named by its address. Send its externalResourceId and resourceType.",
+            code="resource_address_unsupported",
+        )
+    kind = {"type"} if members.get("type") == "external-resource-id" else set[str]()
+    return _rename({name: one for name, one in members.items() if name not in kind}, IDENTIFIER)
+
+
+def _resources(value: Any) -> Any:
+    return [_resource(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+IDENTIFIER = {"externalResourceId": "resourceId"}
+VALUES: Mapping[str, Callable[[Any], Any]] = {"resourceIdentifier": _resource, "resourceIdentifiers": _resources}
+
+
+def _identifier(resource: Json) -> Json:
+    return {"externalResourceId": resource["resourceId"], "resourceType": resource["resourceType"]}
+
+
+def _complete_members(answer: Json) -> Json:
+    named = [{"type": "external-resource-id", **_identifier(one["resource"])} for one in answer["documents"]]
+    return {**answer, "resourceIdentifiers": named}
+
+
+def _complete_search(answer: Json) -> Json:
+    return {**answer, "results": [{"documentUrl": "", **one} for one in answer["results"]]}
+
+
+def _complete_checks(answer: Json) -> Any:
+    return [
+        {"externalResourceId": _identifier(one["resource"]), "authorized": one["authorized"]}
+        for one in answer["results"]
+    ]
+
+
+COMPLETIONS: Mapping[str, Callable[[Json], Any]] = {
+    LIST_MEMBERS: _complete_members,
+    SEARCH_COLLECTION: _complete_search,
+    CHECK_BULK: _complete_checks,
+}

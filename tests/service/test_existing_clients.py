@@ -1,0 +1,248 @@
+"""Requests in the forms that existing clients of the API send (docs/existing-clients.md)."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.harness.documents import add_to_collection, create_collection, ok, refused, uploaded
+from tests.harness.services import ServiceHarness
+from tests.service.conversations import Desk, a_desk
+from tests.service.directory import a_user
+from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
+from tests.service.service_accounts import a_token, an_account, enable_service_accounts
+
+LIST = "documentCollections/listDocumentsInCollection"
+SEARCH = "search/searchDocumentCollection"
+CHECK = "permissions/checkResourceAuthorizationForUser"
+CHECK_BULK = "permissions/checkBulkResourcesAuthorizationForUser"
+DESCRIPTION = '</docs>; rel="deprecation"; type="text/html"'
+BEN = "ben@example.test"
+
+
+@pytest.fixture(scope="module")
+def office(service_harness: ServiceHarness) -> Iterator[Desk]:
+    """A service with a document in a collection, an agent that answers from them, and a user without any access."""
+    running, stack = service_harness.start()
+    a_user(running, BEN)
+    yield a_desk(running)
+    service_harness.stop(running, stack)
+
+
+def request(office: Desk, method: str, operation: str, **options: Any) -> httpx.Response:
+    """Send a request to v0 by any method, as the admin unless headers say otherwise."""
+    return office.service.http.request(method, f"/api/v0/{operation}", **options)
+
+
+def is_marked(answer: httpx.Response, link: str = DESCRIPTION) -> bool:
+    """Whether an answer says that the request had an older form, and where the newer one is; no date of an end."""
+    assert "Sunset" not in answer.headers
+    return answer.headers.get("Deprecation", "").startswith("@") and answer.headers.get("Link") == link
+
+
+def is_unmarked(answer: httpx.Response) -> bool:
+    """Whether an answer says nothing of older forms."""
+    return not {"deprecation", "link", "sunset"} & set(answer.headers)
+
+
+def successor(operation: str) -> str:
+    """Return the link to the operation that takes the place of an older path."""
+    return f'</api/v0/{operation}>; rel="successor-version"'
+
+
+def identifier(document_id: str) -> dict[str, str]:
+    """Return how existing clients name a resource."""
+    return {
+        "type": "external-resource-id",
+        "externalResourceId": document_id,
+        "resourceType": "UPLOADED_DOCUMENT",
+    }
+
+
+def members_of(office: Desk, collection_id: str) -> list[str]:
+    """Return the ids of a collection's documents."""
+    listed = ok(office.service.call(LIST, {"documentCollectionId": collection_id}))["documents"]
+    return [one["documentId"] for one in listed]
+
+
+def test_a_reply_holds_its_text_twice(office: Desk) -> None:
+    """As `message` and as `dataChunk`, and no policies; that is for all clients, so nothing is deprecated by it."""
+    answer = office.send()
+    result = ok(answer)["sendChatResult"]
+    assert result["response"]["dataChunk"] == result["response"]["message"] != ""
+    assert result["policy_triggers"] == []
+    assert is_unmarked(answer)
+    schemas = ok(office.service.http.get("/openapi.json"))["components"]["schemas"]
+    assert schemas["ReplyMessage"]["required"] == ["message", "dataChunk"]
+
+
+def test_a_collection_may_be_called_by_its_older_name(office: Desk) -> None:
+    """`collectionId` is `documentCollectionId`; results have an address, "" where a document has none."""
+    answer = office.service.call(SEARCH, {"collectionId": office.collection_id, "searchQuery": "ferry"})
+    [found] = ok(answer)["results"]
+    assert found["documentId"] == office.document_id
+    assert found["documentUrl"] == ""
+    assert is_marked(answer)
+    newer = office.service.call(SEARCH, {"documentCollectionId": office.collection_id, "searchQuery": "ferry"})
+    assert "documentUrl" not in ok(newer)["results"][0]
+    assert is_unmarked(newer)
+
+
+def test_both_names_must_agree(office: Desk) -> None:
+    """Equal values are one value; different ones, and members that nobody knows, are refused by name."""
+    body = {"collectionId": office.collection_id, "documentCollectionId": office.collection_id}
+    assert members_of(office, office.collection_id) == [office.document_id]
+    assert len(ok(office.service.call(LIST, body))["documents"]) == 1
+    answer = office.service.call(LIST, {**body, "collectionId": str(uuid4())})
+    error = refused(answer, 400, "invalid_request")
+    assert error["details"] == [
+        {"field": "collectionId", "message": "must be equal to documentCollectionId, or left out"}
+    ]
+    assert is_marked(answer)
+    unknown = refused(office.service.call(LIST, {**body, "collection": "x"}), 400, "invalid_request")
+    assert [one["field"] for one in unknown["details"]] == ["collection"]
+    # An operation that has no such member refuses it as ever.
+    refused(office.service.call("catalog/listDocuments", {"collectionId": str(uuid4())}), 400, "invalid_request")
+
+
+def test_a_resource_may_be_named_as_existing_clients_do(office: Desk) -> None:
+    """`resourceIdentifier` with an external id; without an action, since READ is the only one."""
+    body = {"resourceIdentifier": identifier(office.document_id), "disableCache": True}
+    answer = office.service.call(CHECK, body)
+    assert ok(answer) == {"authorized": True}
+    assert is_marked(answer)
+    listed = office.service.call(
+        "permissions/listAuthorizedPrincipalsForResource",
+        {"resourceIdentifier": identifier(office.document_id), "action": "READ"},
+    )
+    assert BEN in {one.get("email") for one in ok(listed)["principals"]}
+    by_address = {"resourceIdentifier": {"type": "url", "url": "https://example.com/page"}}
+    refused(office.service.call(CHECK, by_address), 400, "resource_address_unsupported")
+    odd = {"resourceIdentifier": {**identifier(office.document_id), "more": 1}}
+    assert refused(office.service.call(CHECK, odd), 400, "invalid_request")["details"][0]["field"] == "resource.more"
+    # With the newer name, nothing of this is taken.
+    newer = {"resource": {"resourceId": office.document_id, "resourceType": "UPLOADED_DOCUMENT"}}
+    refused(office.service.call(CHECK, newer), 400, "invalid_request")
+
+
+def test_many_resources_are_answered_as_a_list(office: Desk) -> None:
+    """`resourceIdentifiers`, in the order asked."""
+    nothing = identifier(str(uuid4()))
+    body = {"resourceIdentifiers": [identifier(office.document_id), nothing], "userEmail": BEN}
+    answer = office.service.call(CHECK_BULK, body)
+    assert answer.status_code == 200, answer.text
+    assert [(one["externalResourceId"]["externalResourceId"], one["authorized"]) for one in answer.json()] == [
+        (office.document_id, True),
+        (nothing["externalResourceId"], False),
+    ]
+    assert is_marked(answer)
+
+
+def test_a_sync_may_be_made_under_its_older_path(office: Desk) -> None:
+    """With `mongoURI`; the answer has `mongoCredentialId` beside the newer name, and the log the operation."""
+    collection_id = create_collection(office.service, "Synced")
+    body = {"collectionId": collection_id, "mongoURI": DOCSTORE_URI, "config": DOCSTORE_CONFIG}
+    answer = request(office, "POST", "documentCollections/mongodb/createMongoSync", json=body)
+    made = ok(answer)
+    assert made["mongoCredentialId"] == made["docstoreCredentialId"]
+    assert is_marked(answer, successor("documentCollections/docstore/createDocstoreSync"))
+    changed = {"mongoCredentialId": made["mongoCredentialId"], "mongoURI": DOCSTORE_URI, "config": DOCSTORE_CONFIG}
+    again = request(office, "POST", "documentCollections/mongodb/updateMongoSync", json=changed)
+    assert ok(again)["resourceId"] == made["resourceId"]
+    counted = office.service.http.get("/metrics").text
+    assert 'route="/api/v0/documentCollections/docstore/createDocstoreSync"' in counted
+    assert "MongoSync" not in counted
+
+
+def test_a_list_may_be_got_by_its_query(office: Desk) -> None:
+    """The whole list, with the identity of each document; pages are there for who asks for them."""
+    collection_id = create_collection(office.service, "Twelve")
+    made = [uploaded(office.service, f"twelve-{number}", f"Note {number}")["documentId"] for number in range(12)]
+    for document_id in made:
+        ok(add_to_collection(office.service, document_id, collection_id))
+    answer = request(office, "GET", LIST, params={"collectionId": collection_id})
+    listed = ok(answer)
+    assert {one["externalResourceId"] for one in listed["resourceIdentifiers"]} == set(made)
+    assert listed["resourceIdentifiers"][0] == identifier(listed["documents"][0]["documentId"])
+    assert "nextPageToken" not in listed
+    assert is_marked(answer)
+    page = ok(request(office, "GET", LIST, params={"collectionId": collection_id, "pageSize": "5"}))
+    assert len(page["documents"]) == 5
+    token = {"collectionId": collection_id, "pageSize": 5, "pageToken": page["nextPageToken"]}
+    assert len(ok(request(office, "GET", LIST, params=token))["documents"]) == 5
+    collections = ok(request(office, "GET", "documentCollections/listDocumentCollections?pageSize=1000"))
+    assert collection_id in {one["documentCollectionId"] for one in collections["documentCollections"]}
+
+
+def test_a_query_is_read_as_strictly_as_a_body(office: Desk) -> None:
+    """Members twice, unknown, missing or in both places, and what isn't text, are a 400."""
+    collection = f"collectionId={office.collection_id}"
+    for query in (f"{collection}&{collection}", f"{collection}&more=1", "", "collectionId=%00", "collectionId=%ff"):
+        refused(request(office, "GET", f"{LIST}?{query}"), 400, "invalid_request")
+    both = request(office, "GET", f"{LIST}?{collection}", json={"collectionId": office.collection_id})
+    assert "not in both" in refused(both, 400, "invalid_request")["message"]
+
+
+def test_what_is_deleted_may_be_named_in_query_or_body(office: Desk) -> None:
+    """By DELETE; never by GET."""
+    collection_id = create_collection(office.service, "Deleted")
+    document_id = uploaded(office.service, "removed", "Gone soon")["documentId"]
+    ok(add_to_collection(office.service, document_id, collection_id))
+    remove, delete = "documentCollections/removeDocumentFromCollection", "documentCollections/deleteCollection"
+    both = {"documentId": document_id, "documentCollectionId": collection_id}
+    for operation in (remove, delete, "documentCollections/deleteDocumentCollection", "catalog/deleteDocument"):
+        refused(request(office, "GET", operation, params=both), *REFUSED_GETS[operation == delete])
+    assert members_of(office, collection_id) == [document_id]
+
+    answer = request(office, "DELETE", remove, params=both)
+    assert ok(answer)["collectionId"] == collection_id
+    assert is_marked(answer)
+    assert members_of(office, collection_id) == []
+    answer = request(office, "DELETE", delete, json={"collectionId": collection_id})
+    assert ok(answer) == {"documentCollectionId": collection_id, "collectionId": collection_id}
+    assert is_marked(answer, successor("documentCollections/deleteDocumentCollection"))
+    refused(office.service.call(LIST, {"documentCollectionId": collection_id}), 404, "collection_not_found")
+    assert ok(request(office, "DELETE", "catalog/deleteDocument", params={"documentId": document_id}))
+    entries = ok(office.service.call("admin/auditLog/query", {"targetId": document_id}))["entries"]
+    assert entries[0]["action"] == "document.delete"
+
+
+REFUSED_GETS = ((405, "method_not_allowed"), (404, "not_found"))
+
+
+def test_an_older_form_needs_what_its_operation_needs(office: Desk) -> None:
+    """No credential is a 401, a token without the scope a 403, another version a 404; nobody sees more by it."""
+    nobody = {"Authorization": ""}
+    gone = create_collection(office.service, "Kept")
+    delete, query = "documentCollections/deleteCollection", {"collectionId": gone}
+    answer = request(office, "DELETE", delete, params=query, headers=nobody)
+    assert answer.status_code == 401
+    enable_service_accounts(office.service)
+    account = an_account(office.service)
+    token = a_token(office.service, account, "catalog:read")["token"]
+    reader = {"Authorization": f"Bearer {token}"}
+    refused(request(office, "DELETE", delete, params=query, headers=reader), 403, "missing_scope")
+    sync = {"collectionId": gone, "mongoURI": DOCSTORE_URI, "config": DOCSTORE_CONFIG}
+    refused(
+        request(office, "POST", "documentCollections/mongodb/createMongoSync", json=sync, headers=reader),
+        403,
+        "service_account_not_allowed",
+    )
+    refused(request(office, "GET", LIST, params=query, headers=reader), 404, "collection_not_found")
+    ben = {**query, "userEmail": BEN}
+    refused(request(office, "DELETE", delete, params=ben), 404, "collection_not_found")
+    assert office.service.http.delete(f"/api/v1/{delete}", params=query).status_code in {404, 405}
+    assert members_of(office, gone) == []
+
+
+def test_an_idempotency_key_holds_for_an_older_form(office: Desk) -> None:
+    """The request is done once, and its replay has the older names too."""
+    collection_id = create_collection(office.service, "Once")
+    sent = {"params": {"collectionId": collection_id}, "headers": {"Idempotency-Key": str(uuid4())}}
+    first = request(office, "DELETE", "documentCollections/deleteCollection", **sent)
+    again = request(office, "DELETE", "documentCollections/deleteCollection", **sent)
+    assert ok(again) == ok(first)
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert is_marked(again, successor("documentCollections/deleteDocumentCollection"))
